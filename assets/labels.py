@@ -7,7 +7,6 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import (
-    BY_PROVER,
     CONTROLS,
     COSTS,
     LOGPROBS,
@@ -15,7 +14,6 @@ from cpmi_dagster.contracts.keys import (
     OWN_LABELS,
     POLICY_ROLLOUTS,
     PROVER_ROLLOUTS,
-    QUESTION_NEGATIVES,
     REJECTED_TRAJECTORIES,
     SCORES,
     SELECTED,
@@ -23,14 +21,10 @@ from cpmi_dagster.contracts.keys import (
     TRAJECTORIES,
     TRUTH,
 )
-from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.generation.monte_carlo import sampled
-from cpmi_dagster.negatives.settings import Negatives
-from cpmi_dagster.resources.dag.declaration import NOTHING_ASKED_FOR
 from cpmi_dagster.resources.dag.label_chunks import (
     roll_out,
     sample_negatives,
-    score_by_prover,
     score_chunk,
     score_controls,
 )
@@ -43,7 +37,6 @@ from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.formulas import Evidence
 from cpmi_dagster.rewards.summary import reward_summary
 from cpmi_dagster.scoring import conditionings
-from cpmi_dagster.scoring.settings import ProfileScoring
 from cpmi_dagster.trajectories import own_labels
 
 SCORED_TEXTS = [
@@ -57,40 +50,25 @@ SCORING_ASKED = ("demand.conditionings", "scoring.templates", "demand.negatives"
 COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
 
 
-SAMPLING = (
-    "negatives.samples",
-    "negatives.max_answer_characters",
-    "negatives.sampling",
-    "answers.identity",
-    "scoring.chunk_trajectories",
-)
-samples_negatives = partial(model_stage, code_version="5", inputs=[TRAJECTORIES, SELECTED], models=["labeler"])
-
-
-@samples_negatives(
+@model_stage(
     NEGATIVES,
-    settings=[*SAMPLING, "negatives.other_sight"],
+    code_version="6",
+    inputs=[TRAJECTORIES, SELECTED],
+    models=["labeler"],
+    settings=[
+        "negatives.samples",
+        "negatives.max_answer_characters",
+        "negatives.sampling",
+        "negatives.sees",
+        "answers.identity",
+        "scoring.chunk_trajectories",
+    ],
     asks=["demand.negatives"],
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
 def hard_negatives(run: StageRun, shard: str) -> StageOutput:
     """Wrong answers sampled from the labeler with the paper's prompt; edits of the gold answer fill the rest (5.1)."""
-    return _negatives(run, shard, run.settings.negatives)
-
-
-@samples_negatives(
-    QUESTION_NEGATIVES,
-    settings=SAMPLING,
-    asks=["demand.controls", "negatives.count"],
-    lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.question"]},
-)
-def question_negatives(run: StageRun, shard: str) -> StageOutput:
-    """Likewise from the question alone, for `cpmi_question_negatives`; those of a question's trajectories are alike."""
-    return _negatives(run, shard, run.settings.negatives.model_copy(update={"sees": "question"}))
-
-
-def _negatives(run: StageRun, shard: str, negatives: Negatives) -> StageOutput:
-    make = partial(sample_negatives, negatives=negatives)
+    make = partial(sample_negatives, negatives=run.settings.negatives)
     return run.in_chunks(shard, run.selected(shard), run.settings.scoring.chunk_trajectories, make)
 
 
@@ -122,51 +100,17 @@ def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
 
 @model_stage(
     CONTROLS,
-    inputs=[TRAJECTORIES, SELECTED, NEGATIVES, QUESTION_NEGATIVES],
-    settings=["rewards.default_conditioning", "demand.negatives", "scoring.other_layout"],
+    inputs=[TRAJECTORIES, SELECTED],
+    settings=["rewards.default_conditioning", "scoring.other_layout"],
     asks=["demand.controls", "scoring.templates"],
     models=["labeler"],
-    lineage={"logprob_sum": [*SCORED_TEXTS, f"{QUESTION_NEGATIVES}.answer"]},
+    lineage={"logprob_sum": SCORED_TEXTS[:2]},
 )
 def control_logprobs(run: StageRun, shard: str) -> StageOutput:
-    """Log-probabilities for controls: of the steps themselves, and of answers with gold, steps or negatives swapped.
-
-    If the profile adds controls, only these are scored.
-    """
-    selected, scoring = run.selected(shard), _scoring_alone(run, run.settings.scoring.templates)
-    pool = selected.select("trajectory_id", "question_id", "steps", "gold_answer")
-    make = partial(score_controls, pool=pool, scoring=scoring, wanted=tuple(run.parts))
-    beside = {key: run.read(key, shard) for key in (NEGATIVES, QUESTION_NEGATIVES)}
-    return run.in_chunks(shard, selected, scoring.chunk_trajectories, make, beside)
-
-
-@model_stage(
-    BY_PROVER,
-    inputs=[TRAJECTORIES, SELECTED, NEGATIVES],
-    settings=[
-        "rewards.default_conditioning",
-        "demand.negatives",
-        "demand.prover_scores",
-        "scoring.templates",
-        "scoring.other_layout",
-    ],
-    models=["prover"],
-    lineage={"logprob_sum": SCORED_TEXTS},
-)
-def prover_logprobs(run: StageRun, shard: str) -> StageOutput:
-    """The same answers scored by the prover, a weaker model, for comparison."""
-    if not run.settings.demand.prover_scores:
-        return StageOutput(TABLES[BY_PROVER].schema.create_empty(), notes=[NOTHING_ASKED_FOR])
-    scoring = _scoring_alone(run, run.settings.scoring.templates)
-    beside = {NEGATIVES: run.read(NEGATIVES, shard)}
-    make = partial(score_by_prover, scoring=scoring)
-    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make, beside)
-
-
-def _scoring_alone(run: StageRun, templates: int) -> ProfileScoring:
-    """The scorer's settings, with the default conditioning alone."""
-    conditionings = (run.settings.rewards.default_conditioning,)
-    return run.settings.scoring.model_copy(update={"conditionings": conditionings, "templates": templates})
+    """Scores the steps themselves, after the question and the steps before them; more templates score only these."""
+    scoring = run.settings.scoring.model_copy(update={"conditionings": (run.settings.rewards.default_conditioning,)})
+    make = partial(score_controls, scoring=scoring, wanted=tuple(run.parts))
+    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
 
 
 @stage(
@@ -237,7 +181,6 @@ def _rollouts(run: StageRun, shard: str, role: Role) -> StageOutput:
         LOGPROBS,
         SCORES,
         CONTROLS,
-        BY_PROVER,
         POLICY_ROLLOUTS,
         PROVER_ROLLOUTS,
         OWN_LABELS,
@@ -255,7 +198,6 @@ def _rollouts(run: StageRun, shard: str, role: Role) -> StageOutput:
         "reward": [
             "labels/template_scores.cpmi",
             f"{CONTROLS}.logprob_sum",
-            f"{BY_PROVER}.logprob_sum",
             "labels/policy_rollouts.correct",
             "labels/prover_rollouts.correct",
             f"{OWN_LABELS}.reward",
@@ -279,7 +221,6 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
         alpha=chosen.alpha,
         seed=run.settings.seed,
         control_logprobs=run.read(CONTROLS, shard),
-        prover_logprobs=run.read(BY_PROVER, shard),
         step_truth=run.read(TRUTH),
         same=run.settings.answers.comparison.same,
     )
@@ -328,10 +269,8 @@ def labeling_costs(run: StageRun, shard: str) -> StageOutput:
 
 STAGES = (
     hard_negatives,
-    question_negatives,
     answer_logprobs,
     control_logprobs,
-    prover_logprobs,
     template_scores,
     policy_rollouts,
     prover_rollouts,

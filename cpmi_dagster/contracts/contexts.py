@@ -91,15 +91,8 @@ CONDITIONINGS: dict[str, ConditioningEntry] = by_name(
 )
 """Every conditioning by name, in the order in which tables list them."""
 
-FROM_QUESTION = "question_negatives"
-"""The answers with the hard negatives that are sampled from the question alone."""
-JUDGE = "judge_token"
-"""Whether the labeler calls a step correct when asked."""
-ANSWER = "answer_distribution"
-"""How sure the labeler is of what it would answer."""
-SCORED_CONTROLS = ("step_surprisal", "other_gold", "other_step", FROM_QUESTION, JUDGE, ANSWER)
-"""What the labeler reads beside CPMI's answers: the steps themselves, two placebos of CPMI, other hard negatives, its
-own verdicts, its own answer."""
+SCORED_CONTROLS = ("step_surprisal",)
+"""What the labeler reads beside answers: the steps themselves."""
 
 PAPERS = "marginal"
 """The conditioning of Eq. 3 as printed, and of the released labels."""

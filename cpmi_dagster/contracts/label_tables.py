@@ -33,15 +33,7 @@ class AnswerLogprobs(dy.Schema):
 
 
 class ControlLogprobs(AnswerLogprobs):
-    """Log-probabilities that controls are computed from; empty unless the profile asks for such a control.
-
-    `step_surprisal`: the step that follows a context, in place of the answer. `other_gold`: the gold answer of
-    another question. `other_step`: the question's own answers, with each step replaced by one of another solution.
-    `question_negatives`: the gold answer, and ranks of `labels.question_negatives` in the place of hard negatives.
-    `judge_token`: that the last step of a context is correct (rank 0) and incorrect (1), in place of answers.
-    `answer_distribution`: `The answer is: ` (0), and after it a token that the labeler draws (1), or that is drawn
-    uniformly (2), each with its expected log-probability.
-    """
+    """Log-probabilities of the step that follows a context, in place of answers, for step surprisal; else empty."""
 
     control = dy.Enum(list(SCORED_CONTROLS), primary_key=True, description="what it is scored for")
 

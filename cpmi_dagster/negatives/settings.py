@@ -20,8 +20,3 @@ class Negatives(Frozen):
         description="what the labeler is shown: question, gold answer and steps, as by the released code; or the "
         "question alone, as in the paper's text",
     )
-
-    @property
-    def other_sight(self) -> str | None:
-        """What the labeler is shown where it is not the solution; None leaves keys as they were without the setting."""
-        return None if self.sees == "solution" else self.sees

@@ -37,7 +37,7 @@ STEP_LEVEL = (keys.PROBLEMS, keys.PRMBENCH_PREDICTIONS, keys.JUDGES)
 QUALITY = (keys.PROBLEMS, keys.PROCESSBENCH, keys.PRMBENCH_PREDICTIONS, keys.CHOICES)
 LABELS = (keys.STEP_REWARDS, keys.TRAJECTORIES, keys.TRUTH)
 Rows = tuple[rows.RecipeRow, ...]
-READ_BY_SHARD = (keys.LOGPROBS, keys.BY_PROVER)
+READ_BY_SHARD = (keys.LOGPROBS,)
 """Tables too large to be in memory whole: they are in `ReportInputs.shards`."""
 
 
@@ -88,7 +88,7 @@ ARTIFACTS: dict[str, Artifact] = by_name(
         Artifact("label_evidence", (*LABELS, keys.LOGPROBS), evidence.measure_evidence),
         Artifact("label_quality", LABELS, labels.measure_label_quality, rows.LABEL_ROWS),
         Artifact("label_increment", LABELS, label_increment.measure_label_increment),
-        Artifact("label_auc", (*LABELS, keys.LOGPROBS, keys.BY_PROVER), evidence.measure_label_auc),
+        Artifact("label_auc", (*LABELS, keys.LOGPROBS), evidence.measure_label_auc),
         Artifact("label_within", LABELS, labels.measure_label_within),
         Artifact("label_trust", (*LABELS, keys.LOGPROBS), label_trust.measure_label_trust),
         Artifact("jeffreys", (keys.STEP_REWARDS, keys.TRAJECTORIES, keys.LOGPROBS), evidence.measure_jeffreys),
@@ -127,7 +127,7 @@ ARTIFACTS: dict[str, Artifact] = by_name(
         Artifact("objectives", QUALITY, quality.measure_objectives, rows.OBJECTIVE_ROWS),
         Artifact(
             "negatives_ablation",
-            (*QUALITY, *LABELS, keys.NEGATIVES, keys.QUESTION_NEGATIVES),
+            (*QUALITY, *LABELS, keys.NEGATIVES),
             quality.measure_negatives_ablation,
             _negatives_rows,
         ),

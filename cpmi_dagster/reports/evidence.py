@@ -27,7 +27,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, PLACES, STEP, common_steps, label_aucs
 from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Floats, Resampled, bootstrap, bootstrap_mean, holm
-from cpmi_dagster.contracts.keys import BY_PROVER, LOGPROBS, SCORES, STEP_REWARDS, TRAJECTORIES
+from cpmi_dagster.contracts.keys import LOGPROBS, SCORES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
 from cpmi_dagster.reports.labels import (
     LABEL_AUC,
@@ -64,7 +64,6 @@ HALF_KNOWN = (0.05, 0.95)
 MEDIAN, UNSURE = "Median p(gold among candidates)", f"Between {HALF_KNOWN[0]} and {HALF_KNOWN[1]} (%)"
 LABELERS = {
     "Labeler": (LOGPROBS, {"MC": "mc", "CPMI": "cpmi", "CPMI (logsumexp)": "cpmi_logsumexp"}),
-    "Prover": (BY_PROVER, {"MC": "mc_prover", "CPMI": "cpmi_prover", "CPMI (logsumexp)": "cpmi_logsumexp_prover"}),
 }
 """By model: where its log-probabilities are, and the reward types that it made, by column."""
 

@@ -33,7 +33,6 @@ from cpmi_dagster.contracts.keys import (
     PRMBENCH_PREDICTIONS,
     PROBLEMS,
     PROCESSBENCH,
-    QUESTION_NEGATIVES,
     TRAJECTORIES,
 )
 from cpmi_dagster.prm.settings import Recipe
@@ -43,6 +42,7 @@ from cpmi_dagster.reports.paper import format_figure, format_interval
 from cpmi_dagster.reports.reward_rows import (
     CONTRAST_ROWS,
     MAIN_ROWS,
+    METHOD_TYPE,
     RecipeRow,
     main_rows,
     negatives_rows,
@@ -178,8 +178,6 @@ MEASURES: dict[str, Measure] = {
     "MMLU": best_of_eight("mmlu_stem", "MMLU-STEM, best of 8 (%)", "MMLU-STEM"),
 }
 MAIN_MEASURES = ("AUC", "PB", "PB (official)", "PRMB", "PRMB (best)", "MATH")
-NEGATIVES_OF = {"cpmi": NEGATIVES, "cpmi_question_negatives": QUESTION_NEGATIVES}
-"""The hard negatives that a reward type has all of, by its name."""
 OWN_ANSWER = "Own answer among them (%)"
 OBJECTIVE_HEADINGS = {
     "PB": "ProcessBench",
@@ -252,19 +250,14 @@ def measure_negatives_ablation(inputs: ReportInputs) -> pl.DataFrame:
             measurement(row.row, column, aucs[row.reward_type].estimate()) for row in rows if row.reward_type in aucs
         ]
     for row in rows:
-        table = NEGATIVES_OF.get(row.reward_type)
-        if table and (found := own_answers_found(inputs, table)):
+        if row.reward_type == METHOD_TYPE and (found := own_answers_found(inputs)):
             measured.append(measurement(row.row, OWN_ANSWER, scaled(found.estimate(), 100)))
     return measured_frame(measured)
 
 
-def own_answers_found(inputs: ReportInputs, table: str) -> Resampled | None:
-    """How often a wrong final answer is itself among the trajectory's hard negatives; None without any.
-
-    Args:
-        table: key of the table of hard negatives.
-    """
-    if (negatives := inputs.table(table).select("trajectory_id", "answer")).is_empty():
+def own_answers_found(inputs: ReportInputs) -> Resampled | None:
+    """How often a wrong final answer is itself among the trajectory's hard negatives; None without any."""
+    if (negatives := inputs.table(NEGATIVES).select("trajectory_id", "answer")).is_empty():
         return None
     answers = inputs.table(TRAJECTORIES).select("trajectory_id", "question_id", "gold_answer", "final_answer")
     pairs = answers.drop_nulls().join(negatives, on="trajectory_id")

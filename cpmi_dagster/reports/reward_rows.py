@@ -60,8 +60,6 @@ INSTRUMENT_ROWS = (RecipeRow(CEILING_ROW, TRUTH_TYPE), RecipeRow(FLOOR_ROW, "uni
 _TERMS = (RecipeRow("Gold_only", "gold_only"), RecipeRow("Neg_only", "neg_only"))
 CONTRAST_ROWS = (*_TERMS, RecipeRow("Both", "cpmi_m1"), RecipeRow("Both (M = 4)", "cpmi"))
 NEGATIVES_ROWS = (*_TERMS, *(RecipeRow(f"M = {m}", name) for m, name in ((1, "cpmi_m1"), (2, "cpmi_m2"), (4, "cpmi"))))
-MORE_NEGATIVES_ROWS = (RecipeRow("M = 8", "cpmi_m8"), RecipeRow("M = 12", "cpmi_m12"))
-"""Rows of the authors' notebooks, for profiles with as many hard negatives."""
 OBJECTIVE_ROWS = tuple(
     _objective_row(reward_type, objective) for objective in ("bce", "pqm", "mse") for reward_type in ("mc", "cpmi")
 )
@@ -107,12 +105,8 @@ def main_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:
 
 
 def negatives_rows(count: int) -> tuple[RecipeRow, ...]:
-    """The ablation on M, and on what the labeler is shown: CPMI itself is the row of the profile's M, `count`."""
-    types = {row.row: row.reward_type for row in (*NEGATIVES_ROWS, *MORE_NEGATIVES_ROWS)}
-    if count != 4:
-        types |= {"M = 4": "cpmi_m4", f"M = {count}": "cpmi"}
-    types[f"M = {count}, from the question"] = "cpmi_question_negatives"
-    return tuple(RecipeRow(row, reward_type) for row, reward_type in types.items())
+    """The ablation on M: CPMI itself is the row of the profile's M, `count`."""
+    return (*NEGATIVES_ROWS[:-1], RecipeRow(f"M = {count}", METHOD_TYPE))
 
 
 def objective_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:

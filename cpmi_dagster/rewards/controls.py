@@ -5,17 +5,13 @@
     t000000012   no                   3       0.67 0.33 0.00    0 0 0          0.67 0.33 0.00
 
 Position, final answer and length need the trajectory alone. Surprisal is what the labeler thinks of a step without any
-answer, the judge token what it says of a step when asked; entropy and self-certainty are of what it would answer after
-the step. The two placebos are CPMI with one part exchanged, so that what is left of its quality owes nothing to it: the
-gold answer of another question, the steps of a solution to another question.
+answer.
 """
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import ANSWER, JUDGE
-from cpmi_dagster.rewards.formulas import STEP, Evidence, mean_over_templates, template_mean
-from cpmi_dagster.scoring.conditionings import MEAN_LOGPROB, contrast_shifts, gold_shifts
-from cpmi_dagster.trajectories.templates import VERDICTS
+from cpmi_dagster.rewards.formulas import STEP, Evidence, template_mean
+from cpmi_dagster.scoring.conditionings import MEAN_LOGPROB
 
 
 def position(evidence: Evidence) -> pl.DataFrame:
@@ -41,51 +37,10 @@ def step_length(evidence: Evidence) -> pl.DataFrame:
 
 def step_surprisal(evidence: Evidence) -> pl.DataFrame:
     """Mean log-probability of the step's own tokens after the question and the steps before it, in nats per token."""
-    read = evidence.control_logprobs.filter(control="step_surprisal")
-    following = read.select("trajectory_id", "template", pl.col("step_index") + 1, logprob=MEAN_LOGPROB)
+    following = evidence.control_logprobs.select(
+        "trajectory_id", "template", pl.col("step_index") + 1, logprob=MEAN_LOGPROB
+    )
     return template_mean(following, pl.col("logprob"))
-
-
-def judge_token(evidence: Evidence) -> pl.DataFrame:
-    """Log-odds that the labeler calls the step correct when asked, after all steps up to it, without any answer."""
-    asked = evidence.control_logprobs.filter(pl.col("control") == JUDGE, pl.col("context") == "prefix")
-    sums = {name: pl.col("logprob_sum").filter(answer_rank=rank).first() for rank, name in enumerate(VERDICTS)}
-    verdicts = asked.group_by(*STEP, "template").agg(**sums)
-    return template_mean(verdicts, pl.col("correct") - pl.col("incorrect"))
-
-
-def answer_entropy(evidence: Evidence) -> pl.DataFrame:
-    """Entropy of the answer's first token after all steps up to the step, with its sign turned."""
-    return _drawn(evidence, rank=1)
-
-
-def self_certainty(evidence: Evidence) -> pl.DataFrame:
-    """Divergence of a uniform distribution from that of the answer's first token, after all steps, less a constant."""
-    certainty = _drawn(evidence, rank=2)
-    return certainty.with_columns(-pl.col("reward"))
-
-
-def _drawn(evidence: Evidence, rank: int) -> pl.DataFrame:
-    """Expected log-probability of a drawn token after each step."""
-    read = evidence.control_logprobs.filter(pl.col("control") == ANSWER, pl.col("context") == "prefix")
-    with_it, cue = (pl.col("logprob_sum").filter(answer_rank=place).sum() for place in (rank, 0))
-    return template_mean(read.group_by(*STEP, "template").agg(logprob=with_it - cue), pl.col("logprob"))
-
-
-def other_gold(evidence: Evidence) -> pl.DataFrame:
-    """CPMI with the gold answer of another question, against this question's hard negatives."""
-    conditioning = evidence.default_conditioning
-    scored = evidence.control_logprobs.filter(control="other_gold")
-    gold = template_mean(gold_shifts(scored, conditioning), pl.col("gold_shift"))
-    negatives = mean_over_templates(evidence.scores, conditioning, pl.col("negative_shift"))
-    both = gold.join(negatives, on=STEP, suffix="_negatives", maintain_order="left")
-    return both.select(*STEP, reward=pl.col("reward") - pl.col("reward_negatives"))
-
-
-def other_step(evidence: Evidence) -> pl.DataFrame:
-    """CPMI of a step of another question's solution in the place of each, alone against none."""
-    scored = evidence.control_logprobs.filter(control="other_step")
-    return template_mean(contrast_shifts(scored, "marginal"), pl.col("shift"))
 
 
 def _earliness() -> pl.Expr:

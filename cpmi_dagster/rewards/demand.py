@@ -10,7 +10,7 @@ pav              -                0           all            all
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cpmi_dagster.contracts.contexts import CONDITIONINGS, FROM_QUESTION, SCORED_CONTROLS, Conditioning
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, SCORED_CONTROLS, Conditioning
 from cpmi_dagster.rewards.registry import reward_type
 
 Steps = int | None
@@ -26,7 +26,6 @@ class Demand:
         policy_steps: steps whose prefixes the policy completes; None is all, 0 none.
         prover_steps: likewise for the prover, which also completes the bare question.
         controls: what the labeler reads for controls.
-        prover_scores: whether the prover scores answers as the labeler does.
     """
 
     conditionings: tuple[Conditioning, ...] = ()
@@ -34,7 +33,6 @@ class Demand:
     policy_steps: Steps = 0
     prover_steps: Steps = 0
     controls: tuple[str, ...] = ()
-    prover_scores: bool = False
 
     def __or__(self, other: "Demand") -> "Demand":
         """What both need."""
@@ -45,7 +43,6 @@ class Demand:
             most_steps(self.policy_steps, other.policy_steps),
             most_steps(self.prover_steps, other.prover_steps),
             tuple(name for name in SCORED_CONTROLS if name in {*self.controls, *other.controls}),
-            self.prover_scores or other.prover_scores,
         )
 
     @property
@@ -53,10 +50,8 @@ class Demand:
         """By labeling asset, whether anything is asked of it."""
         return {
             "hard_negatives": self.negatives > 0,
-            "question_negatives": FROM_QUESTION in self.controls,
             "answer_logprobs": bool(self.conditionings),
             "control_logprobs": bool(self.controls),
-            "prover_logprobs": self.prover_scores,
             "policy_rollouts": self.policy_steps != 0,
             "prover_rollouts": self.prover_steps != 0,
         }
@@ -89,6 +84,5 @@ def demand_of(
             needs.policy_steps,
             needs.prover_steps,
             needs.controls,
-            needs.prover_scores,
         )
     return total

@@ -15,11 +15,11 @@ from functools import cached_property
 import polars as pl
 
 from cpmi_dagster.answers.verdicts import is_equivalent
-from cpmi_dagster.contracts.contexts import FROM_QUESTION, Conditioning
+from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.seeded import uniform_number
-from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, StepTruth
+from cpmi_dagster.contracts.tables import ControlLogprobs, StepTruth
 from cpmi_dagster.errors import ScoringError, SettingsError
-from cpmi_dagster.scoring.conditionings import Contrast, Length, contrast_shifts, gold_shifts, template_scores
+from cpmi_dagster.scoring.conditionings import Contrast, contrast_shifts, gold_shifts, template_scores
 from cpmi_dagster.trajectories.step_truth import with_truth
 
 STEP = ["trajectory_id", "step_index"]
@@ -39,7 +39,6 @@ class Evidence:
         alpha: weight of the prover's advantage in PAV.
         seed: decides the random rewards of `rand_merge` and `uniform`.
         control_logprobs: `labels.control_logprobs`.
-        prover_logprobs: `labels.prover_logprobs`.
         step_truth: `sources.step_truth`.
         same: whether a final answer is the gold answer: gold, candidate.
     """
@@ -53,7 +52,6 @@ class Evidence:
     alpha: float
     seed: int
     control_logprobs: pl.DataFrame = field(default_factory=ControlLogprobs.create_empty)
-    prover_logprobs: pl.DataFrame = field(default_factory=AnswerLogprobs.create_empty)
     step_truth: pl.DataFrame = field(default_factory=StepTruth.create_empty)
     same: Callable[[str, str], bool] = is_equivalent
 
@@ -171,33 +169,10 @@ def pav(evidence: Evidence) -> pl.DataFrame:
     return _complete(joined.select(*STEP, reward=reward), "prover")
 
 
-def mc_prover(evidence: Evidence) -> pl.DataFrame:
-    """The share of the prover's completions that reach the gold answer: MC by a model that knows less."""
-    return success_rates(evidence.prover_rollouts).filter(pl.col("step_index") >= 0)
-
-
-def by_prover(evidence: Evidence, contrast: Contrast) -> pl.DataFrame:
-    """The shift under a contrast with the hard negatives, with the prover as labeler; `mean` is CPMI."""
-    shifts = contrast_shifts(evidence.prover_logprobs, evidence.default_conditioning, contrast)
-    return template_mean(shifts, pl.col("shift"))
-
-
-def from_question(evidence: Evidence) -> pl.DataFrame:
-    """CPMI against wrong answers that the labeler gave to the question alone, as the paper's text has it (5.1)."""
-    scored = evidence.control_logprobs.filter(control=FROM_QUESTION)
-    return template_mean(contrast_shifts(scored, evidence.default_conditioning), pl.col("shift"))
-
-
 def gold_only(evidence: Evidence) -> pl.DataFrame:
     """The gold answer's shift alone (table 2), which needs no hard negatives."""
     shifts = gold_shifts(evidence.logprobs, evidence.default_conditioning)
     return template_mean(shifts, pl.col("gold_shift"))
-
-
-def information_gain(evidence: Evidence) -> pl.DataFrame:
-    """How much the step adds to the gold answer's probability a token (geometric mean), after the steps before it."""
-    gains = gold_shifts(evidence.logprobs, "incremental", as_probability=True)
-    return template_mean(gains, pl.col("gold_shift"))
 
 
 def negatives_only(evidence: Evidence) -> pl.DataFrame:
@@ -217,9 +192,9 @@ def fewer_negatives(evidence: Evidence, count: int) -> pl.DataFrame:
     return mean_over_templates(scores, conditioning, pl.col("cpmi"))
 
 
-def contrasted(evidence: Evidence, contrast: Contrast, length: Length) -> pl.DataFrame:
-    """The shift under another contrast with the hard negatives, or of whole answers; ours, not the paper's."""
-    shifts = contrast_shifts(evidence.logprobs, evidence.default_conditioning, contrast, length)
+def contrasted(evidence: Evidence, contrast: Contrast) -> pl.DataFrame:
+    """The shift under another contrast with the hard negatives; ours, not the paper's."""
+    shifts = contrast_shifts(evidence.logprobs, evidence.default_conditioning, contrast)
     return template_mean(shifts, pl.col("shift"))
 
 

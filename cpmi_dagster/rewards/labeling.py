@@ -16,12 +16,10 @@ import polars as pl
 from tqdm.auto import tqdm
 
 from cpmi_dagster.answers.extraction import extract_answer
-from cpmi_dagster.contracts.contexts import FROM_QUESTION, PAPERS, Conditioning
+from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, Rollouts
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.rewards.demand import Demand, demand_of
 from cpmi_dagster.rewards.formulas import Evidence
@@ -34,7 +32,6 @@ from cpmi_dagster.scoring.controls import control_logprobs
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.trajectories import (
-    BATCH_SEQUENCES,
     Prepared,
     ReadingOptions,
     as_frame,
@@ -42,7 +39,6 @@ from cpmi_dagster.scoring.trajectories import (
     prepared,
     settings_of,
 )
-from cpmi_dagster.trajectories.question_text import question_id
 
 logger = logging.getLogger(__name__)
 
@@ -191,15 +187,8 @@ def _evidence(
         logprobs, rejected = scored.logprobs, pl.concat([rejected, scored.rejected])
     read = ControlLogprobs.create_empty()
     if demand.controls:
-        names = [question_id(question) for question in given.frame["question"]]
-        pool = given.frame.with_columns(question_id=pl.Series(names, dtype=pl.String))
-        by_control = {"other_step": given.negatives}
-        if FROM_QUESTION in demand.controls:
-            sampling = Negatives(count=options.get("negatives", Negatives().count), sees="question")
-            engine = TransformersEngine(given.model, BATCH_SEQUENCES)
-            by_control[FROM_QUESTION] = hard_negatives(pool, engine, sampling, seed).negatives
         alone = scoring.model_copy(update={"conditionings": (conditioning,)})
-        made = control_logprobs(pool, pool, by_control, given.model, alone, demand.controls, seed, progress)
+        made = control_logprobs(given.frame, given.model, alone, progress)
         read, notes = made.logprobs, made.notes
     final_answers = [extract_answer(steps[-1]) for steps in given.frame["steps"]]
     evidence = Evidence(

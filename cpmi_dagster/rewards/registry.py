@@ -10,18 +10,17 @@ the reports read everything about it from here; no other module tests a reward t
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from string import digits
 from typing import Literal, NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import ANSWER, CONDITIONINGS, FROM_QUESTION, JUDGE, PAPERS, Conditioning
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS, Conditioning
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.rewards import controls, formulas
 from cpmi_dagster.rewards.formulas import Evidence
-from cpmi_dagster.scoring.conditionings import CONTRASTS, LENGTHS
+from cpmi_dagster.scoring.conditionings import CONTRASTS
 
 CORPUS_LABELS = "math_shepherd"
 """The labels that come with the corpus."""
@@ -37,8 +36,7 @@ class Needs:
         negatives: hard negatives that the gold answer is contrasted with; None is all, 0 none.
         policy_steps: steps whose prefixes the policy completes; None is all, 0 none.
         prover_steps: likewise for the prover, which also completes the bare question.
-        controls: what the labeler reads for controls, of `SCORED_CONTROLS`.
-        prover_scores: answer log-probabilities by the prover, under the profile's default conditioning.
+        controls: what the labeler reads beside answers, of `SCORED_CONTROLS`.
         truth: whether steps are truly right: a ceiling, not a label that anyone could make.
     """
 
@@ -48,18 +46,17 @@ class Needs:
     policy_steps: int | None = 0
     prover_steps: int | None = 0
     controls: tuple[str, ...] = ()
-    prover_scores: bool = False
     truth: bool = False
 
     @property
     def uses_prover(self) -> bool:
         """Whether it takes the second model."""
-        return self.prover_steps != 0 or self.prover_scores
+        return self.prover_steps != 0
 
     @property
     def contrasts(self) -> bool:
         """Whether the gold answer is contrasted with hard negatives."""
-        return (self.scores or self.prover_scores) and self.negatives != 0
+        return self.scores and self.negatives != 0
 
 
 class Merge(NamedTuple):
@@ -91,8 +88,8 @@ class RewardType:
         needs: what labeling with it takes.
         is_probability: its rewards are soft labels as they are; others are normalised by Eq. 7.
         merge: the reward type of its first steps; these are normalised as that type is.
-        kind: a `method` of labeling; a `control` that a method has to beat; the same method by another labeler or
-            against other negatives, for `comparison`; or what comes with the `corpus`. Only methods are billed.
+        kind: a `method` of labeling; a `control` that a method has to beat; or what comes with the `corpus`. Only
+            methods are billed.
         in_main_tables: has a row in the paper's main tables.
         is_free: a control that takes nothing but the trajectory; the best of these is what a label must beat.
         takes_final_answer: whether it is higher where the final answer is right, by definition.
@@ -105,7 +102,7 @@ class RewardType:
     needs: Needs
     is_probability: bool = False
     merge: Merge | None = None
-    kind: Literal["method", "control", "comparison", "corpus"] = "method"
+    kind: Literal["method", "control", "corpus"] = "method"
     in_main_tables: bool = False
     is_free: bool = False
     takes_final_answer: bool = False
@@ -125,7 +122,7 @@ class RewardType:
         """Of its rewards, of a merge after the first steps; None where no number says right, as of a length."""
         if self.is_probability:
             return PROBABILITY
-        return DIFFERENCE if self.needs.scores or self.needs.prover_scores else self.own_scale
+        return DIFFERENCE if self.needs.scores else self.own_scale
 
     @property
     def is_billed(self) -> bool:
@@ -136,7 +133,7 @@ class RewardType:
     def is_of_labeler(self) -> bool:
         """Whether trajectory and labeler are enough: no rollouts, no second model, no labels or truth of others."""
         needs = self.needs
-        beside = (needs.policy_steps, needs.prover_steps, needs.prover_scores, needs.truth)
+        beside = (needs.policy_steps, needs.prover_steps, needs.truth)
         return self.kind != "corpus" and not any(part != 0 for part in beside)
 
     @property
@@ -156,7 +153,6 @@ def _control(
     is_probability: bool = False,
     is_free: bool = False,
     takes_final_answer: bool = False,
-    own_scale: Scale | None = None,
 ) -> RewardType:
     """A label that a method has to beat."""
     return RewardType(
@@ -168,19 +164,7 @@ def _control(
         kind="control",
         is_free=is_free,
         takes_final_answer=takes_final_answer,
-        own_scale=own_scale,
     )
-
-
-def _by_prover(
-    name: str,
-    label: str,
-    compute: Callable[[Evidence], pl.DataFrame],
-    needs: Needs = Needs(prover_scores=True),
-    is_probability: bool = False,
-) -> RewardType:
-    """A method with the prover in the labeler's place: what labels are worth by a model that knows less."""
-    return RewardType(name, label, compute, needs, is_probability, kind="comparison")
 
 
 REWARD_TYPES: dict[str, RewardType] = by_name(
@@ -230,13 +214,10 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
         ),
         *(
             RewardType(
-                f"cpmi_{'_'.join(changed)}",
-                f"CPMI ({', '.join(changed)})",
-                partial(formulas.contrasted, contrast=contrast, length=length),
-                SCORES,
+                f"cpmi_{contrast}", f"CPMI ({contrast})", partial(formulas.contrasted, contrast=contrast), SCORES
             )
-            for contrast, length in product(CONTRASTS, LENGTHS)
-            if (changed := [choice for choice in (contrast, length) if choice != "mean"])
+            for contrast in CONTRASTS
+            if contrast != "mean"
         ),
         *(
             RewardType(
@@ -245,23 +226,10 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
                 partial(formulas.fewer_negatives, count=count),
                 Needs(scores=True, negatives=count),
             )
-            for count in (1, 2, 4, 8, 12)
+            for count in (1, 2)
         ),
         RewardType("gold_only", "Gold_only", formulas.gold_only, Needs(scores=True, negatives=0)),
-        RewardType(
-            "information_gain",
-            "Information gain",
-            formulas.information_gain,
-            Needs(scores=True, conditionings=("incremental",), negatives=0),
-        ),
         RewardType("neg_only", "Neg_only", formulas.negatives_only, SCORES),
-        RewardType(
-            "cpmi_question_negatives",
-            "CPMI (negatives from the question)",
-            formulas.from_question,
-            Needs(scores=True, negatives=0, controls=(FROM_QUESTION,)),
-            kind="comparison",
-        ),
         RewardType(
             "rand_merge",
             "Rand_Merge",
@@ -271,15 +239,6 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
             merge=Merge("mc", 1),
             kind="control",
             in_main_tables=True,
-        ),
-        _by_prover(
-            "mc_prover", "MC (by the prover)", formulas.mc_prover, Needs(prover_steps=None), is_probability=True
-        ),
-        _by_prover("cpmi_prover", "CPMI (by the prover)", partial(formulas.by_prover, contrast="mean")),
-        _by_prover(
-            "cpmi_logsumexp_prover",
-            "CPMI (logsumexp, by the prover)",
-            partial(formulas.by_prover, contrast="logsumexp"),
         ),
         _control("position", "Position", controls.position, is_probability=True, is_free=True),
         _control(
@@ -300,17 +259,6 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
         ),
         _control("step_length", "Step length", controls.step_length, is_free=True),
         _control("step_surprisal", "Step surprisal", controls.step_surprisal, Needs(controls=("step_surprisal",))),
-        _control(
-            "judge_token",
-            "Judge token",
-            controls.judge_token,
-            Needs(controls=(JUDGE,)),
-            own_scale=Scale("a log-odds", 0.0),
-        ),
-        _control("answer_entropy", "Answer entropy", controls.answer_entropy, Needs(controls=(ANSWER,))),
-        _control("self_certainty", "Self-certainty", controls.self_certainty, Needs(controls=(ANSWER,))),
-        _control("other_gold", "Gold of another question", controls.other_gold, Needs(True, controls=("other_gold",))),
-        _control("other_step", "Step of another solution", controls.other_step, Needs(True, controls=("other_step",))),
         _control("uniform", "Uniform random", formulas.uniform, is_probability=True),
         _control("truth", "True steps", formulas.true_steps, Needs(truth=True), is_probability=True),
         RewardType(

@@ -21,10 +21,7 @@ CONTEXT, CONDITIONING = AnswerLogprobs.columns()["context"].dtype, TemplateScore
 MEAN_LOGPROB = pl.col("logprob_sum") / pl.col("token_count")
 
 Contrast = Literal["mean", "logsumexp", "max"]
-Length = Literal["mean", "sum"]
 CONTRASTS: tuple[Contrast, ...] = get_args(Contrast)
-LENGTHS: tuple[Length, ...] = get_args(Length)
-LOGPROB: dict[Length, pl.Expr] = {"mean": MEAN_LOGPROB, "sum": pl.col("logprob_sum")}
 POOLED: dict[Contrast, Callable[[pl.Expr], pl.Expr]] = {
     "mean": lambda logprobs: logprobs.mean(),
     "logsumexp": lambda logprobs: logprobs.max() + (logprobs - logprobs.max()).exp().sum().log(),
@@ -61,12 +58,10 @@ def template_scores(
     return TemplateScores.cast(scores.select(TemplateScores.column_names())).sort(SCORE_KEY)
 
 
-def contrast_shifts(
-    logprobs: pl.DataFrame, conditioning: Conditioning, contrast: Contrast = "mean", length: Length = "mean"
-) -> pl.DataFrame:
+def contrast_shifts(logprobs: pl.DataFrame, conditioning: Conditioning, contrast: Contrast = "mean") -> pl.DataFrame:
     """Shift of the gold answer against the hard negatives taken together, of every step under every template.
 
-    With L(a | x) the log-probability of an answer, by `length` its mean over tokens (the paper's) or its sum:
+    With L(a | x) the log-probability of an answer, a mean over its tokens:
 
         mean        L(A) - mean over m of L(A_m)        CPMI (Eq. 3)
         logsumexp   L(A) - log sum over m of exp L(A_m)  log-odds of the gold answer among the candidates
@@ -78,35 +73,32 @@ def contrast_shifts(
         logprobs: columns of `labels.answer_logprobs`, all contexts of the conditioning in it.
 
     Returns:
-        trajectory_id, template, step_index, shift in nats per token, or in nats for `sum`.
+        trajectory_id, template, step_index, shift in nats per token.
 
     Raises:
         ScoringError: a trajectory lacks a context, a gold answer or negatives; the message names it.
     """
-    means = _context_means(logprobs, contrast, length)
+    means = _context_means(logprobs, contrast)
     scores = _both_sides(means, [conditioning], ("gold", "negative"))
     shift = (pl.col("gold_with") - pl.col("negative_with")) - (pl.col("gold_without") - pl.col("negative_without"))
     return scores.select("trajectory_id", "template", "step_index", shift=shift)
 
 
-def gold_shifts(logprobs: pl.DataFrame, conditioning: Conditioning, as_probability: bool = False) -> pl.DataFrame:
+def gold_shifts(logprobs: pl.DataFrame, conditioning: Conditioning) -> pl.DataFrame:
     """Gold shift of every step under every template: `template_scores` where no hard negatives are scored.
 
     Args:
         logprobs: columns of `labels.answer_logprobs`, all contexts of the conditioning in it.
-        as_probability: of the probability of a token, in geometric mean, in place of its logarithm.
 
     Returns:
-        trajectory_id, template, step_index, gold_shift in nats per token, or in probability.
+        trajectory_id, template, step_index, gold_shift in nats per token.
 
     Raises:
         ScoringError: a trajectory lacks a context or a gold answer; the message names it.
     """
     means = _context_means(logprobs)
     scores = _both_sides(means, [conditioning], ("gold",))
-    sides = (pl.col("gold_with"), pl.col("gold_without"))
-    after, before = (side.exp() for side in sides) if as_probability else sides
-    shift = after - before
+    shift = pl.col("gold_with") - pl.col("gold_without")
     return scores.select("trajectory_id", "template", "step_index", gold_shift=shift)
 
 
@@ -145,15 +137,14 @@ def _with_hardest(logprobs: pl.DataFrame, count: int) -> pl.DataFrame:
     return logprobs.join(pl.concat([gold, hardest]), on=["trajectory_id", "answer_rank"], how="semi")
 
 
-def _context_means(logprobs: pl.DataFrame, contrast: Contrast = "mean", length: Length = "mean") -> pl.DataFrame:
+def _context_means(logprobs: pl.DataFrame, contrast: Contrast = "mean") -> pl.DataFrame:
     """Per trajectory, template and context: ℓ of the gold answer, and the pooled ℓ of the negatives."""
-    logprob = LOGPROB[length]
     return (
         logprobs.sort(AnswerLogprobs.primary_key())
         .group_by("trajectory_id", "template", "context", "step_index", maintain_order=True)
         .agg(
-            gold=logprob.filter(pl.col("answer_rank") == 0).first(),
-            negative=POOLED[contrast](logprob.filter(pl.col("answer_rank") > 0)),
+            gold=MEAN_LOGPROB.filter(pl.col("answer_rank") == 0).first(),
+            negative=POOLED[contrast](MEAN_LOGPROB.filter(pl.col("answer_rank") > 0)),
         )
     )
 

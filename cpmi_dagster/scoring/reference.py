@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from cpmi_dagster.contracts.tables import AnswerLogprobs
-from cpmi_dagster.models.draws import picked
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.tokens import TokenIds
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
@@ -72,4 +71,4 @@ def token_logprobs(model: LoadedModel, context: TokenIds, target: TokenIds) -> "
         logits = model.model(input_ids=sequence, use_cache=False).logits[0, len(context) - 1 :]
         tokens = torch.tensor(target, device=logits.device)
         places = torch.arange(len(target), device=logits.device)
-        return picked(logits.float().log_softmax(-1), places, tokens, target[-1] < 0)
+        return logits.float().log_softmax(-1)[places, tokens]

@@ -50,11 +50,6 @@ NEGATIVE_INSTRUCTION = (
 
 ANSWER_PREFIX = "The answer is:"
 
-JUDGE_TEMPLATE = "Check the solution of a math problem, step by step.\n\nProblem:\n{q}\nSolution:\n"
-JUDGE_PREFIX = "Is the last step correct or incorrect? It is"
-VERDICTS = ("correct", "incorrect")
-"""What a judge may say of the last step, in the place of the gold answer and of a wrong one."""
-
 
 def render_question(question: str, template: int = 0) -> str:
     """Fill template number `template` (from 0) with the question; the text ends in a newline.
@@ -96,15 +91,9 @@ LAYOUTS: dict[str, Layout] = {
         lambda step, number: f"Step {number}: {step.strip()}\n\n",
         lambda answer: answer,
     ),
-    "judge": Layout(
-        lambda question, _: JUDGE_TEMPLATE.replace(QUESTION_SLOT, question),
-        lambda step, _: render_step(step),
-        lambda verdict: f"{JUDGE_PREFIX} {verdict}",
-    ),
 }
 """`paper` has `The answer is: ` in the target. `released` is that of the authors' code: `Step i: ` before a step, blank
-lines between the pieces, and the bare answer as target. `judge` asks whether the last step is correct, whatever the
-template; it is for the control of that name and no setting."""
+lines between the pieces, and the bare answer as target."""
 
 
 def render_context(question: str, steps: Sequence[str], template: int = 0) -> str:

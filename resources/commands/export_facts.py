@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cpmi_dagster.contracts.contexts import FROM_QUESTION
 from cpmi_dagster.contracts.keys import (
-    BY_PROVER,
     CONTROLS,
     LOGPROBS,
     NEGATIVES,
@@ -133,7 +131,6 @@ def _evidence(needs: Needs) -> dict[str, list[str]]:
     """The tables that rewards are made of, by what a model did in them."""
     tables = {
         "labeler": [*([LOGPROBS] if needs.scores else ()), *([CONTROLS] if needs.controls else ())],
-        "prover, read for log-probabilities": [BY_PROVER] if needs.prover_scores else [],
         "sampler of hard negatives": [NEGATIVES] if needs.contrasts else [],
         "policy, completes solutions": [POLICY_ROLLOUTS] if needs.policy_steps != 0 else [],
         "prover, completes solutions": [PROVER_ROLLOUTS] if needs.prover_steps != 0 else [],
@@ -154,8 +151,8 @@ def _sampler(lake: Lake, rewards: FileRecord) -> str:
     """The model that the hard negatives are from, which rewards do not read themselves: their log-probabilities do."""
     shard = rewards.partition
     record = lake.intact_record(NEGATIVES, shard)
-    scored = [found for key in (LOGPROBS, BY_PROVER) if (found := lake.intact_record(key, shard))]
-    if record is None or not scored or not all(_has_read(each, record) for each in scored):
+    scored = lake.intact_record(LOGPROBS, shard)
+    if record is None or scored is None or not _has_read(scored, record):
         return NOT_RECORDED
     return record.model or NOT_RECORDED
 
@@ -169,11 +166,9 @@ def _has_read(scored: FileRecord, negatives: FileRecord) -> bool:
 def _settings_of(needs: Needs, made_with: Mapping[str, Any]) -> dict[str, str]:
     """The settings that rewards with these needs depend on, as a record has them."""
     found = {"seed": made_with.get("seed")}
-    if needs.scores or needs.prover_scores:
+    if needs.scores:
         conditionings = needs.conditionings or [made_with.get("rewards", {}).get("default_conditioning")]
         negatives = made_with.get("demand", {}).get("negatives") if needs.negatives is None else needs.negatives
-        if FROM_QUESTION in needs.controls:
-            negatives = "sampled from the question alone"
         found |= {"conditioning": ", ".join(map(str, conditionings)), "hard negatives of a question": negatives}
         found |= {"prompt templates": made_with.get("scoring.templates")}
     if needs.policy_steps != 0:

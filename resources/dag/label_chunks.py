@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import FROM_QUESTION
-from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, QUESTION_NEGATIVES, REJECTED_TRAJECTORIES
+from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, REJECTED_TRAJECTORIES
 from cpmi_dagster.generation.monte_carlo import Portion, prefix_rollouts
 from cpmi_dagster.generation.solutions import sample_solutions
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
@@ -68,26 +67,17 @@ def score_chunk(
     return StageOutput(frames, model.identity, made.cost, notes)
 
 
-def score_by_prover(own: ChunkRun, chunk: pl.DataFrame, advance: Advance, *, scoring: ProfileScoring) -> StageOutput:
-    """`score_chunk` by the prover, for the table that has no rejected trajectories."""
-    made = score_chunk(own, chunk, advance, role="prover", scoring=scoring)
-    return replace(made, frames=made.frame(LOGPROBS).drop(PART))
-
-
 def score_controls(
     own: ChunkRun,
     chunk: pl.DataFrame,
     advance: Advance,
     *,
-    pool: pl.DataFrame,
     scoring: ProfileScoring,
     wanted: Sequence[str],
 ) -> StageOutput:
-    """What the labeler reads for controls of a chunk; `pool` as in `control_logprobs`, `wanted` as control/template."""
-    model, seed = own.models.load("labeler"), own.settings.seed
-    names = list(dict.fromkeys(part.partition("/")[0] for part in wanted))
-    by_control = {"other_step": own.beside[NEGATIVES], FROM_QUESTION: own.beside[QUESTION_NEGATIVES]}
-    made = controls.control_logprobs(chunk, pool, by_control, model, scoring, names, seed, advance)
+    """What the labeler reads for step surprisal of a chunk; `wanted` as control/template."""
+    model = own.models.load("labeler")
+    made = controls.control_logprobs(chunk, model, scoring, advance)
     logprobs = made.logprobs.filter(PART_OF_ROW[CONTROLS].is_in(list(wanted)))
     return StageOutput(logprobs, model.identity, made.cost, made.notes)
 

@@ -32,7 +32,6 @@ from cpmi_dagster.resources.lake.parts import (
     facts_of_part,
     feeds,
     inputs_of,
-    is_read,
     partitions_of,
     parts_asked,
     parts_read,
@@ -184,7 +183,7 @@ class States:
                 part: hash_of(
                     {
                         **facts_of_part(stage.table, part, shared),
-                        "inputs": {key: own for key, own in whole.items() if is_read(stage.table, part, key)},
+                        "inputs": whole,
                         "part": part,
                         "of": {
                             key: {name: contents[name] for name in parts_read(stage.table, part, key) or ()}

@@ -1,9 +1,9 @@
 """Which parts of a table a profile asks for, and which rows of its inputs a partition depends on.
 
     sources/sampled_solutions 0, 1, 2, 3               number of the solution
-    labels/hard_negatives     1, 2, 3, 4               ranks, as of labels/question_negatives
+    labels/hard_negatives     1, 2, 3, 4               ranks
     labels/answer_logprobs    0/step/1, 0/question/1   template, what precedes the answer, rank (0 is the gold answer)
-    labels/control_logprobs   other_gold/0             control, template
+    labels/control_logprobs   step_surprisal/0         control, template
     labels/policy_rollouts    1/0, further/0           steps of the prefix, number of the rollout
     benchmarks/judge_predictions                       one for each judge, `judge My judge`
     alignment/trajectories    all                      is made whole
@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import FROM_QUESTION, JUDGE, LAST, contexts_of, part_of_context
+from cpmi_dagster.contracts.contexts import LAST, contexts_of, part_of_context
 from cpmi_dagster.contracts.keys import (
     CANDIDATE_FEATURES,
     CONTROLS,
@@ -29,7 +29,6 @@ from cpmi_dagster.contracts.keys import (
     PROBLEM_FEATURES,
     PROBLEMS,
     PROVER_ROLLOUTS,
-    QUESTION_NEGATIVES,
     QUESTIONS,
     REJECTED_TRAJECTORIES,
     SAMPLED,
@@ -73,15 +72,10 @@ def _rollouts(steps: int | None, shortest: int, count: int) -> Iterator[str]:
 _PARTS: dict[str, Callable[[Settings], Iterable[str]]] = {
     SAMPLED: lambda settings: map(str, range(settings.sources.solutions_of_each)),
     NEGATIVES: lambda settings: map(str, range(1, settings.demand.negatives + 1)),
-    QUESTION_NEGATIVES: lambda settings: (
-        map(str, range(1, settings.negatives.count + 1)) if FROM_QUESTION in settings.demand.controls else ()
-    ),
     LOGPROBS: _logprobs,
     REJECTED_TRAJECTORIES: _logprobs,
     CONTROLS: lambda settings: (
-        f"{name}/{template}"
-        for name, template in product(settings.demand.controls, range(settings.scoring.templates))
-        if name != JUDGE or template == 0  # it has a wording of its own
+        f"{name}/{template}" for name, template in product(settings.demand.controls, range(settings.scoring.templates))
     ),
     POLICY_ROLLOUTS: lambda settings: _rollouts(settings.demand.policy_steps, 1, settings.rollouts.policy_count),
     PROVER_ROLLOUTS: lambda settings: _rollouts(settings.demand.prover_steps, 0, settings.rollouts.prover_count),
@@ -89,7 +83,7 @@ _PARTS: dict[str, Callable[[Settings], Iterable[str]]] = {
 }
 PART_OF_ROW = {
     SAMPLED: pl.col("solution").cast(pl.String),
-    **dict.fromkeys((NEGATIVES, QUESTION_NEGATIVES), pl.col("rank").cast(pl.String)),
+    NEGATIVES: pl.col("rank").cast(pl.String),
     CONTROLS: pl.format("{}/{}", "control", "template"),
     **dict.fromkeys(
         (POLICY_ROLLOUTS, PROVER_ROLLOUTS),
@@ -104,7 +98,7 @@ PART_OF_ROW = {
     JUDGES: pl.format("judge {}", "judge"),
 }
 """The part that a row is of, by its own columns; that of a log-probability takes the number of steps too."""
-MADE_TOGETHER = {NEGATIVES, QUESTION_NEGATIVES}
+MADE_TOGETHER = {NEGATIVES}
 """Tables of which all parts are made again where one is missing: more of them are drawn from the same samples."""
 
 
@@ -124,13 +118,6 @@ def parts_read(key: str, part: str, source: str) -> tuple[str, ...] | None:
         rank = part.rpartition("/")[2]
         return () if part == NOTHING or rank == "0" else (rank,)
     return () if part == NOTHING else None
-
-
-def is_read(key: str, part: str, source: str) -> bool:
-    """Whether a part of a table depends on an input at all: of controls, each on hard negatives of one kind."""
-    if key != CONTROLS or source not in {NEGATIVES, QUESTION_NEGATIVES}:
-        return True
-    return (source == QUESTION_NEGATIVES) == (part.partition("/")[0] == FROM_QUESTION)
 
 
 def facts_of_part(key: str, part: str, facts: Mapping[str, Any]) -> dict[str, Any]:

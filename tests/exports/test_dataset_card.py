@@ -69,10 +69,9 @@ def test_the_card_opens_with_what_the_hard_labels_call_right_and_shows_texts_of_
         ("gold_only", False, "The gold answer's shift alone"),
         ("mc", True, "The share of the policy's completions of a prefix that reach the gold answer"),
         ("mc_hard", True, "1 where any completion by the policy reaches the gold answer"),
-        ("mc_prover", True, "The share of the prover's completions"),
         ("pav", False, "how much the step changes the prover's MC"),
         ("cpmi_merge2", False, "about half of the steps after the first are above 0.5"),
-        ("other_gold", False, "a control that methods of labeling have to beat"),
+        ("step_surprisal", False, "a control that methods of labeling have to beat"),
         ("math_shepherd", True, "The labels are the source's."),
         ("cpmi_merge1", False, "The rewards of the first steps (1) are those of `mc`"),
         ("my_judge", True, "given by the exporter under the name `my_judge`"),
@@ -91,7 +90,7 @@ def test_the_card_says_what_the_labels_are(reward_type, is_probability, words):
 def test_every_reward_type_says_in_a_sentence_what_it_is(entry):
     text = card(entry.name, entry.is_probability)
     assert entry.meaning.endswith(".") and in_markdown(entry.meaning) in text
-    assert ("A shift is" in text) == (entry.needs.scores or entry.needs.prover_scores)
+    assert ("A shift is" in text) == entry.needs.scores
     assert ("Completions are sampled" in text) == bool(entry.needs.policy_steps != 0 or entry.needs.prover_steps != 0)
     assert ("`source_labels` are the source's own" in text) == (entry.name != CORPUS_LABELS)
 

@@ -38,10 +38,8 @@ def marks(hard: HardLabels, rows: pl.DataFrame) -> str:
     [
         ("cpmi", "+++-", "75.0% of the steps right: those whose reward is at least 0, since it is a difference."),
         ("gold_only", "+++-", "at least 0, since it is a difference."),
-        ("cpmi_prover", "+++-", "at least 0, since it is a difference."),
         ("mc", "----", "0.0% of the steps right: those whose reward is at least 0.5, since it is a probability."),
         ("rand_merge", "----", "at least 0.5, since it is a probability."),
-        ("judge_token", "+++-", "at least 0, since it is a log-odds."),
         ("pav", "----", "at least 0.5, since it is a probability plus a difference."),
         (
             "step_length",
@@ -49,7 +47,6 @@ def marks(hard: HardLabels, rows: pl.DataFrame) -> str:
             "50.0% of the steps right: those whose reward is at least 0.2, the median of this set, wh",
         ),
         ("step_surprisal", "++--", "at least 0.2, the median of this set"),
-        ("answer_entropy", "++--", "at least 0.2, the median of this set"),
         ("labels_of_mine", "++--", "at least 0.2, the median of this set"),
         (
             "cpmi_merge1",

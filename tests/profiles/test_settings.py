@@ -333,10 +333,6 @@ def test_conditionings_may_be_asked_for_beside_those_of_the_reward_types(tmp_pat
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (
-            "rewards: {types: [cpmi_prover]}\nmodels: {prover: null}",
-            "`cpmi_prover` needs it; name the model, or remove",
-        ),
         ("rewards: {types: [mc, pav]}\nmodels: {prover: null}", "models.prover is missing, and the reward type `pav`"),
         ("rewards: {types: [cpmi]}\nmodels: {policy: null}", "benchmarks.best_of_n samples candidates from it"),
         (
@@ -363,7 +359,7 @@ def test_solutions_that_people_have_judged_are_labelled_and_no_model_is_trained(
     settings = load_settings("human-steps")
     assert settings.recipes == ()
     assert settings.sources.step_truth == settings.sources.trajectories
-    controls = ("step_surprisal", "other_gold", "other_step", "judge_token", "answer_distribution")
+    controls = ("step_surprisal",)
     assert settings.demand == Demand(("marginal", "incremental", "prefix"), 4, policy_steps=None, controls=controls)
 
 

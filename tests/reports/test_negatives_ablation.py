@@ -11,14 +11,11 @@ from cpmi_dagster.answers.comparison import Comparison
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.quality import measure_negatives_ablation
 
-QUESTION_ROW = "M = 4, from the question"
 CORRECT = [[True, True, False], [True, False, False], [False, True, False], [True, True, True]]
 CPMI = [[0.9, 0.2, -3.0], [0.1, 0.3, -2.0], [-0.4, 0.5, -1.0], [0.0, 0.6, 0.8]]
-FROM_QUESTION = [[0.1, 0.2, 0.9], [0.3, 0.1, 0.2], [0.8, 0.5, 0.1], [0.4, 0.3, 0.2]]
 GOLD, FINAL = ["18", "1/2", "7", "3"], ["20", "0.75", None, "3.0"]
 # t0 and t1 are wrong, t2 states no answer, t3 is right
 NEGATIVES = [["17", "20.0"], ["1/4", "3/4"], ["6"], ["4"]]
-OF_QUESTION = [["17", "21"], ["1/3", r"\frac{3}{4}"], ["7.5"], ["3.5"]]
 NAMES = [f"t{number}" for number in range(4)]
 
 
@@ -29,22 +26,17 @@ def by_trajectory(column: str, values: list[list], place: str) -> pl.DataFrame:
 
 @pytest.fixture
 def inputs() -> ReportInputs:
-    rewards = {"cpmi": CPMI, "cpmi_question_negatives": FROM_QUESTION}
-    frames = [
-        by_trajectory("reward", own, "step_index").with_columns(reward_type=pl.lit(name))
-        for name, own in rewards.items()
-    ]
+    rewards = by_trajectory("reward", CPMI, "step_index").with_columns(reward_type=pl.lit("cpmi"))
     trajectories = {
         "trajectory_id": NAMES, "question_id": ["q0", "q0", "q1", "q2"], "row_number": range(4), "gold_answer": GOLD,
         "final_answer": FINAL, "steps": [["s"] * 3] * 4, "shepherd_labels": CORRECT,
     }  # fmt: skip
     return ReportInputs(
         {
-            "labels/step_rewards": pl.concat(frames),
+            "labels/step_rewards": rewards,
             "alignment/trajectories": pl.DataFrame(trajectories),
             "sources/step_truth": pl.DataFrame({"row_number": range(4), "correct": CORRECT}),
             "labels/hard_negatives": by_trajectory("answer", NEGATIVES, "rank"),
-            "labels/question_negatives": by_trajectory("answer", OF_QUESTION, "rank"),
         },
         bootstrap_samples=20,
     )
@@ -57,32 +49,22 @@ def figures(inputs: ReportInputs) -> dict[tuple[str, str], float]:
 
 def test_aucs_with_and_without_last_steps_are_those_of_scikit_learn(inputs):
     found = figures(inputs)
-    for row, rewards in (("M = 4", CPMI), (QUESTION_ROW, FROM_QUESTION)):
-        for column, last in (("Label AUC", 3), ("Without last steps", 2)):
-            right, values = ([step for own in lists for step in own[:last]] for lists in (CORRECT, rewards))
-            assert found[row, column] == pytest.approx(roc_auc_score(right, values))
+    for column, last in (("Label AUC", 3), ("Without last steps", 2)):
+        right, values = ([step for own in lists for step in own[:last]] for lists in (CORRECT, CPMI))
+        assert found["M = 4", column] == pytest.approx(roc_auc_score(right, values))
 
 
 def test_the_share_of_own_wrong_answers_is_that_of_plain_fractions(inputs):
     found = figures(inputs)
-    for row, negatives in (("M = 4", NEGATIVES), (QUESTION_ROW, OF_QUESTION)):
-        stated = zip(GOLD, FINAL, negatives, strict=True)
-        own = [
-            any(Fraction(answer.replace(r"\frac{3}{4}", "3/4")) == Fraction(final) for answer in wrong)
-            for gold, final, wrong in stated
-            if final is not None and Fraction(final) != Fraction(gold)
-        ]
-        assert found[row, "Own answer among them (%)"] == pytest.approx(100 * sum(own) / len(own))
+    own = [
+        any(Fraction(answer) == Fraction(final) for answer in wrong)
+        for gold, final, wrong in zip(GOLD, FINAL, NEGATIVES, strict=True)
+        if final is not None and Fraction(final) != Fraction(gold)
+    ]
+    assert found["M = 4", "Own answer among them (%)"] == pytest.approx(100 * sum(own) / len(own))
 
 
 def test_answers_are_compared_as_the_profile_says(inputs):
     literal = Comparison("own:same", lambda gold, candidate: gold == candidate)
     found = figures(replace(inputs, comparison=literal))
     assert found["M = 4", "Own answer among them (%)"] == 0
-
-
-def test_without_other_negatives_there_is_no_row_of_them(inputs):
-    frames = {**inputs.frames, "labels/question_negatives": inputs.frames["labels/hard_negatives"].clear()}
-    rewards = frames["labels/step_rewards"].filter(reward_type="cpmi")
-    found = figures(replace(inputs, frames={**frames, "labels/step_rewards": rewards}))
-    assert {row for row, _ in found} == {"M = 4"}

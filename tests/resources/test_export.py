@@ -55,10 +55,8 @@ def test_datasets_opens_the_folder_with_the_labels_of_the_home(finished, tmp_pat
         ),
         ("gold_only", ["labeler | miniature:labeler@", "hard negatives of a question | 0"]),
         ("mc", ["policy, completes solutions | miniature:labeler@", "rollouts of a prefix |"]),
-        ("mc_prover", ["prover, completes solutions | miniature:prover@", "rollouts of a prefix by the prover |"]),
-        ("cpmi_prover", ["prover, read for log-probabilities | miniature:prover@", "conditioning | marginal"]),
         ("position", ["models | none"]),
-        ("pav", ["alpha, the weight of the prover's part | 1.0"]),
+        ("pav", ["prover, completes solutions | miniature:prover@", "alpha, the weight of the prover's part | 1.0"]),
     ],
 )
 def test_the_card_names_the_models_that_made_these_labels(finished, tmp_path, reward_type, rows):
@@ -66,7 +64,7 @@ def test_the_card_names_the_models_that_made_these_labels(finished, tmp_path, re
     card = (tmp_path / "mine" / "README.md").read_text()
     for row in rows:
         assert f"| {row}" in card
-    made = {"gold_only": "sampler", "mc": "labeler |", "mc_prover": "miniature:labeler@", "cpmi_prover": "| labeler"}
+    made = {"gold_only": "sampler", "mc": "labeler |"}
     assert reward_type not in made or made[reward_type] not in card
 
 

@@ -1,13 +1,9 @@
 """The lake: whole files or none, provenance in the file itself, chunks that survive a kill."""
 
-from dataclasses import replace
-
-import dataframely as dy
 import polars as pl
 import pytest
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.tables import TABLES, ControlLogprobs
 from cpmi_dagster.errors import LakeError, StorageError
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import FileRecord, rows_hash
@@ -34,21 +30,6 @@ def test_every_row_on_disk_carries_its_provenance(lake):
     lake.write(ROWS, record())
     stored = pl.read_parquet(lake.paths(KEY, "000")[0])
     assert stored.select("run_id", "model", "code_version").unique().rows() == [("r", "m@1", "1")]
-
-
-def test_a_file_from_before_a_category_was_added_is_read_with_those_of_today(lake, monkeypatch):
-    class Before(ControlLogprobs):
-        control = dy.Enum(["other_gold"], primary_key=True)
-
-    key, today = "labels/control_logprobs", ControlLogprobs.create_empty().schema
-    rows = pl.DataFrame(
-        [("t1", 0, "question", -1, 0, -1.0, 4, "other_gold")], ControlLogprobs.column_names(), orient="row"
-    )
-    with monkeypatch.context() as earlier:
-        earlier.setitem(TABLES, key, replace(TABLES[key], schema=Before))
-        lake.write(rows, replace(record(), table=key))
-    assert lake.read(key, "000").schema == lake.head(key, "000", 1).schema == today
-    assert lake.read(key, "000").rows() == lake.head(key, "000", 1).rows() == rows.rows()
 
 
 KEYS = {"all": "k"}

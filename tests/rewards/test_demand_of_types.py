@@ -12,11 +12,7 @@ from cpmi_dagster.rewards.settings import Rewards
     [
         (["position", "final_answer", "step_length", "uniform", "truth"], Demand()),
         (["step_surprisal"], Demand(controls=("step_surprisal",))),
-        (["other_step", "other_gold"], Demand(("marginal",), 4, controls=("other_gold", "other_step"))),
-        (["cpmi_question_negatives"], Demand(("marginal",), controls=("question_negatives",))),
-        (["cpmi_prover"], Demand((), 4, prover_scores=True)),
-        (["mc_prover"], Demand(prover_steps=None)),
-        (["cpmi_logsumexp", "cpmi_max_sum"], Demand(("marginal",), 4)),
+        (["cpmi_logsumexp", "cpmi_max"], Demand(("marginal",), 4)),
     ],
 )
 def test_a_type_asks_for_what_it_takes_and_nothing_else(types, demand):
@@ -26,5 +22,5 @@ def test_a_type_asks_for_what_it_takes_and_nothing_else(types, demand):
 def test_methods_are_billed_and_controls_are_not():
     billed = set(Rewards(types=tuple(REWARD_TYPES)).methods)
     assert {"mc", "cpmi", "cpmi_logsumexp", "cpmi_merge1", "rand_merge"} <= billed
-    controls = {"position", "step_surprisal", "other_gold", "uniform", "truth", "cpmi_question_negatives"}
-    assert not (controls | {"cpmi_prover", "math_shepherd"}) & billed
+    controls = {"position", "step_surprisal", "uniform", "truth"}
+    assert not (controls | {"math_shepherd"}) & billed

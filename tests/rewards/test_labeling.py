@@ -32,8 +32,6 @@ ROWS = [
 ]
 MODEL = "miniature:labeler"
 OF_LABELER = [name for name, entry in REWARD_TYPES.items() if entry.is_of_labeler]
-PLACEBOS = {"other_gold", "other_step"}
-"""Which take a part of another question of their shard."""
 KEY = ["trajectory_id", "step_index", "reward_type"]
 
 
@@ -45,8 +43,8 @@ def test_labels_are_those_of_the_dag(finished, given):
         frame = frame.join(negative_lists(lake.read(NEGATIVES)), on="trajectory_id")
         frame = frame.rename({"hard_negatives": "negative_answers"})
     made = lake.read(STEP_REWARDS).join(lake.read(SOFT_LABELS), on=KEY)
-    types = sorted({*OF_LABELER} & {*made["reward_type"]} - PLACEBOS)
-    assert len(types) > 15
+    types = sorted({*OF_LABELER} & {*made["reward_type"]})
+    assert len(types) > 12
     labels = label(frame.rename({"trajectory_id": "id"}), MODEL, types, seed=finished.seed, dtype="float32")
     ours = labels.rename({"id": "trajectory_id"}).drop("step").sort(KEY)
     theirs = made.filter(pl.col("reward_type").is_in(types)).select(ours.columns).sort(KEY)
@@ -71,7 +69,7 @@ def test_chats_and_texts_are_labelled_as_their_steps_are(form):
 
 
 def test_every_type_that_trajectory_and_labeler_are_enough_for_labels_every_step():
-    labels = label(ROWS, MODEL, OF_LABELER, negatives=12)
+    labels = label(ROWS, MODEL, OF_LABELER)
     assert labels.group_by("reward_type", maintain_order=True).len().rows() == [(name, 3) for name in OF_LABELER]
     assert labels["reward"].is_finite().all() and labels["soft_label"].is_between(0, 1).all()
     first = labels.filter(reward_type="cpmi")
@@ -91,9 +89,9 @@ def test_every_kind_of_table_gives_the_same_labels():
 def test_what_cannot_be_labelled_is_named_and_stops_nothing(caplog):
     rows = [ROWS[0], {**ROWS[1], "steps": []}, {**ROWS[1], "id": "gold", "gold_answer": " "}]
     done: list[int] = []
-    labels = label(rows, MODEL, ["cpmi", "position", "step_surprisal", "other_gold"], progress=done.append)
-    assert set(labels["id"]) == {"hats"} and "other_gold" not in set(labels["reward_type"])
-    for words in ("`eggs` has no steps", "`gold`: the gold answer is empty", "hats has no `other_gold`"):
+    labels = label(rows, MODEL, ["cpmi", "position", "step_surprisal"], progress=done.append)
+    assert set(labels["id"]) == {"hats"}
+    for words in ("`eggs` has no steps", "`gold`: the gold answer is empty"):
         assert words in caplog.text
     assert sum(done) == 2 * len(rows)
     assert label_in_full(rows[1:], MODEL).labels.columns == labels.columns
@@ -105,7 +103,7 @@ def test_what_cannot_be_labelled_is_named_and_stops_nothing(caplog):
         (ROWS, {"rewards": ["mc"]}, SettingsError, "`mc` needs more .* give one of cpmi, "),
         (ROWS, {"rewards": ["truth"]}, SettingsError, "`truth` needs more"),
         (ROWS, {"rewards": ["cpmj"]}, SettingsError, "`cpmj` is not a reward type"),
-        (ROWS, {"rewards": ["cpmi_m8"]}, SettingsError, "8 hard negatives, and `negatives` is 4"),
+        (ROWS, {"rewards": ["cpmi_m2"], "negatives": 1}, SettingsError, "2 hard negatives, and `negatives` is 1"),
         (ROWS, {"default_conditioning": "alone"}, SettingsError, "`alone` is not a conditioning"),
         (7, {}, ScoringError, "the trajectories are no table .* give a list of dicts"),
         ([{"id": "a"}], {}, ScoringError, "lack the column `question`"),

@@ -45,7 +45,6 @@ BY_HAND = {
     "cpmi_prefix": {"t1": [1.5, 1.5]},
     "cpmi_leave_one_out": {"t1": [3.5, 0.0]},
     "gold_only": {"t1": [1.5, -1.0]},
-    "information_gain": {"t1": [math.exp(-1) - math.exp(-2), math.exp(-0.5) - math.exp(-1)]},
     "neg_only": {"t1": [0.5, -1.0]},
     "cpmi_m1": {"t1": [2.5, -1.0]},
     "cpmi_m2": {"t1": [2.0, -2.0]},
@@ -56,48 +55,20 @@ BY_HAND = {
     "pav_merge2": {"t1": [1.25, -0.75]},
     "pav_merge3": {"t1": [1.25, -0.75]},
     "math_shepherd": {"t1": [1.0, 0.0], "t2": [0.0, 1.0]},
-    "cpmi_m4": {"t1": [2.0, -2.0]},
     "cpmi_max": {"t1": [2.5, -1.0]},
-    "cpmi_sum": {"t1": [8.0, -8.0]},
-    "cpmi_max_sum": {"t1": [10.0, -4.0]},
     "cpmi_logsumexp": {"t1": [2.3136663, -1.5662192]},
-    "cpmi_logsumexp_sum": {"t1": [9.9821855, -4.6928118]},
-    "mc_prover": {"t1": [1.0, 0.0], "t2": [0.5, 1.0]},
-    "cpmi_prover": {"t1": [1.0, -1.0]},
-    "cpmi_logsumexp_prover": {"t1": [1.0, -1.0]},
     "position": {"t1": [0.5, 0.0], "t2": [0.5, 0.0]},
     "final_answer": {"t1": [1.0, 1.0], "t2": [0.0, 0.0]},
     "final_answer_position": {"t1": [1.0, 1.0], "t2": [0.5, 0.0]},
     "step_length": {"t1": [-1.0, -1.0], "t2": [-1.0, -2.0]},
     "step_surprisal": {"t1": [-0.5, -3.0]},
-    "judge_token": {"t1": [4 * 1.0, 4 * -2.0]},
-    "answer_entropy": {"t1": [4 * -0.5, 4 * -0.25]},
-    "self_certainty": {"t1": [4 * 3.0, 4 * 4.0]},
-    "other_gold": {"t1": [0.25 + 0.5, 0.5 - 1.0]},
-    "other_step": {"t1": [1.0, -2.0]},
     "truth": {"t1": [1.0, 0.0], "t2": [0.0, 0.0]},
-    "cpmi_question_negatives": {"t1": [1.5, -2.0]},
 }
 # mean log-probabilities by control, context and answer rank, under one template
 CONTROL_MEANS = {
     ("step_surprisal", "question", -1): (-0.5,),
     ("step_surprisal", "prefix", 0): (-3.0,),
-    ("judge_token", "question", -1): (-1.0, -1.5),
-    ("judge_token", "prefix", 0): (-1.0, -2.0),
-    ("judge_token", "prefix", 1): (-3.0, -1.0),
-    ("answer_distribution", "prefix", 0): (-1.0, -1.5, -4.0),
-    ("answer_distribution", "prefix", 1): (-1.0, -1.25, -5.0),
-    ("other_gold", "question", -1): (-4.0,),
-    ("other_gold", "step", 0): (-3.75,),
-    ("other_gold", "step", 1): (-3.5,),
-    ("other_step", "question", -1): (-2.0, -1.0),
-    ("other_step", "step", 0): (-1.0, -1.0),
-    ("other_step", "step", 1): (-3.0, 0.0),
-    ("question_negatives", "question", -1): (-2.0, -1.0, -3.0),
-    ("question_negatives", "step", 0): (-1.0, -2.0, -3.0),
-    ("question_negatives", "step", 1): (-3.0, -1.0, -1.0),
 }
-PROVER_MEANS = {("question", -1): (-2.0, -2.0), ("step", 0): (-2.0, -3.0), ("step", 1): (-3.0, -2.0)}
 
 
 def logprobs(table=AnswerLogprobs, means=MEANS, templates=2) -> pl.DataFrame:
@@ -157,7 +128,6 @@ def rewards_of(
         alpha=chosen.alpha,
         seed=seed,
         control_logprobs=logprobs(ControlLogprobs, CONTROL_MEANS, 1),
-        prover_logprobs=logprobs(AnswerLogprobs, PROVER_MEANS, 1),
         step_truth=pl.DataFrame(truth, schema=["row_number", "correct"], orient="row"),
     )
     frame = step_rewards(evidence, chosen.types)

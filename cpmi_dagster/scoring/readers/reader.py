@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpmi_dagster.models.attention import attention_implementation
-from cpmi_dagster.models.draws import picked
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.packing import PackedRow
 from cpmi_dagster.scoring.trees import Integers
@@ -125,7 +124,7 @@ def target_logprobs(
     Args:
         inputs: arguments of the model's forward; rows of input_ids count as one long row.
         predictors: position that predicts each target token, [target tokens].
-        predicted: token id it predicts, or a draw, [target tokens].
+        predicted: token id it predicts, [target tokens].
     """
     import torch
 
@@ -137,7 +136,6 @@ def target_logprobs(
     chosen, places, rows, tokens = (
         upload(part, model.device) for part in (kept, order, predictor[order], predicted[order])
     )
-    is_drawn = bool((predicted < 0).any())
     output = whole.get_decoder()(**inputs)
     hidden = output.last_hidden_state.flatten(0, 1)
     hidden = hidden[chosen.to(hidden.device)]
@@ -146,7 +144,7 @@ def target_logprobs(
         part = type(output)(last_hidden_state=hidden[None, number * step : (number + 1) * step])
         with _returning(whole.get_decoder(), part):
             logits = whole(input_ids=inputs["input_ids"], use_cache=False).logits[0]
-        ordered.append(_picked(logits, rows[first:last] - number * step, tokens[first:last], is_drawn))
+        ordered.append(_picked(logits, rows[first:last] - number * step, tokens[first:last]))
     picked = torch.cat(ordered) if ordered else hidden.new_empty(0, dtype=torch.float32)
     return torch.empty_like(picked).index_copy_(0, places.to(picked.device), picked)
 
@@ -165,22 +163,20 @@ def _returning(decoder: Any, output: Any) -> Iterator[None]:
             decoder.forward = before
 
 
-def _picked(logits: "torch.Tensor", rows: "torch.Tensor", tokens: "torch.Tensor", is_drawn: bool) -> "torch.Tensor":
+def _picked(logits: "torch.Tensor", rows: "torch.Tensor", tokens: "torch.Tensor") -> "torch.Tensor":
     """log p of `tokens[n]` under `logits[rows[n]]`, rows ascending; float32, [n]."""
     import torch
 
     rows, tokens = rows.to(logits.device), tokens.to(logits.device)
     if logits.device.type != "cpu":
         logits = logits.float()
-        if is_drawn:
-            return picked(logits.log_softmax(-1), rows, tokens, is_drawn)
         return logits[rows, tokens] - logits.logsumexp(-1)[rows]
     # on a CPU log_softmax takes a tenth of the time of logsumexp, on copies that fit the cache
     parts = logits.split(CPU_ROWS)
     bounds = torch.searchsorted(rows, torch.arange(len(parts) + 1) * CPU_ROWS).tolist()
     return torch.cat(
         [
-            picked(part.float().log_softmax(-1), rows[first:last] - number * CPU_ROWS, tokens[first:last], is_drawn)
+            part.float().log_softmax(-1)[rows[first:last] - number * CPU_ROWS, tokens[first:last]]
             for number, (part, (first, last)) in enumerate(zip(parts, pairwise(bounds), strict=True))
         ]
     )
