@@ -32,7 +32,6 @@ from cpmi_dagster.resources.dag.materializations import prefixed
 from cpmi_dagster.resources.dag.presentation import INPUTS
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
 from cpmi_dagster.resources.dag.run_life import WatchedExecutor
-from cpmi_dagster.resources.dag.run_log import console_loggers
 from cpmi_dagster.resources.dag.run_profile import run_profile
 from cpmi_dagster.resources.dag.shard_op import ShardOp
 from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_schedule
@@ -86,7 +85,6 @@ def build_definitions(
             *automation.AUTOMATION,
         ],
         executor=WatchedExecutor(folder, locks, claim),
-        loggers=console_loggers(),
     )
 
 

@@ -13,7 +13,6 @@ import typer
 
 from cpmi_dagster.cli import labels, results, tables, views
 from cpmi_dagster.cli.leaving import leave
-from cpmi_dagster.cli.logged_console import LOG
 from cpmi_dagster.cli.option_texts import parse_fields, parse_parameters, parse_shards
 from cpmi_dagster.cli.options import (
     ERR,
@@ -26,7 +25,6 @@ from cpmi_dagster.cli.options import (
     app,
 )
 from cpmi_dagster.errors import CpmiError, UsageError
-from cpmi_dagster.files.json_log import check_log_format, log_as_json, logs_are_json
 from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
 
 __all__ = ["app", "labels", "main", "results"]
@@ -91,8 +89,6 @@ def run(
     """Compute what is missing or stale, then show the measurements (or the labels) and where the report is."""
     from cpmi_dagster import definitions
 
-    if quiet:
-        LOG.setLevel("WARNING")
     settings = definitions.load_settings(profile).limited(limit)
     chosen = parse_shards(shards, settings)
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet, until or [])
@@ -102,12 +98,9 @@ def run(
         raise CpmiError("; ".join(outcome.failures))
     if quiet or outcome.waiting:
         return
-    if logs_are_json():
-        ERR.print(f"the run has finished; its tables are in {settings.folder / 'cpmi.duckdb'}", markup=False)
-    else:
-        labels, left_out = definitions.labels_made(settings), definitions.left_out(settings)
-        judged = definitions.judged_so_far(settings)
-        views.show_results(OUT, definitions.headline(settings), labels, left_out, judged, settings)
+    labels, left_out = definitions.labels_made(settings), definitions.left_out(settings)
+    judged = definitions.judged_so_far(settings)
+    views.show_results(OUT, definitions.headline(settings), labels, left_out, judged, settings)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")
@@ -220,9 +213,6 @@ app.registered_commands.sort(key=lambda command: getattr(command.callback, "__mo
 def main() -> None:
     """Entry point: errors that a user can correct are one sentence on stderr."""
     try:
-        check_log_format()
-        if logs_are_json():
-            log_as_json()
         app()
     except (CpmiError, OSError) as error:
         message = WITHOUT_PROFILE.sub(lambda command: command.group() + GIVEN["profile"], str(error))

@@ -31,8 +31,6 @@ from cpmi_dagster.benchmarks.registry import QUESTION_SETS
 from cpmi_dagster.benchmarks.settings import Benchmarks, resolve_judges
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
-from cpmi_dagster.files.environment import LOG_FORMAT
-from cpmi_dagster.files.json_log import check_log_format
 from cpmi_dagster.files.places import CACHE_VARIABLE, expanded, home_of, local_folder
 from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.generation.settings import Rollouts
@@ -42,6 +40,7 @@ from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
 from cpmi_dagster.profiles.orchestration import Orchestration
+from cpmi_dagster.profiles.removed import was_removed
 from cpmi_dagster.profiles.sources import EARLIER_NAME, Sources, with_trajectories
 from cpmi_dagster.profiles.spelling import settings_beside
 from cpmi_dagster.rewards.costs import CostBasis
@@ -301,9 +300,10 @@ def _check_training(recipe: Recipe, training: Training) -> None:
 
 def _check_environment() -> None:
     """Refuse unknown `CPMI_` variables: pydantic would ignore a mistyped one."""
-    check_log_format()
-    variables = {LOG_FORMAT, CACHE_VARIABLE, *(f"CPMI_{name}".upper() for name in Settings.model_fields)}
+    variables = {CACHE_VARIABLE, *(f"CPMI_{name}".upper() for name in Settings.model_fields)}
     for variable in os.environ:
+        if gone := was_removed(variable):
+            raise SettingsError(f"the environment variable {gone}")
         if variable.startswith("CPMI_") and variable.partition("__")[0] not in variables:
             raise SettingsError(f"the environment variable {variable} is not a setting; unset it or check its spelling")
 
@@ -418,7 +418,8 @@ def _explain(profile: str, error: ValidationError) -> str:
         if misspelt := next((name for name in others if f"`{place}`" in settings_beside(Settings, name)), None):
             place, kind = misspelt, "extra_forbidden"
     if kind == "extra_forbidden":
-        return f"{_place(profile, place)}: `{place}` is not a setting; {settings_beside(Settings, place)}"
+        wrong = was_removed(place) or f"`{place}` is not a setting; {settings_beside(Settings, place)}"
+        return f"{_place(profile, place)}: {wrong}"
     if kind == "missing":
         return f"profile `{profile}`: the setting `{place}` is missing; add it"
     return f"{_place(profile, place)}: `{place}` is wrong: {reason}"

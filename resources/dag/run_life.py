@@ -27,7 +27,6 @@ from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from cpmi_dagster.errors import CpmiError, StorageError
 from cpmi_dagster.files.life_locks import LifeLock, hold, life_of
 from cpmi_dagster.resources.dag.history_owner import is_of_another_home
-from cpmi_dagster.resources.dag.run_log import with_console
 from cpmi_dagster.resources.lake.postgres_locks import LOOK_SECONDS, SharedLock
 from cpmi_dagster.resources.lake.shared_locks import SharedLocks, noted_locks
 
@@ -152,7 +151,7 @@ class WatchedExecutor(InProcessExecutor):
         self._claim(plan_context.instance)
         # kept after the last step: the run is recorded as ended later
         self._lock = hold_run(self._dagster_home, plan_context.run_id, self._locks)
-        yield from super().execute(with_console(plan_context), execution_plan)
+        yield from super().execute(plan_context, execution_plan)
 
 
 class WatchedRunLauncher(dg.DefaultRunLauncher):

@@ -29,7 +29,6 @@ from cpmi_dagster.resources.dag.failed_runs import range_tags
 from cpmi_dagster.resources.dag.idle_runs import IdleRuns
 from cpmi_dagster.resources.dag.materializations import asset_key
 from cpmi_dagster.resources.dag.run_life import hold_run, wait_for_pool
-from cpmi_dagster.resources.dag.run_log import log_of_this_process
 from cpmi_dagster.resources.dag.shard_schedule import stretches
 from cpmi_dagster.resources.dag.stage import GPU_POOL
 from cpmi_dagster.resources.dag.step_errors import reason_of
@@ -40,6 +39,8 @@ CHECK_FAILED = "DagsterAssetCheckFailedError"
 ON_GPUS = (LABEL, CANDIDATES, READ, TRAIN)
 # by which the pages of a job find its runs; those of this process come from no code server
 OF_THIS_LOCATION = {".dagster/repository": "__repository__@cpmi"}
+# people see progress in the log's place
+WITHOUT_LOG = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ def _run_job(
             run_id=run_id,
             partition_key=first if first == last else None,
             tags=tags,
-            run_config=log_of_this_process(),
+            run_config=WITHOUT_LOG,
             raise_on_error=False,
         )
     failures = result.get_step_failure_events()

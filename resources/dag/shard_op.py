@@ -252,9 +252,8 @@ class _ShardWork:
         if isinstance(error, NoActors) and self.stopped.is_set():
             return  # the actors were stopped for another shard
         failure = f"{stage.name} {shard}: {described(error)}"
-        with stage.named_in_logs(run, shard):
-            ours = isinstance(error, CpmiError)
-            self.context.log.error(failure if ours else f"{failure}\n{''.join(format_exception(error))}")
+        ours = isinstance(error, CpmiError)
+        self.context.log.error(failure if ours else f"{failure}\n{''.join(format_exception(error))}")
         # in the last attempt of the step, a shard that keeps failing stops no other
         is_tried_again = self.context.op_execution_context.retry_number < run.settings.orchestration.retries
         if isinstance(error, OF_ALL_SHARDS) or (may_pass(error) and is_tried_again):

@@ -15,7 +15,6 @@ makes one partition; its data version is the hash of the rows: only what follows
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Concatenate, ParamSpec
@@ -24,7 +23,6 @@ import dagster as dg
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
-from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag import presentation
 from cpmi_dagster.resources.dag.declaration import Declaration, StageBody
@@ -126,15 +124,6 @@ class Stage(Declaration):
         Raises:
             CpmiError: an input is missing, or the body could not make the rows.
         """
-        with self.named_in_logs(run, partition):
-            return self._bring_up_to_date(run, partition)
-
-    def named_in_logs(self, run: StageRun, partition: str | None) -> AbstractContextManager[None]:
-        """Lines logged within the block name the run, this stage, and its shard, recipe or question set."""
-        part = {self.partitioning: partition} if self.partitioning and partition else {}
-        return logged_as(run_id=run.run_id, stage=self.name, **part)
-
-    def _bring_up_to_date(self, run: StageRun, partition: str | None) -> dict[str, Metadata]:
         began = time.monotonic()
         run.lake.files.check()
         with run.lake.making(self.table, partition, run.log):

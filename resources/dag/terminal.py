@@ -22,7 +22,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from cpmi_dagster.files.json_log import logged_as, logs_are_json
 from cpmi_dagster.files.text import counted, printable
 from cpmi_dagster.files.time_left import TimeLeft
 
@@ -113,7 +112,7 @@ class TerminalProgress:
         if tally.partitions == expected:
             del self._tallies[stage]
             is_minor = tally.seconds < LEAST_SECONDS and (not tally.rows or stage in self._small)
-            if (is_minor or tally.skipped == tally.partitions) and not logs_are_json():
+            if is_minor or tally.skipped == tally.partitions:
                 self._left_out += 1
             else:
                 self._line(stage, tally, counted(expected, "partition") if partition else "")
@@ -135,8 +134,7 @@ class TerminalProgress:
     def _line(self, stage: str, tally: _Tally, parts: str) -> None:
         some = f", {tally.skipped} unchanged" if tally.skipped else ""
         result = f"{tally.rows:>9,} {'row ' if tally.rows == 1 else 'rows'} {tally.seconds:>7.1f} s{some}"
-        with logged_as(stage=stage, rows=tally.rows, seconds=round(tally.seconds, 1)):
-            self._print(f"  {stage:<28}{parts:>14}  {result}")
+        self._print(f"  {stage:<28}{parts:>14}  {result}")
 
     def _print(self, line: str) -> None:
         self._last_line = time.monotonic()

@@ -1,11 +1,14 @@
 """Profiles: what overrides what, and what a mistake is answered with."""
 
+import re
+
 import pytest
 import yaml
 from pydantic import ValidationError
 
 from cpmi_dagster.benchmarks.problems import check_benchmark_file
 from cpmi_dagster.errors import SettingsError, SourceError
+from cpmi_dagster.profiles.removed import GONE
 from cpmi_dagster.profiles.settings import PROFILES, load_settings
 from cpmi_dagster.reports.efficiency import labeler_name
 from cpmi_dagster.reports.paper import load_paper_tables
@@ -244,6 +247,18 @@ def test_a_mistyped_variable_is_named(monkeypatch):
     monkeypatch.setenv("CPMI_SCORNG__ROW_TOKENS", "5")
     with pytest.raises(SettingsError, match="CPMI_SCORNG__ROW_TOKENS is not a setting"):
         load_settings("miniature")
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_what_was_removed_is_named_with_what_does_its_work(tmp_path, monkeypatch, name):
+    section, _, setting = name.rpartition(".")
+    if section:
+        text = f"extends: miniature\n{section}: {{{setting}: 1}}\n"
+    else:
+        text = "extends: miniature\n"
+        monkeypatch.setenv(name, "1")
+    with pytest.raises(SettingsError, match=re.escape(f"`{name}` was removed; {GONE[name]}")):
+        load_settings(write(tmp_path, text))
 
 
 def test_a_folder_named_like_a_recipe_changes_nothing(tmp_path):

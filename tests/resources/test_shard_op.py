@@ -25,7 +25,6 @@ from cpmi_dagster.resources.dag.dagster_home import open_instance
 from cpmi_dagster.resources.dag.failed_runs import range_tags
 from cpmi_dagster.resources.dag.materializations import asset_key
 from cpmi_dagster.resources.dag.progress import LoggedProgress
-from cpmi_dagster.resources.dag.run_log import console_loggers
 from cpmi_dagster.resources.dag.runs import run_phase
 from cpmi_dagster.resources.dag.shard_op import ShardCheck, ShardOp
 from cpmi_dagster.resources.dag.stage import Stage, stage
@@ -221,7 +220,6 @@ def test_one_process_too_goes_on_with_the_other_shards(settings, error, labelled
         assets=[ShardOp("labels", labels.stages, ()).bind(settings, {})],
         resources=resources_of(settings),
         jobs=[dg.define_asset_job(LABEL)],
-        loggers=console_loggers(),
     )
     with open_instance(settings) as instance:
         outcome = run_phase(definitions, settings, instance, LABEL, ["000", "001", "002"], tables)

@@ -1,0 +1,14 @@
+"""Settings and variables that earlier versions had, each with what does its work now; add yours where you remove one.
+
+orchestration: {gpu_hours_per_day: 96}    ->    profile `mine.yaml`: `orchestration.gpu_hours_per_day` was removed; …
+"""
+
+GONE = {
+    "CPMI_LOG_FORMAT": "Dagster's processes log JSON if started with `--log-format json`",
+}
+"""By the dotted path of a setting, or the name of an environment variable: a sentence without its full stop."""
+
+
+def was_removed(name: str) -> str:
+    """The end of a sentence on a setting or variable that was removed; empty for any other name."""
+    return f"`{name}` was removed; {GONE[name]}" if name in GONE else ""
