@@ -1,4 +1,4 @@
-"""The `cpmi` command: init, run, status, clean, plan, doctor, ui here; what is on files or results, in other modules.
+"""The `cpmi` command: init, run, status, plan, doctor, ui here; what is on files or results, in other modules.
 
 Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Each command imports what it needs, so that
 `cpmi --help` loads neither polars nor torch.
@@ -130,22 +130,6 @@ def status(
     tables.show_json(OUT, asdict(found)) if json else views.show_verification(OUT, found, settings)
     if found.damage:
         raise CpmiError(f"{len(found.damage)} of the files in {settings.home} are damaged")
-
-
-@app.command(epilog="Example: `cpmi clean --yes`")
-def clean(
-    profile: ProfileOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove these files.")] = False,
-    json: JsonOption = False,
-) -> None:
-    """List files of the home that no profile reads any more, of earlier settings, models or sources; or remove them."""
-    from cpmi_dagster import definitions
-
-    settings = definitions.load_settings(profile)
-    found = definitions.unused_files(settings)
-    if yes:
-        definitions.remove_unused(settings, found)
-    tables.show_json(OUT, [asdict(each) for each in found]) if json else views.show_unused(OUT, found, yes)
 
 
 @app.command(epilog="Example: `cpmi plan --profile paper --hardware h100-80gb --gpus 8`")

@@ -1,6 +1,6 @@
-"""Settings of how work is run: on how many GPUs, in runs of how many shards, how often and for how much.
+"""Settings of how work is run: on how many GPUs, in runs of how many shards, how often.
 
-orchestration: {gpus: 8, shards_per_tick: 16, gpu_hours_per_day: 96, webhook_variable: TEAM_WEBHOOK}
+orchestration: {gpus: 8, shards_per_tick: 16, webhook_variable: TEAM_WEBHOOK}
 """
 
 from pydantic import Field
@@ -20,9 +20,6 @@ class Orchestration(Frozen):
     )
     shards_per_tick: int = Field(default=4, ge=1, description="most shards one schedule tick requests")
     schedule: str = Field(default="*/10 * * * *", description="cron of the missing-or-failed-shards schedule")
-    gpu_hours_per_day: float | None = Field(
-        default=None, gt=0, description="the schedule requests no shards beyond it; null is no limit"
-    )
     attempts: int = Field(default=3, ge=1, description="failed runs after which the schedule gives a shard up")
     retries: int = Field(default=3, ge=0, description="further attempts of a step where memory or a server was short")
     retry_seconds: float = Field(default=30, ge=0, description="before the first of them; doubled each time")

@@ -4,6 +4,7 @@ orchestration: {gpu_hours_per_day: 96}    ->    profile `mine.yaml`: `orchestrat
 """
 
 GONE = {
+    "orchestration.gpu_hours_per_day": "`orchestration.shards_per_tick` bounds what a tick requests",
     "CPMI_LOG_FORMAT": "Dagster's processes log JSON if started with `--log-format json`",
 }
 """By the dotted path of a setting, or the name of an environment variable: a sentence without its full stop."""

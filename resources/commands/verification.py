@@ -44,8 +44,8 @@ def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> Veri
             lake.tables.check(key, partition, file)
         except LakeError as error:
             stray = (
-                f"{key} {partition or ''} {file} was not written by cpmi or is damaged, and no table shows it; move it "
-                "elsewhere, or remove it with `cpmi clean --yes`"
+                f"{key} {partition or ''} {file} was not written by cpmi or is damaged, and no table shows it; "
+                "remove it"
             )
             damage.append(str(error) if (key, partition, file) in read else stray)
         advance(1, len(read | found))

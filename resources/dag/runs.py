@@ -197,15 +197,13 @@ def _run_job(
     """
     job, (first, last) = definitions.resolve_job_def(phase), partitions
     assets, run_id = frozenset(map(asset_key, selection)), str(uuid.uuid4())
-    # checks that are not named would be those of the whole home
-    checks = frozenset(key for key in job.asset_layer.asset_graph.asset_check_keys if key.asset_key in assets)
     tags = dict(OF_THIS_LOCATION)
     if first and last and phase == LABEL:
         tags[SHARDS_TAG] = first if first == last else f"{first}-{last}"
     if first and last and first != last:
         tags.update(range_tags([first, last]))
     with closing(hold_run(dagster_folder(settings), run_id)):
-        result = job.get_subset(asset_selection=assets, asset_check_selection=checks).execute_in_process(
+        result = job.get_subset(asset_selection=assets).execute_in_process(
             instance=instance,
             run_id=run_id,
             partition_key=first if first == last else None,

@@ -39,13 +39,11 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag import presentation
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.materializations import asset_key, is_recorded, materialization, prefixed
-from cpmi_dagster.resources.dag.run_config import label_config, settings_of_run
 from cpmi_dagster.resources.dag.spec_version import spec_version
 from cpmi_dagster.resources.dag.stage import GPU_POOL, RESOURCES, Stage, resources_of
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.step_errors import step_errors
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.workers.language_models import LanguageModels
 from cpmi_dagster.resources.workers.ray_actors import Actors
 from cpmi_dagster.resources.workers.side_by_side import side_by_side
 
@@ -110,35 +108,22 @@ class ShardOp:
         Args:
             stages: the stages behind all tables.
         """
-        versions = self._versions(settings, stages)
+        versions = {key: spec_version(stage, settings, stages) for stage in self.stages for key in stage.tables}
         memo: dict[str, Any] = {}
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[Shown]:
             with step_errors(context, settings.orchestration):
                 selected, resources = context.selected_asset_keys, resources_of(context, self.prefix)
-                profile = resources["settings"]
                 chosen = [
                     stage
                     for stage in self.stages
                     if any(asset_key(key, self.prefix) in selected for key in stage.tables)
                 ]
-                own = settings_of_run(profile, context.op_execution_context.op_config)
-                is_profile = own is profile
-                if not is_profile and len(chosen) < len(self.stages):
-                    raise SettingsError(
-                        f"the launchpad changes settings of {len(chosen)} of the {len(self.stages)} stages of group "
-                        f"`{self.name}`, which read each other's tables; launch the whole group"
-                    )
-                # models and the lake know the settings that the launchpad changes
-                models = resources["models"] if is_profile else LanguageModels(own)
-                lake = resources["lake"] if is_profile else Lake.of(own, resources["lake"].remake)
-                actors = Actors(own, models)
-                used = {"settings": own, "lake": lake, "models": models, "actors": actors}
-                runs = [(stage, stage.run_in(context, stages, memo, used)) for stage in chosen]
+                actors = Actors(resources["settings"], resources["models"])
+                runs = [(stage, stage.run_in(context, stages, memo, {"actors": actors})) for stage in chosen]
                 checks = [check for check in self.checks if check.spec.key in context.selected_asset_check_keys]
-                made_by = versions if is_profile else self._versions(own, stages)
                 try:
-                    yield from _ShardWork(context, runs, checks, made_by, actors).events()
+                    yield from _ShardWork(context, runs, checks, versions, actors).events()
                     # without an output, Dagster would skip what follows in the same run
                     for key in (asset_key(key, self.prefix) for stage in chosen for key in stage.tables):
                         if key in selected:
@@ -159,12 +144,8 @@ class ShardOp:
             partitions_def=dg.StaticPartitionsDefinition(settings.shard_keys),
             backfill_policy=dg.BackfillPolicy.multi_run(settings.orchestration.run_length(settings.shards)),
             required_resource_keys={prefixed(name, self.prefix) for name in RESOURCES},
-            config_schema=label_config(settings),
             pool=GPU_POOL,
         )(compute)
-
-    def _versions(self, settings: Settings, stages: Mapping[str, Declaration]) -> dict[str, str]:
-        return {key: spec_version(stage, settings, stages) for stage in self.stages for key in stage.tables}
 
 
 @dataclass(frozen=True)

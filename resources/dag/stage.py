@@ -27,7 +27,6 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag import presentation
 from cpmi_dagster.resources.dag.declaration import Declaration, StageBody
 from cpmi_dagster.resources.dag.materializations import asset_key, materialization, prefixed
-from cpmi_dagster.resources.dag.run_config import FORCE, RUN_CONFIG
 from cpmi_dagster.resources.dag.spec_version import spec_version
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States, ToMake, refuse_stale
@@ -82,7 +81,6 @@ class Stage(Declaration):
             can_subset=len(self.tables) > 1,
             partitions_def=dg.StaticPartitionsDefinition(keys) if keys is not None else None,
             required_resource_keys={prefixed(name, self.prefix) for name in RESOURCES},
-            config_schema=RUN_CONFIG,
             pool=None if parts_asked(self.table, settings) == (NOTHING,) else self.pool,
         )(compute)
 
@@ -102,8 +100,6 @@ class Stage(Declaration):
             changed: what this run uses in place of a resource, by its name.
         """
         used = resources_of(context, self.prefix) | dict(changed or {})
-        if context.op_execution_context.op_config[FORCE]:
-            used["lake"] = used["lake"].remaking(self.tables)
         return StageRun(
             self.name,
             self.tables,

@@ -98,11 +98,6 @@ class CurrentFiles:
         return {file: parts for file, parts in found.items() if parts}
 
 
-def profiles_of(files: HomeFiles) -> list[str]:
-    """The profiles that have a list in a home."""
-    return [name.removesuffix(ENDING) for name in files.names(CURRENT) if name.endswith(ENDING)]
-
-
 @lru_cache(maxsize=KNOWN_LISTS)
 def _list_in(data: bytes, where: str) -> Counted:
     try:

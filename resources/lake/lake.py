@@ -22,7 +22,7 @@ from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.chunk_store import WORK, ChunkStore, unfinished_paces
-from cpmi_dagster.resources.lake.current_files import LAKE, Counted, CurrentFiles, Entry, profiles_of
+from cpmi_dagster.resources.lake.current_files import LAKE, Counted, CurrentFiles, Entry
 from cpmi_dagster.resources.lake.homes import open_home
 from cpmi_dagster.resources.lake.pace import Pace
 from cpmi_dagster.resources.lake.parts import parts_asked
@@ -85,10 +85,6 @@ class Lake:
         """The same files, some partitions read from these; the list on disk stays as it is."""
         return Lake(self.home, self.profile, self.remake, {**self.counted, **entries}, self._locks)
 
-    def remaking(self, keys: Iterable[str]) -> "Lake":
-        """The same files, those of some tables to be made again."""
-        return Lake(self.home, self.profile, frozenset(keys), self._fixed, self._locks, self._asked)
-
     # which files are current
 
     @property
@@ -123,15 +119,6 @@ class Lake:
         """Whether a partition has been made, and its files are there, damaged or not."""
         entry = self.entry(key, partition)
         return entry is not None and all(map(self.files.exists, _names(key, partition, entry)))
-
-    def names_read(self) -> set[str]:
-        """The names of all files that some profile of the home reads.
-
-        Raises:
-            LakeError: the list of a profile is damaged.
-        """
-        lists = [CurrentFiles(self.files, self.home, profile).counted for profile in profiles_of(self.files)]
-        return {name for listed in lists for place, entry in listed.items() for name in _names(*place, entry)}
 
     def has_rows(self) -> bool:
         """Whether any table was ever written."""
