@@ -232,7 +232,7 @@ def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame, features: str) 
 
     advance = run.track(recipe, solutions.height)
     trained = run.read(MODELS, recipe).row(0, named=True)
-    path = run.lake.file(trained["path"], MODELS, recipe)
+    path = run.lake.home / trained["path"]
     check_trained(path, trained["weights_fingerprint"])
     if run.settings.recipe(recipe).trained_with(run.settings.training).backbone == "frozen":
         own = [name for name in solutions.columns if name not in ("question", "steps")]

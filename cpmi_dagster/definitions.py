@@ -24,7 +24,6 @@ from cpmi_dagster.resources.commands.trace import trace
 from cpmi_dagster.resources.commands.verification import verify_home
 from cpmi_dagster.resources.dag import automation, checks, run_sensors, status
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.history_owner import claim_history
 from cpmi_dagster.resources.dag.materializations import prefixed
 from cpmi_dagster.resources.dag.presentation import INPUTS
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
@@ -37,7 +36,6 @@ from cpmi_dagster.resources.dag.starter import starter_for
 from cpmi_dagster.resources.dag.table_inputs import TableInputs
 from cpmi_dagster.resources.lake.database import Database, query
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.shared_locks import shared_locks
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
 from cpmi_dagster.resources.web.explorer import serve_explorer
@@ -67,9 +65,7 @@ def build_definitions(
         progress: receives the progress of long stages; the run's log by default.
         remake: tables to rebuild even where nothing changed.
     """
-    locks, folder = shared_locks(settings), dagster_folder(settings)
     lake, jobs = Lake.of(settings, remake), automation.jobs(settings)
-    claim = partial(claim_history, settings=settings, folder=folder)
     return dg.Definitions(
         assets=_assets(settings),
         asset_checks=[check.bind() for check in checks.CHECKS],
@@ -81,7 +77,7 @@ def build_definitions(
             run_sensors.changed_sources(settings, MAKERS),
             *automation.AUTOMATION,
         ],
-        executor=WatchedExecutor(folder, locks, claim),
+        executor=WatchedExecutor(dagster_folder(settings)),
     )
 
 

@@ -115,7 +115,7 @@ def status(
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
-    if isinstance(settings.home, Path) and not settings.home.exists() and not json:
+    if not settings.home.exists() and not json:
         OUT.print(f"Nothing has been computed yet: there is no home at {settings.home}", highlight=False, markup=False)
         OUT.print(
             "Change to the folder where you ran `cpmi run`, or set CPMI_HOME. `cpmi run` creates a new home here."

@@ -177,10 +177,10 @@ def show_results(
         tables = "alignment.rejected_rows and labels.rejected_trajectories"
         console.print(f"Left out  for {more:,} more reasons; {tables} list everything", highlight=False)
     lowest = labels["lowest at"][0] if labels.height else "…"
-    report = settings.folder / "report" / "index.html"
+    report = settings.home / "report" / "index.html"
     if report.is_file():
         console.print(f"Report    {report}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"Database  {settings.folder / 'cpmi.duckdb'}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"Database  {settings.home / 'cpmi.duckdb'}", highlight=False, markup=False, soft_wrap=True)
     option = settings.profile_option
     commands = (
         f"{program()} explore{option} (labels in a browser), ui{option} (the DAG), status{option}, "

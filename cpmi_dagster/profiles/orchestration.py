@@ -7,7 +7,6 @@ from pydantic import Field
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.profiles.actors import RayActors
-from cpmi_dagster.profiles.postgres import Postgres
 
 
 class Orchestration(Frozen):
@@ -29,7 +28,6 @@ class Orchestration(Frozen):
     fresh_within_days: float | None = Field(
         default=None, gt=0, description="age beyond which Dagster shows the data set as overdue; null is never"
     )
-    postgres: Postgres | None = Field(default=None, description="keeps Dagster's runs and events; else SQLite")
 
     def run_length(self, shards: int) -> int:
         """Shards of a run when so many are to be labelled: no GPU stays idle while another has several to do."""

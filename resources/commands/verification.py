@@ -57,7 +57,7 @@ def _models(lake: Lake) -> Iterator[str]:
     for recipe in filter(lambda name: lake.is_whole(MODELS, name), lake.partitions(MODELS)):
         for folder, fingerprint in lake.read(MODELS, recipe).select("path", "weights_fingerprint").iter_rows():
             try:
-                check_trained(lake.file(folder, MODELS, recipe), fingerprint)
+                check_trained(lake.home / folder, fingerprint)
             except CpmiError as error:
                 yield f"{error}; `cpmi run --only {MODELS} --force` trains it again"
 

@@ -46,7 +46,6 @@ def run_profile(
     settings = _with_actors(settings)
     wanted = chosen_tables(only, until, stages)
     lake = Lake.of(settings)
-    lake.files.check()
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
     small = [stage.name for stage in stages if stage.table.removeprefix("reports/") in ARTIFACT_NAMES]
     with (

@@ -14,12 +14,10 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import ShardsFailed, UsageError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.automation import (
-    CANDIDATES,
     DATASET,
     INGEST,
     LABEL,
     PHASES,
-    READ,
     SHARDS_TAG,
     TRAIN,
 )
@@ -28,15 +26,13 @@ from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.failed_runs import range_tags
 from cpmi_dagster.resources.dag.idle_runs import IdleRuns
 from cpmi_dagster.resources.dag.materializations import asset_key
-from cpmi_dagster.resources.dag.run_life import hold_run, wait_for_pool
+from cpmi_dagster.resources.dag.run_life import hold_run
 from cpmi_dagster.resources.dag.shard_schedule import stretches
-from cpmi_dagster.resources.dag.stage import GPU_POOL
 from cpmi_dagster.resources.dag.step_errors import reason_of
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parts import partitions_of
 
 CHECK_FAILED = "DagsterAssetCheckFailedError"
-ON_GPUS = (LABEL, CANDIDATES, READ, TRAIN)
 # by which the pages of a job find its runs; those of this process come from no code server
 OF_THIS_LOCATION = {".dagster/repository": "__repository__@cpmi"}
 # people see progress in the log's place
@@ -125,8 +121,6 @@ def run_phase(
         if idle and not to_run:
             outcome.failed_checks.update(_by_name(idle.warnings(definitions, phase, tables)))
         for first, last in _spans(shards, set(to_run)) if several else ((key, key) for key in to_run):
-            if phase in ON_GPUS or (phase == INGEST and settings.sources.sample):
-                wait_for_pool(instance, GPU_POOL, dagster_folder(settings))
             if not _run_job(definitions, settings, instance, phase, tables, (first, last), outcome):
                 return outcome
     return outcome

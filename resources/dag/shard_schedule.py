@@ -16,10 +16,8 @@ from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.automation import INGEST, LABEL, LABEL_TABLES, SHARDS_TAG, Job
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.failed_runs import failures_of, range_tags
-from cpmi_dagster.resources.dag.history_owner import claim_history
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
 from cpmi_dagster.resources.lake.lake import Lake
@@ -76,7 +74,6 @@ def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: J
     def missing_or_failed_shards(
         context: dg.ScheduleEvaluationContext, lake: dg.ResourceParam[Lake]
     ) -> list[dg.RunRequest] | dg.SkipReason:
-        claim_history(context.instance, settings, dagster_folder(settings))
         if not lake.exists(SELECTED):
             return dg.SkipReason(f"{SELECTED} has not been made yet; run the job `{INGEST}` first")
         # what is stale before labeling is not made current by labeling again

@@ -121,9 +121,7 @@ class Stage(Declaration):
             CpmiError: an input is missing, or the body could not make the rows.
         """
         began = time.monotonic()
-        run.lake.files.check()
         with run.lake.making(self.table, partition, run.log):
-            run.lake.files.look_again()
             for key in self.tables:
                 run.lake.tables.tidy(key, partition)
             states = self._states(run)
@@ -171,7 +169,6 @@ class Stage(Declaration):
             output = StageOutput(empty, notes=[self.unasked])
         else:
             output = self.body(*((fixed, partition) if partition else (fixed,)))
-            run.lake.files.look_again()
             now = self._states(fixed).facts(self, partition)
             if changed := [name for name, fact in wanted.facts.items() if now[name] != fact]:
                 chunks.clear()  # some of them may be made of what it changed to

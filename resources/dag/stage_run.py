@@ -77,17 +77,7 @@ class StageRun:
     @property
     def checkpoints(self) -> Path | None:
         """Where unfinished work on this partition may be kept; it goes when the partition is done."""
-        return self.chunks.checkpoints() if self.chunks else None
-
-    def saving_checkpoints(self, advance: Callable[[int], None]) -> Callable[[int], None]:
-        """A function for progress that also commits the checkpoints which have become whole."""
-
-        def advanced(count: int) -> None:
-            advance(count)
-            if self.chunks:
-                self.chunks.commit_checkpoints()
-
-        return advanced
+        return self.chunks.folder / "checkpoints" if self.chunks else None
 
     def once(self, version: str, make: Callable[[], Any]) -> Any:
         """A value that all partitions made by this process share, by a name that has its version in it."""

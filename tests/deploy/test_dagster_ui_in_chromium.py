@@ -14,12 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from waiting import free_port, wait_until
 
 from cpmi_dagster.resources.lake.lake import Lake
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
-from postgres_server import free_port
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or ""
