@@ -1,10 +1,13 @@
 """Rewards of every step of the selected trajectories; raw log-probabilities and rollouts are stored."""
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import dagster as dg
 import polars as pl
 
+from cpmi_dagster.contracts.contexts import FROM_QUESTION
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import (
     BY_PROVER,
@@ -24,25 +27,21 @@ from cpmi_dagster.contracts.keys import (
     TRUTH,
 )
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.generation.monte_carlo import sampled
+from cpmi_dagster.generation.monte_carlo import prefix_rollouts, sampled
+from cpmi_dagster.negatives.hard_negatives import hard_negatives as sample_negatives
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.resources.dag.declaration import NOTHING_ASKED_FOR
-from cpmi_dagster.resources.dag.label_chunks import (
-    roll_out,
-    sample_negatives,
-    score_by_prover,
-    score_chunk,
-    score_controls,
-)
 from cpmi_dagster.resources.dag.stage import model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.workers.chunks import StageOutput
+from cpmi_dagster.resources.lake.parts import PART, PART_OF_ROW, part_of_logprob, portions_of
+from cpmi_dagster.resources.workers.chunks import Advance, StageOutput
 from cpmi_dagster.resources.workers.language_models import Role
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.formulas import Evidence
 from cpmi_dagster.rewards.summary import reward_summary
-from cpmi_dagster.scoring import conditionings
+from cpmi_dagster.scoring import conditionings, controls
+from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
 from cpmi_dagster.scoring.settings import ProfileScoring
 from cpmi_dagster.trajectories import own_labels
 
@@ -90,8 +89,15 @@ def question_negatives(run: StageRun, shard: str) -> StageOutput:
 
 
 def _negatives(run: StageRun, shard: str, negatives: Negatives) -> StageOutput:
-    make = partial(sample_negatives, negatives=negatives)
-    return run.in_chunks(shard, run.selected(shard), run.settings.scoring.chunk_trajectories, make)
+    settings = run.settings
+
+    def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+        engine = run.models.engine("labeler", settings.rollouts.batch_sequences) if negatives.samples else None
+        result = sample_negatives(chunk, engine, negatives, settings.seed, advance, settings.answers.comparison)
+        notes = [f"{name} has fewer than {negatives.count} hard negatives" for name in result.short]
+        return StageOutput(result.negatives, run.models.identity("labeler"), result.cost, notes)
+
+    return run.in_chunks(shard, run.selected(shard), settings.scoring.chunk_trajectories, make)
 
 
 @model_stage(
@@ -114,10 +120,34 @@ def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
     """
     demand = run.settings.demand
     scoring = run.settings.scoring.model_copy(update={"conditionings": demand.conditionings})
-    wanted, contrasted = frozenset(run.parts), demand.negatives != 0
-    make = partial(score_chunk, role="labeler", scoring=scoring, wanted=wanted, contrasted=contrasted)
-    beside = {NEGATIVES: run.read(NEGATIVES, shard)}
-    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make, beside)
+    options = {"wanted": frozenset(run.parts), "contrasted": demand.negatives != 0}
+    make = partial(score_chunk, run, "labeler", scoring, run.read(NEGATIVES, shard), **options)
+    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
+
+
+def score_chunk(
+    run: StageRun,
+    role: Role,
+    scoring: ProfileScoring,
+    negatives: pl.DataFrame,
+    chunk: pl.DataFrame,
+    advance: Advance,
+    **options: Any,
+) -> StageOutput:
+    """Log-probabilities of the answers of a chunk, by the model of a role; the rest as in `score_answers`."""
+    model = run.models.load(role)
+    made = score_answers(chunk, _of_chunk(negatives, chunk), model, scoring, advance, **options)
+    counts = chunk.select("trajectory_id", step_count=pl.col("steps").list.len())
+    parts = part_of_logprob(pl.col("step_count")).alias(PART)
+    logprobs = made.logprobs.join(counts, on="trajectory_id", maintain_order="left").with_columns(parts)
+    notes = [f"{name}: {reason}" for name, reason in made.rejected.select("trajectory_id", "reason").iter_rows()]
+    frames = {run.tables[0]: logprobs.drop("step_count"), REJECTED_TRAJECTORIES: made.rejected}
+    return StageOutput(frames, model.identity, made.cost, notes)
+
+
+def _of_chunk(table: pl.DataFrame, chunk: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a table on a chunk's trajectories."""
+    return table.join(chunk, on="trajectory_id", how="semi")
 
 
 @model_stage(
@@ -135,9 +165,26 @@ def control_logprobs(run: StageRun, shard: str) -> StageOutput:
     """
     selected, scoring = run.selected(shard), _scoring_alone(run, run.settings.scoring.templates)
     pool = selected.select("trajectory_id", "question_id", "steps", "gold_answer")
-    make = partial(score_controls, pool=pool, scoring=scoring, wanted=tuple(run.parts))
-    beside = {key: run.read(key, shard) for key in (NEGATIVES, QUESTION_NEGATIVES)}
-    return run.in_chunks(shard, selected, scoring.chunk_trajectories, make, beside)
+    negatives = {"other_step": run.read(NEGATIVES, shard), FROM_QUESTION: run.read(QUESTION_NEGATIVES, shard)}
+    make = partial(score_controls, run, pool, scoring, negatives)
+    return run.in_chunks(shard, selected, scoring.chunk_trajectories, make)
+
+
+def score_controls(
+    run: StageRun,
+    pool: pl.DataFrame,
+    scoring: ProfileScoring,
+    negatives: Mapping[str, pl.DataFrame],
+    chunk: pl.DataFrame,
+    advance: Advance,
+) -> StageOutput:
+    """What the labeler reads for controls of a chunk; `pool` as in `control_logprobs`, negatives by control."""
+    model = run.models.load("labeler")
+    names = list(dict.fromkeys(part.partition("/")[0] for part in run.parts))
+    by_control = {name: _of_chunk(table, chunk) for name, table in negatives.items()}
+    made = controls.control_logprobs(chunk, pool, by_control, model, scoring, names, run.settings.seed, advance)
+    logprobs = made.logprobs.filter(PART_OF_ROW[CONTROLS].is_in(list(run.parts)))
+    return StageOutput(logprobs, model.identity, made.cost, made.notes)
 
 
 @model_stage(
@@ -158,9 +205,8 @@ def prover_logprobs(run: StageRun, shard: str) -> StageOutput:
     if not run.settings.demand.prover_scores:
         return StageOutput(TABLES[BY_PROVER].schema.create_empty(), notes=[NOTHING_ASKED_FOR])
     scoring = _scoring_alone(run, run.settings.scoring.templates)
-    beside = {NEGATIVES: run.read(NEGATIVES, shard)}
-    make = partial(score_by_prover, scoring=scoring)
-    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make, beside)
+    make = partial(score_chunk, run, "prover", scoring, run.read(NEGATIVES, shard))
+    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
 
 
 def _scoring_alone(run: StageRun, templates: int) -> ProfileScoring:
@@ -224,8 +270,18 @@ def _completed(run: StageRun, shard: str) -> pl.DataFrame:
 
 def _rollouts(run: StageRun, shard: str, role: Role) -> StageOutput:
     """Asked for more prefixes or rollouts, only what these add is drawn."""
-    make = partial(roll_out, role=role, wanted=tuple(run.parts))
+    make = partial(roll_out, run, role)
     return run.in_chunks(shard, _completed(run, shard), run.settings.rollouts.chunk_trajectories, make)
+
+
+def roll_out(run: StageRun, role: Role, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+    """Completions of the prefixes of a chunk, by the model of a role."""
+    settings, rollouts = run.settings, run.settings.rollouts
+    engine, comparison = run.models.engine(role, rollouts.batch_sequences), settings.answers.comparison
+    frame, cost = prefix_rollouts(
+        chunk, engine, portions_of(run.parts), rollouts.sampling, settings.seed, advance, comparison
+    )
+    return StageOutput(frame, engine.identity, cost)
 
 
 @stage(

@@ -6,14 +6,12 @@ orchestration: {gpus: 8, shards_per_tick: 16, webhook_variable: TEAM_WEBHOOK}
 from pydantic import Field
 
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.profiles.actors import RayActors
 
 
 class Orchestration(Frozen):
     """Settings of Dagster."""
 
-    gpus: int = Field(default=1, ge=1, description="of this machine: actors of `cpmi run`, size of the `gpu` pool")
-    ray: RayActors | None = Field(default=None, description="actors that make the chunks of labels; needs `[ray]`")
+    gpus: int = Field(default=1, ge=1, description="GPUs: as many runs label at once, each on its own")
     shards_per_run: int = Field(
         default=4, ge=1, description="most shards that a run of a backfill or the schedule labels with one model load"
     )

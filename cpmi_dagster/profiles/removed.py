@@ -4,6 +4,7 @@ orchestration: {gpu_hours_per_day: 96}    ->    profile `mine.yaml`: `orchestrat
 """
 
 GONE = {
+    "orchestration.ray": "several machines are Dagster's run launchers, a shard a run (docs/many_machines.md)",
     "orchestration.postgres": "name the server as `storage` in a `dagster.yaml` of your own (docs/deploying.md)",
     "orchestration.gpu_hours_per_day": "`orchestration.shards_per_tick` bounds what a tick requests",
     "CPMI_CACHE": "a home is a folder, and has no copies elsewhere",

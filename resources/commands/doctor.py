@@ -87,7 +87,6 @@ def _extras(settings: Settings) -> Iterator[Finding]:
     asked = [each.model for each in needed_models(settings)]
     trained = [recipe.trained_with(settings.training) for recipe in settings.recipes]
     needed = {
-        ("ray", "ray"): settings.orchestration.ray is not None or settings.orchestration.gpus > 1,
         ("vllm", "vllm"): any(model.engine == "vllm" for model in asked),
         ("lora", "peft"): any(training.lora for training in trained),
         ("evidence", "gguf"): any(model.name.endswith(".gguf") for model in asked),

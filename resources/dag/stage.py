@@ -89,7 +89,6 @@ class Stage(Declaration):
         context: dg.AssetExecutionContext,
         stages: Mapping[str, Declaration],
         memo: dict[str, Any],
-        changed: Mapping[str, Any] | None = None,
     ) -> StageRun:
         """What this stage uses in a step of a Dagster run.
 
@@ -97,15 +96,13 @@ class Stage(Declaration):
             context: has the `RESOURCES`.
             stages: the stages behind all tables.
             memo: values that the runs of this process share.
-            changed: what this run uses in place of a resource, by its name.
         """
-        used = resources_of(context, self.prefix) | dict(changed or {})
         return StageRun(
             self.name,
             self.tables,
             run_id=context.run.run_id,
             log=context.log.info,
-            **used,
+            **resources_of(context, self.prefix),
             stages=stages,
             inputs=self.inputs,
             memo=memo,
