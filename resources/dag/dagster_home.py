@@ -101,7 +101,11 @@ def storage_errors(settings: Settings) -> Iterator[None]:
     """
     try:
         yield
-    except (sqlalchemy.exc.DatabaseError, sqlite3.DatabaseError) as error:
+    except Exception as error:
+        # by name: dagster-postgres need not be installed
+        is_of_server = type(error).__name__ == "DagsterPostgresException"
+        if not is_of_server and not isinstance(error, (sqlalchemy.exc.DatabaseError, sqlite3.DatabaseError)):
+            raise
         raise unusable_storage(dagster_folder(settings), error) from error
 
 

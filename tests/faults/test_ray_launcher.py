@@ -88,7 +88,8 @@ def launch(shard: str, environment: dict[str, str]) -> str:
     run_id, tags = str(uuid.uuid4()), json.dumps({"dagster/partition": shard})
     command = [str(Path(sys.executable).with_name("dagster")), "job", "launch", "-m", "cpmi_dagster.definitions"]
     command += ["-j", LABEL, "--run-id", run_id, "--tags", tags]
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     return run_id
 
 
@@ -123,6 +124,8 @@ def test_a_run_whose_node_is_killed_goes_on_on_another_and_each_shard_is_made_on
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }  # fmt: skip
     with ExitStack() as stack:
+        # its tables are made before two processes would make them at once
+        instance = stack.enter_context(dg.DagsterInstance.from_config(str(dagster_folder(settings))))
         nodes = []
         for address in (HEAD, OTHER):
             log = tmp_path / f"{address}.log"
@@ -134,16 +137,15 @@ def test_a_run_whose_node_is_killed_goes_on_on_another_and_each_shard_is_made_on
         lost: list[str] = []
         wait_until(lambda: lost.extend(runs_on(nodes[1], settings, runs)) or lost, SECONDS, "no run on the second node")
         kill(nodes[1])
-        with dg.DagsterInstance.from_config(str(dagster_folder(settings))) as instance:
 
-            def ended() -> bool:
-                return all(run.is_finished for run in instance.get_runs(dg.RunsFilter(run_ids=runs)))
+        def ended() -> bool:
+            return all(run.is_finished for run in instance.get_runs(dg.RunsFilter(run_ids=runs)))
 
-            wait_until(ended, SECONDS, "the runs do not end", every=1)
-            found = {run.run_id: run.status.name for run in instance.get_runs(dg.RunsFilter(run_ids=runs))}
-            assert found == dict.fromkeys(runs, "SUCCESS")
-            assert instance.count_resume_run_attempts(lost[0]) == 1
-            key = dg.AssetKey(["labels", "step_rewards"])
-            made = [record.partition_key for record in instance.fetch_materializations(key, limit=10).records]
-            assert sorted(made) == settings.shard_keys
+        wait_until(ended, SECONDS, "the runs do not end", every=1)
+        found = {run.run_id: run.status.name for run in instance.get_runs(dg.RunsFilter(run_ids=runs))}
+        assert found == dict.fromkeys(runs, "SUCCESS")
+        assert instance.count_resume_run_attempts(lost[0]) == 1
+        key = dg.AssetKey(["labels", "step_rewards"])
+        made = [record.partition_key for record in instance.fetch_materializations(key, limit=10).records]
+        assert sorted(made) == settings.shard_keys
     compare(settings.home, whole)
