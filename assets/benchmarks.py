@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 
+from cpmi_dagster.assets.models import read_features
 from cpmi_dagster.benchmarks import best_of_n
 from cpmi_dagster.benchmarks.candidates import sample_candidates
 from cpmi_dagster.benchmarks.judges import judge_predictions as predictions_of_judge
@@ -31,7 +32,6 @@ from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.dag.label_chunks import read_features
 from cpmi_dagster.resources.dag.stage import NO_HEAD_ALONE, model_stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.lake.parts import fact_of_judge
@@ -93,7 +93,8 @@ def candidate_features(run: StageRun, benchmark: str) -> StageOutput:
 def _features(run: StageRun, key: str, name: str, solutions: pl.DataFrame) -> StageOutput:
     if not run.settings.reads_features:
         return StageOutput(TABLES[key].schema.create_empty(), notes=[NO_HEAD_ALONE])
-    return run.in_chunks(name, solutions, run.settings.scoring.chunk_trajectories, read_features)
+    read = partial(read_features, run, None)
+    return run.in_chunks(name, solutions, run.settings.scoring.chunk_trajectories, read)
 
 
 def _candidates(run: StageRun, benchmark: str | None = None) -> pl.DataFrame:
@@ -233,7 +234,7 @@ def _scored(run: StageRun, recipe: str, solutions: pl.DataFrame, features: str) 
 
     advance = run.track(recipe, solutions.height)
     trained = run.read(MODELS, recipe).row(0, named=True)
-    path = run.lake.file(trained["path"], MODELS, recipe)
+    path = run.lake.home / trained["path"]
     check_trained(path, trained["weights_fingerprint"])
     if run.settings.recipe(recipe).trained_with(run.settings.training).backbone == "frozen":
         own = [name for name in solutions.columns if name not in ("question", "steps")]

@@ -21,22 +21,19 @@ from cpmi_dagster.contracts.keys import (
     TRAJECTORIES,
     TRUTH,
 )
-from cpmi_dagster.generation.monte_carlo import sampled
-from cpmi_dagster.resources.dag.label_chunks import (
-    roll_out,
-    sample_negatives,
-    score_chunk,
-    score_controls,
-)
+from cpmi_dagster.generation.monte_carlo import prefix_rollouts, sampled
+from cpmi_dagster.negatives.hard_negatives import hard_negatives as sample_negatives
 from cpmi_dagster.resources.dag.stage import model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.workers.chunks import StageOutput
+from cpmi_dagster.resources.lake.parts import PART, PART_OF_ROW, part_of_logprob, portions_of
+from cpmi_dagster.resources.workers.chunks import Advance, StageOutput
 from cpmi_dagster.resources.workers.language_models import Role
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.formulas import Evidence
 from cpmi_dagster.rewards.summary import reward_summary
-from cpmi_dagster.scoring import conditionings
+from cpmi_dagster.scoring import conditionings, controls
+from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
 from cpmi_dagster.trajectories import own_labels
 
 SCORED_TEXTS = [
@@ -68,8 +65,16 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
 )
 def hard_negatives(run: StageRun, shard: str) -> StageOutput:
     """Wrong answers sampled from the labeler with the paper's prompt; edits of the gold answer fill the rest (5.1)."""
-    make = partial(sample_negatives, negatives=run.settings.negatives)
-    return run.in_chunks(shard, run.selected(shard), run.settings.scoring.chunk_trajectories, make)
+    settings = run.settings
+
+    def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+        negatives = settings.negatives
+        engine = run.models.engine("labeler", settings.rollouts.batch_sequences) if negatives.samples else None
+        result = sample_negatives(chunk, engine, negatives, settings.seed, advance, settings.answers.comparison)
+        notes = [f"{name} has fewer than {negatives.count} hard negatives" for name in result.short]
+        return StageOutput(result.negatives, run.models.identity("labeler"), result.cost, notes)
+
+    return run.in_chunks(shard, run.selected(shard), settings.scoring.chunk_trajectories, make)
 
 
 @model_stage(
@@ -90,12 +95,21 @@ def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
 
     If the profile adds conditionings, templates or hard negatives, only the additions are scored.
     """
-    demand = run.settings.demand
+    demand, negatives = run.settings.demand, run.read(NEGATIVES, shard)
     scoring = run.settings.scoring.model_copy(update={"conditionings": demand.conditionings})
     wanted, contrasted = frozenset(run.parts), demand.negatives != 0
-    make = partial(score_chunk, role="labeler", scoring=scoring, wanted=wanted, contrasted=contrasted)
-    beside = {NEGATIVES: run.read(NEGATIVES, shard)}
-    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make, beside)
+
+    def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+        model, own = run.models.load("labeler"), negatives.join(chunk, on="trajectory_id", how="semi")
+        made = score_answers(chunk, own, model, scoring, advance, wanted, contrasted)
+        counts = chunk.select("trajectory_id", step_count=pl.col("steps").list.len())
+        parts = part_of_logprob(pl.col("step_count")).alias(PART)
+        logprobs = made.logprobs.join(counts, on="trajectory_id", maintain_order="left").with_columns(parts)
+        notes = [f"{name}: {reason}" for name, reason in made.rejected.select("trajectory_id", "reason").iter_rows()]
+        frames = {LOGPROBS: logprobs.drop("step_count"), REJECTED_TRAJECTORIES: made.rejected}
+        return StageOutput(frames, model.identity, made.cost, notes)
+
+    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
 
 
 @model_stage(
@@ -108,8 +122,15 @@ def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
 )
 def control_logprobs(run: StageRun, shard: str) -> StageOutput:
     """Scores the steps themselves, after the question and the steps before them; more templates score only these."""
-    scoring = run.settings.scoring.model_copy(update={"conditionings": (run.settings.rewards.default_conditioning,)})
-    make = partial(score_controls, scoring=scoring, wanted=tuple(run.parts))
+    settings, scoring = run.settings, run.settings.scoring
+    alone = scoring.model_copy(update={"conditionings": (settings.rewards.default_conditioning,)})
+
+    def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+        model = run.models.load("labeler")
+        made = controls.control_logprobs(chunk, model, alone, advance)
+        logprobs = made.logprobs.filter(PART_OF_ROW[CONTROLS].is_in(list(run.parts)))
+        return StageOutput(logprobs, model.identity, made.cost, made.notes)
+
     return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
 
 
@@ -168,8 +189,18 @@ def _completed(run: StageRun, shard: str) -> pl.DataFrame:
 
 def _rollouts(run: StageRun, shard: str, role: Role) -> StageOutput:
     """Asked for more prefixes or rollouts, only what these add is drawn."""
-    make = partial(roll_out, role=role, wanted=tuple(run.parts))
+    make = partial(roll_out, run, role)
     return run.in_chunks(shard, _completed(run, shard), run.settings.rollouts.chunk_trajectories, make)
+
+
+def roll_out(run: StageRun, role: Role, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+    """Completions of the prefixes of a chunk, by the model of a role."""
+    settings, rollouts = run.settings, run.settings.rollouts
+    engine, comparison = run.models.engine(role, rollouts.batch_sequences), settings.answers.comparison
+    frame, cost = prefix_rollouts(
+        chunk, engine, portions_of(run.parts), rollouts.sampling, settings.seed, advance, comparison
+    )
+    return StageOutput(frame, engine.identity, cost)
 
 
 @stage(

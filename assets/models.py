@@ -11,10 +11,9 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.plots import draw_training_curves
-from cpmi_dagster.resources.dag.label_chunks import read_features
 from cpmi_dagster.resources.dag.stage import NO_HEAD_ALONE, model_stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.workers.chunks import StageOutput
+from cpmi_dagster.resources.workers.chunks import Advance, StageOutput
 from cpmi_dagster.rewards.dataset import training_examples
 
 if TYPE_CHECKING:
@@ -32,9 +31,17 @@ def step_features(run: StageRun, shard: str) -> StageOutput:
     """The frozen backbone's hidden state at the end of every step, read once for all recipes that train a head."""
     if not run.settings.reads_features:
         return StageOutput(TABLES[STEP_FEATURES].schema.create_empty(), notes=[NO_HEAD_ALONE])
-    read = partial(read_features, max_tokens=run.settings.training.max_tokens)
+    read = partial(read_features, run, run.settings.training.max_tokens)
     solutions = run.selected(shard).select("trajectory_id", "question", "steps")
     return run.in_chunks(shard, solutions, run.settings.scoring.chunk_trajectories, read)
+
+
+def read_features(run: StageRun, max_tokens: int | None, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+    """Hidden states of the steps of a chunk, by the backbone of the reward models; `max_tokens` as in training."""
+    from cpmi_dagster.prm import features
+
+    model, batch_tokens = run.models.load("backbone"), run.settings.benchmarks.prediction_batch_tokens
+    return StageOutput(features.step_features(model, chunk, batch_tokens, max_tokens, advance), model.identity)
 
 
 @model_stage(
@@ -63,9 +70,9 @@ def process_reward_models(run: StageRun, recipe: str) -> StageOutput:
         chosen,
         training,
         run.models.pinned(chosen.backbone) if chosen.backbone else run.models.spec("backbone"),
-        settings.folder / folder,
+        settings.home / folder,
         settings.seed,
-        progress=run.saving_checkpoints(run.track(recipe, trainings(examples, training, settings.seed + chosen.seed))),
+        progress=run.track(recipe, trainings(examples, training, settings.seed + chosen.seed)),
         data_version=run.version(SOFT_LABELS),
         checkpoints=run.checkpoints,
         gpu=run.models.other_gpu(),

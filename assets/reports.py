@@ -43,7 +43,7 @@ from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.resources.dag.presentation import preview
 from cpmi_dagster.resources.dag.stage import Stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.database import FILE_NAME, Database
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parts import partitions_of
 from cpmi_dagster.resources.lake.queries import ask
@@ -164,11 +164,11 @@ def report(run: StageRun) -> StageOutput:
         versions={name: version(name) for name in VERSIONS},
         shipped=[each for each in shipped_coverage() if each.profile != run.settings.profile],
     )
-    remove_unfinished(run.settings.folder / REPORT_FILE)
-    write_whole(run.settings.folder / REPORT_FILE, html)
+    remove_unfinished(run.settings.home / REPORT_FILE)
+    write_whole(run.settings.home / REPORT_FILE, html)
     _complete_model_cards(run, inputs)
     row = {"path": [str(REPORT_FILE)], "artifacts": [len(ARTIFACTS)], "profile": [run.settings.profile]}
-    shown: dict[str, Any] = {"report": dg.MetadataValue.path(str(run.settings.folder / REPORT_FILE))}
+    shown: dict[str, Any] = {"report": dg.MetadataValue.path(str(run.settings.home / REPORT_FILE))}
     if (measured := format_headline(headline_table(frames, run.settings.recipes))).height:
         shown["headline"] = dg.MetadataValue.md(preview(measured, rows=None))
     return StageOutput(pl.DataFrame(row), files=[str(REPORT_FILE)], metadata=shown)
@@ -185,7 +185,7 @@ def results_database(run: StageRun) -> StageOutput:
     """`cpmi.duckdb`: views over the lake, tables of results, and a comment on every table and column."""
     run.database.publish()
     counts = run.database.row_counts().filter(pl.col("relation") != 'reports."results_database"')
-    return StageOutput(counts, files=run.database.files)
+    return StageOutput(counts, files=[FILE_NAME])
 
 
 def headline(settings: Settings) -> pl.DataFrame:
@@ -239,12 +239,12 @@ def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:
     from cpmi_dagster.reports.quality import card_figures
 
     for recipe, path in inputs.table(MODELS).select("recipe", "path").iter_rows():
-        card, figures = run.lake.file(path, MODELS, recipe) / "README.md", card_figures(inputs, recipe)
+        card, figures = run.lake.home / path / "README.md", card_figures(inputs, recipe)
         if not card.is_file():
             raise LakeError(f"{card} is missing; run `cpmi run --only {MODELS} --force`")
         remove_unfinished(card)
         text = with_figures(card.read_text(encoding="utf-8"), figures, run.settings.profile)
-        run.lake.files.write(card.relative_to(run.lake.folder).as_posix(), text.encode())
+        write_whole(card, text)
 
 
 def _provenance(lake: Lake, settings: Settings) -> pl.DataFrame:

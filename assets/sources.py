@@ -1,7 +1,6 @@
 """What is read from outside: trajectories, or questions that the policy solves; reference problems, benchmarks."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import islice
 
 import polars as pl
@@ -13,18 +12,18 @@ from cpmi_dagster.contracts.tables import BenchmarkProblems, Questions, StepLabe
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.file_states import changed_while_read
 from cpmi_dagster.files.text import counted
-from cpmi_dagster.generation.solutions import solution_rows
+from cpmi_dagster.generation.solutions import sample_solutions, solution_rows
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.dag.label_chunks import solve_questions
 from cpmi_dagster.resources.dag.stage import model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.lake.records import FileRecord, hash_of
 from cpmi_dagster.resources.sources.shard_spool import SPOOL, ShardSpool, remove_spools
-from cpmi_dagster.resources.workers.chunks import StageOutput
+from cpmi_dagster.resources.workers.chunks import Advance, StageOutput
 from cpmi_dagster.trajectories.own_labels import read_step_labels
 from cpmi_dagster.trajectories.rows import number_rows
 from cpmi_dagster.trajectories.step_truth import read_step_truth
+from cpmi_dagster.trajectories.templates import render_question
 
 SPOOL_CHARACTERS = 16
 BATCH_ROWS = 10_000
@@ -65,7 +64,18 @@ def questions(run: StageRun, shard: str) -> StageOutput:
 )
 def sampled_solutions(run: StageRun, shard: str) -> StageOutput:
     """The policy's solutions of the questions; asked for more, only these are sampled."""
-    make = partial(solve_questions, wanted=tuple(run.parts))
+    settings, sample = run.settings, run.settings.sources.sample
+    numbers = sorted(map(int, run.parts))
+    first, count = numbers[0], numbers[-1] - numbers[0] + 1
+
+    def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+        assert sample is not None
+        prompt = run.models.chat("policy") if sample.chat else render_question
+        engine = run.models.engine("policy", settings.benchmarks.batch_sequences)
+        frame, cost = sample_solutions(chunk, engine, prompt, sample.sampling, first, count, settings.seed)
+        advance(chunk.height)
+        return StageOutput(frame.filter(pl.col("solution").is_in(numbers)), engine.identity, cost)
+
     return run.in_chunks(shard, run.read(QUESTIONS, shard), QUESTIONS_PER_CHUNK, make)
 
 

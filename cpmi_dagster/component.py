@@ -28,7 +28,7 @@ STARTER = """type: {type_name}
 
 attributes:
   profile: files # a shipped profile, or the path of one
-  home: "{{{{ context.project_root }}}}/.cpmi/{name}" # where results are: a folder, or s3://bucket/prefix
+  home: "{{{{ context.project_root }}}}/.cpmi/{name}" # the folder of results
   key_prefix: {name} # what all asset keys begin with: {name}/labels/step_rewards
   last_group: dataset # labels, dataset, models, benchmarks or reports: groups after it are left out
   trajectories: # rows of question and steps, and if you have them id, gold_answer, labels
@@ -78,7 +78,7 @@ class CpmiLabels(dg.Component, dg.Model, dg.Resolvable):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    home: str = Field(description="where results are: a folder, or the address of an object store")
+    home: str = Field(description="the folder of results")
     profile: str = Field(default="files", description="a shipped profile, or the path of one")
     key_prefix: dg.ResolvedAssetKey = Field(default=dg.AssetKey("cpmi"), description="what asset keys begin with")
     last_group: Annotated[

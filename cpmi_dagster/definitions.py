@@ -17,22 +17,17 @@ from cpmi_dagster.contracts.keys import QUESTIONS, SAMPLED, SHEPHERD
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
 from cpmi_dagster.resources.commands.calibrate import calibrate, write_labels
-from cpmi_dagster.resources.commands.clean import remove_unused, unused_files
 from cpmi_dagster.resources.commands.doctor import examine
 from cpmi_dagster.resources.commands.export import ExportRequest, export
 from cpmi_dagster.resources.commands.judge_evaluation import evaluate
 from cpmi_dagster.resources.commands.trace import trace
 from cpmi_dagster.resources.commands.verification import verify_home
 from cpmi_dagster.resources.dag import automation, checks, run_sensors, status
-from cpmi_dagster.resources.dag.column_origins import column_origins as origins_of_column
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.history_owner import claim_history
-from cpmi_dagster.resources.dag.home_checks import home_checks
 from cpmi_dagster.resources.dag.materializations import prefixed
 from cpmi_dagster.resources.dag.presentation import INPUTS
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
 from cpmi_dagster.resources.dag.run_life import WatchedExecutor
-from cpmi_dagster.resources.dag.run_log import console_loggers
 from cpmi_dagster.resources.dag.run_profile import run_profile
 from cpmi_dagster.resources.dag.shard_op import ShardOp
 from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_schedule
@@ -41,7 +36,6 @@ from cpmi_dagster.resources.dag.starter import starter_for
 from cpmi_dagster.resources.dag.table_inputs import TableInputs
 from cpmi_dagster.resources.lake.database import Database, query
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.shared_locks import shared_locks
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
 from cpmi_dagster.resources.web.explorer import serve_explorer
@@ -49,10 +43,10 @@ from cpmi_dagster.resources.web.judge_server import JudgeServerRequest, serve_ju
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
-    "ExportRequest", "JudgeServerRequest", "calibrate", "check_port", "check_schedule", "column_origins", "defs",
+    "ExportRequest", "JudgeServerRequest", "calibrate", "check_port", "check_schedule", "defs",
     "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "labels_made", "left_out",
-    "load_settings", "part_of_project", "plan", "query", "remove_unused", "run_with_progress", "serve_explorer",
-    "serve_judge", "serve_ui", "starter_for", "trace", "unused_files", "verify_home", "write_labels",
+    "load_settings", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
+    "serve_judge", "serve_ui", "starter_for", "trace", "verify_home", "write_labels",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
@@ -71,22 +65,19 @@ def build_definitions(
         progress: receives the progress of long stages; the run's log by default.
         remake: tables to rebuild even where nothing changed.
     """
-    locks, folder = shared_locks(settings), dagster_folder(settings)
     lake, jobs = Lake.of(settings, remake), automation.jobs(settings)
-    claim = partial(claim_history, settings=settings, folder=folder)
     return dg.Definitions(
         assets=_assets(settings),
-        asset_checks=[*(check.bind() for check in checks.CHECKS), home_checks(MAKERS)],
+        asset_checks=[check.bind() for check in checks.CHECKS],
         resources=_resources(settings, lake, progress),
-        jobs=[*jobs.values(), automation.CHECK_JOB],
-        schedules=[shard_schedule(settings, MAKERS, jobs[automation.LABEL]), automation.CHECK_SCHEDULE],
+        jobs=[*jobs.values()],
+        schedules=[shard_schedule(settings, MAKERS, jobs[automation.LABEL])],
         sensors=[
             run_sensors.failed_runs(settings),
             run_sensors.changed_sources(settings, MAKERS),
             *automation.AUTOMATION,
         ],
-        executor=WatchedExecutor(folder, locks, claim),
-        loggers=console_loggers(),
+        executor=WatchedExecutor(dagster_folder(settings)),
     )
 
 
@@ -152,7 +143,6 @@ def _resources(settings: Settings, lake: Lake, progress: Progress | None = None)
     }
 
 
-column_origins = partial(origins_of_column, MAKERS)
 home_status = partial(status.home_status, stages=MAKERS)
 plan = partial(labeling_plan.plan, makers=MAKERS)
 run_with_progress = partial(run_profile, build_definitions, STAGES)

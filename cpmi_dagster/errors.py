@@ -43,7 +43,7 @@ class ServerUnreachable(PassingError):
 
 
 class MissingModel(ModelError):
-    """A model of the profile is not there, cannot be loaded, or is another on some node."""
+    """A model of the profile is not there, or cannot be loaded."""
 
 
 class TrainingError(CpmiError):
@@ -60,22 +60,6 @@ class LakeError(CpmiError):
 
 class StorageError(CpmiError):
     """A file cannot be written or locked: no room, no permission, or a file system without locks."""
-
-
-class ActorError(CpmiError):
-    """The actors that make chunks cannot be started, or cannot make one."""
-
-
-class ActorsLost(ActorError, PassingError):
-    """Actors were lost again and again: preempted, out of memory, or with their nodes."""
-
-
-class NoActors(ActorError):
-    """No actor makes chunks any more: none can be started, or they were stopped."""
-
-
-class ActorsUnavailable(NoActors, PassingError):
-    """No actor makes chunks for now: each ended before it made any, or the cluster does not answer."""
 
 
 class ShardsFailed(CpmiError):

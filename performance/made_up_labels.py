@@ -1,6 +1,6 @@
 """Labels that no model made, within their contracts: what follows labeling can then be measured at any size.
 
-Each function has the arguments and tables of its namesake in `assets.label_chunks`; numbers come from a hash of their
+Each function has the arguments and tables of its namesake in `assets.labels`; numbers come from a hash of their
 key. The gold answer is a little likelier than the others, and rollouts are right in half of the cases.
 """
 
@@ -13,10 +13,11 @@ import polars as pl
 from cpmi_dagster.assets import labels
 from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.keys import LOGPROBS, NEGATIVES, REJECTED_TRAJECTORIES
+from cpmi_dagster.contracts.keys import REJECTED_TRAJECTORIES
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.resources.dag.label_chunks import portions_of
-from cpmi_dagster.resources.workers.chunks import ChunkRun, StageOutput
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.lake.parts import portions_of
+from cpmi_dagster.resources.workers.chunks import StageOutput
 
 LOWEST = -12.0
 """Of a log-probability, in nats."""
@@ -27,70 +28,62 @@ TOKENS_OF_ROLLOUT = 150
 @contextmanager
 def no_models() -> Iterator[None]:
     """Within the block the stages of `assets.labels` make labels up; hard negatives are the usual edits."""
-    made_up = {"score_chunk": score_chunk, "score_by_prover": score_by_prover, "score_controls": score_controls}
     with ExitStack() as stack:
-        for name, function in {**made_up, "roll_out": roll_out}.items():
-            stack.enter_context(patch.object(labels, name, function))
+        for function in (score_chunk, score_controls, roll_out):
+            stack.enter_context(patch.object(labels, function.__name__, function))
         yield
 
 
-def score_chunk(own: ChunkRun, chunk: pl.DataFrame, advance, *, role, scoring, **_) -> StageOutput:
+def score_chunk(run: StageRun, role, scoring, negatives, chunk: pl.DataFrame, advance, **_) -> StageOutput:
     """Log-probabilities under every context, template and answer."""
     kept = ["trajectory_id", "context", "step_index"]
-    rows = _contexts(chunk, scoring.conditionings).select(kept).join(_answers(own, chunk), on="trajectory_id")
+    rows = _contexts(chunk, scoring.conditionings).select(kept).join(_answers(negatives, chunk), on="trajectory_id")
     frames = {
-        LOGPROBS: _scored(rows, scoring.templates, LOGPROBS),
+        run.tables[0]: _scored(rows, scoring.templates, run.tables[0]),
         REJECTED_TRAJECTORIES: TABLES[REJECTED_TRAJECTORIES].schema.create_empty(),
     }
     advance(chunk.height)
-    return StageOutput(frames, own.models.identity(role), _cost(rows.height * scoring.templates))
+    return StageOutput(frames, run.models.identity(role), _cost(rows.height * scoring.templates))
 
 
-def score_by_prover(own: ChunkRun, chunk: pl.DataFrame, advance, *, scoring) -> StageOutput:
-    """Likewise, for the prover's table."""
-    made = score_chunk(own, chunk, advance, role="prover", scoring=scoring)
-    return StageOutput(made.frame(LOGPROBS), made.model, made.cost)
-
-
-def score_controls(own: ChunkRun, chunk: pl.DataFrame, advance, *, scoring, wanted, **_) -> StageOutput:
+def score_controls(run: StageRun, _, scoring, negatives, chunk: pl.DataFrame, advance) -> StageOutput:
     """Log-probabilities of the controls' targets."""
     contexts = _contexts(chunk, scoring.conditionings)
     steps = _contexts(chunk, ["incremental"]).filter(pl.col("step_index") < pl.col("steps").list.len() - 1)
     targets = {
         "step_surprisal": steps.with_columns(answer_rank=pl.lit(0, pl.Int64)),
         "other_gold": contexts.with_columns(answer_rank=pl.lit(0, pl.Int64)),
-        "other_step": contexts.join(_answers(own, chunk), on="trajectory_id"),
-        "question_negatives": contexts.join(_answers(own, chunk), on="trajectory_id"),
+        "other_step": contexts.join(_answers(negatives["other_step"], chunk), on="trajectory_id"),
+        "question_negatives": contexts.join(_answers(negatives["other_step"], chunk), on="trajectory_id"),
     }
     columns = ["trajectory_id", "context", "step_index", "answer_rank"]
-    names = dict.fromkeys(part.partition("/")[0] for part in wanted)
+    names = dict.fromkeys(part.partition("/")[0] for part in run.parts)
     named = [targets[name].select(columns).with_columns(control=pl.lit(name)) for name in names]
     rows = (
         pl.concat(named) if named else pl.DataFrame(schema={**dict.fromkeys(columns, pl.String), "control": pl.String})
     )
     advance(chunk.height)
     frame = _scored(rows, scoring.templates, "labels/control_logprobs")
-    return StageOutput(frame, own.models.identity("labeler"), _cost(frame.height))
+    return StageOutput(frame, run.models.identity("labeler"), _cost(frame.height))
 
 
-def roll_out(own: ChunkRun, chunk: pl.DataFrame, advance, *, role, wanted, **_) -> StageOutput:
+def roll_out(run: StageRun, role, chunk: pl.DataFrame, advance) -> StageOutput:
     """Rollouts of the prefixes."""
     parts = [
         chunk.select("trajectory_id", "gold_answer", prefix_length=pl.int_ranges(portion.shortest, longest + 1))
         .explode("prefix_length", empty_as_null=False)
         .join(pl.DataFrame({"rollout": range(portion.first, portion.first + portion.count)}), how="cross")
-        for portion in portions_of(wanted)
+        for portion in portions_of(run.parts)
         for longest in [pl.min_horizontal(pl.col("steps").list.len(), portion.longest)]
     ]
     rows = pl.concat(parts).with_columns(correct=pl.struct("trajectory_id", "prefix_length", "rollout").hash() % 2 == 0)
     answer = pl.when("correct").then("gold_answer").otherwise(pl.col("gold_answer") + "1")
     text = pl.format(SAMPLED, pl.struct("trajectory_id", "prefix_length", "rollout").hash(), answer)
     frame = rows.with_columns(answer=answer, generated_tokens=TOKENS_OF_ROLLOUT, truncated=False, text=text)
-    (key,) = {"prover": ["labels/prover_rollouts"]}.get(role, ["labels/policy_rollouts"])
-    schema = TABLES[key].schema
+    schema = TABLES[run.tables[0]].schema
     advance(chunk.height)
     cost = _cost(frame.height * TOKENS_OF_ROLLOUT, frame.height * TOKENS_OF_ROLLOUT)
-    return StageOutput(schema.cast(frame.select(schema.column_names())), own.models.identity(role), cost)
+    return StageOutput(schema.cast(frame.select(schema.column_names())), run.models.identity(role), cost)
 
 
 def _contexts(chunk: pl.DataFrame, conditionings) -> pl.DataFrame:
@@ -105,10 +98,10 @@ def _contexts(chunk: pl.DataFrame, conditionings) -> pl.DataFrame:
     return counted.join(pl.DataFrame(rows, schema=schema, orient="row"), on="count")
 
 
-def _answers(own: ChunkRun, chunk: pl.DataFrame) -> pl.DataFrame:
+def _answers(negatives: pl.DataFrame, chunk: pl.DataFrame) -> pl.DataFrame:
     """trajectory_id, answer_rank: the gold answer and the hard negatives."""
     gold = chunk.select("trajectory_id", answer_rank=pl.lit(0, pl.Int64))
-    return pl.concat([gold, own.beside[NEGATIVES].select("trajectory_id", answer_rank="rank")])
+    return pl.concat([gold, negatives.select("trajectory_id", answer_rank="rank")])
 
 
 def _scored(rows: pl.DataFrame, templates: int, key: str) -> pl.DataFrame:

@@ -1,13 +1,11 @@
 """A whole run of the DAG on a small part of the embedded world, made once and shared by the tests that look at it."""
 
 import atexit
-import json
 import os
 import resource
 import shutil
 import sys
-import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -20,7 +18,6 @@ from hypothesis import settings as hypothesis_settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from small_run import SMALL, run_all, write_profile
-from store_server import BUCKET, other_variables, s3_server
 
 from cpmi_dagster.profiles.settings import Settings, load_settings
 
@@ -114,40 +111,3 @@ def flip() -> Callable[[Path, int], None]:
         path.write_bytes(data)
 
     return flipped
-
-
-@pytest.fixture(scope="session")
-def s3_variables() -> Iterator[dict[str, str]]:
-    """The variables by which an S3-compatible server on this machine is reached."""
-    pytest.importorskip("obstore", reason="the extra `store` is not installed")
-    pytest.importorskip("moto.server", reason="moto[s3,server] is not installed")
-    with s3_server() as variables:
-        yield variables
-
-
-@pytest.fixture(scope="session")
-def put_on_store(finished_home) -> Callable[[str, Collection[str]], None]:
-    """Commits the tables of the finished home, but for those of some groups, to the home at an address."""
-    from cpmi_dagster.resources.lake.homes import open_home
-
-    def put(address: str, without: Collection[str]) -> None:
-        store = open_home(address)
-        for path in (finished_home / "lake").rglob("*.parquet"):
-            name = path.relative_to(finished_home).as_posix()
-            if name.split("/")[1] not in without:
-                store.create(name, path.read_bytes())
-        for path in (finished_home / "lake" / ".current").iterdir():
-            listed = [place for place in json.loads(path.read_text()) if place[0].split("/")[0] not in without]
-            store.write(path.relative_to(finished_home).as_posix(), json.dumps(listed).encode())
-
-    return put
-
-
-@pytest.fixture
-def s3_home(s3_variables, monkeypatch, tmp_path) -> str:
-    """The address of an empty home on that server; its copies lie in a folder of the test."""
-    for name in other_variables():
-        monkeypatch.delenv(name)
-    for name, value in {**s3_variables, "CPMI_CACHE": str(tmp_path / "cache")}.items():
-        monkeypatch.setenv(name, value)
-    return f"s3://{BUCKET}/{uuid.uuid4().hex}/home"

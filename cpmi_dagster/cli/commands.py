@@ -1,4 +1,4 @@
-"""The `cpmi` command: init, run, status, clean, plan, doctor, ui here; what is on files or results, in other modules.
+"""The `cpmi` command: init, run, status, plan, doctor, ui here; what is on files or results, in other modules.
 
 Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Each command imports what it needs, so that
 `cpmi --help` loads neither polars nor torch.
@@ -13,7 +13,6 @@ import typer
 
 from cpmi_dagster.cli import labels, results, tables, views
 from cpmi_dagster.cli.leaving import leave
-from cpmi_dagster.cli.logged_console import LOG
 from cpmi_dagster.cli.option_texts import parse_fields, parse_parameters, parse_shards
 from cpmi_dagster.cli.options import (
     ERR,
@@ -26,7 +25,6 @@ from cpmi_dagster.cli.options import (
     app,
 )
 from cpmi_dagster.errors import CpmiError, UsageError
-from cpmi_dagster.files.json_log import check_log_format, log_as_json, logs_are_json
 from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
 
 __all__ = ["app", "labels", "main", "results"]
@@ -91,8 +89,6 @@ def run(
     """Compute what is missing or stale, then show the measurements (or the labels) and where the report is."""
     from cpmi_dagster import definitions
 
-    if quiet:
-        LOG.setLevel("WARNING")
     settings = definitions.load_settings(profile).limited(limit)
     chosen = parse_shards(shards, settings)
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet, until or [])
@@ -102,12 +98,9 @@ def run(
         raise CpmiError("; ".join(outcome.failures))
     if quiet or outcome.waiting:
         return
-    if logs_are_json():
-        ERR.print(f"the run has finished; its tables are in {settings.folder / 'cpmi.duckdb'}", markup=False)
-    else:
-        labels, left_out = definitions.labels_made(settings), definitions.left_out(settings)
-        judged = definitions.judged_so_far(settings)
-        views.show_results(OUT, definitions.headline(settings), labels, left_out, judged, settings)
+    labels, left_out = definitions.labels_made(settings), definitions.left_out(settings)
+    judged = definitions.judged_so_far(settings)
+    views.show_results(OUT, definitions.headline(settings), labels, left_out, judged, settings)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")
@@ -122,7 +115,7 @@ def status(
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
-    if isinstance(settings.home, Path) and not settings.home.exists() and not json:
+    if not settings.home.exists() and not json:
         OUT.print(f"Nothing has been computed yet: there is no home at {settings.home}", highlight=False, markup=False)
         OUT.print(
             "Change to the folder where you ran `cpmi run`, or set CPMI_HOME. `cpmi run` creates a new home here."
@@ -137,22 +130,6 @@ def status(
     tables.show_json(OUT, asdict(found)) if json else views.show_verification(OUT, found, settings)
     if found.damage:
         raise CpmiError(f"{len(found.damage)} of the files in {settings.home} are damaged")
-
-
-@app.command(epilog="Example: `cpmi clean --yes`")
-def clean(
-    profile: ProfileOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove these files.")] = False,
-    json: JsonOption = False,
-) -> None:
-    """List files of the home that no profile reads any more, of earlier settings, models or sources; or remove them."""
-    from cpmi_dagster import definitions
-
-    settings = definitions.load_settings(profile)
-    found = definitions.unused_files(settings)
-    if yes:
-        definitions.remove_unused(settings, found)
-    tables.show_json(OUT, [asdict(each) for each in found]) if json else views.show_unused(OUT, found, yes)
 
 
 @app.command(epilog="Example: `cpmi plan --profile paper --hardware h100-80gb --gpus 8`")
@@ -220,9 +197,6 @@ app.registered_commands.sort(key=lambda command: getattr(command.callback, "__mo
 def main() -> None:
     """Entry point: errors that a user can correct are one sentence on stderr."""
     try:
-        check_log_format()
-        if logs_are_json():
-            log_as_json()
         app()
     except (CpmiError, OSError) as error:
         message = WITHOUT_PROFILE.sub(lambda command: command.group() + GIVEN["profile"], str(error))

@@ -7,9 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cpmi_dagster.cli.logged_console import LoggedConsole
 from cpmi_dagster.cli.safe_console import SafeConsole
-from cpmi_dagster.files.json_log import logs_are_json
 from cpmi_dagster.installed import own_version
 from cpmi_dagster.models.settings import DtypeOrAuto
 
@@ -49,7 +47,7 @@ for _name, _mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
 # without a terminal rich assumes 80 columns, too few for the tables
 WIDE = 200
 OUT = SafeConsole(width=None if sys.stdout.isatty() else WIDE)
-ERR = LoggedConsole() if logs_are_json() else SafeConsole(stderr=True, width=None if sys.stderr.isatty() else WIDE)
+ERR = SafeConsole(stderr=True, width=None if sys.stderr.isatty() else WIDE)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,6 +1,5 @@
 """Commands on what a home holds: `cpmi query`, `trace`, `explore`, `export`, `calibrate`."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,6 @@ from cpmi_dagster.cli.options import (
     QuietOption,
     app,
 )
-from cpmi_dagster.errors import UsageError
 from cpmi_dagster.exports import FormName
 
 ROWS_OF_A_TABLE = 1_000
@@ -47,15 +45,10 @@ def query(
         ERR.warn(f"Only the first {most:,} rows are shown; `--limit 0` shows all.")
 
 
-@app.command(epilog="Example: `cpmi trace t000000017 1`, `cpmi trace --column labels.step_rewards.reward`")
+@app.command(epilog="Example: `cpmi trace t000000017 1`")
 def trace(
-    trajectory_id: Annotated[
-        str | None, typer.Argument(help="Id from alignment.trajectories, or the id of your own row.")
-    ] = None,
+    trajectory_id: Annotated[str, typer.Argument(help="Id from alignment.trajectories, or the id of your own row.")],
     step: Annotated[int | None, typer.Argument(help="0-based step; all by default.")] = None,
-    column: Annotated[
-        str | None, typer.Option(help="Show which columns group.table.column is computed from, instead of a label.")
-    ] = None,
     full: Annotated[bool, typer.Option(help="Also show the source row and the settings of each table.")] = False,
     json: JsonOption = False,
     profile: ProfileOption = None,
@@ -64,15 +57,6 @@ def trace(
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
-    if column is not None and trajectory_id is not None:
-        raise UsageError("give a trajectory id or --column, not both")
-    if column is None and trajectory_id is None:
-        raise UsageError("give a trajectory id (`alignment.trajectories` lists them), or --column group.table.column")
-    if column is not None:
-        origin = definitions.column_origins(column)
-        tables.show_json(OUT, asdict(origin)) if json else trace_views.show_origins(OUT, origin)
-        return
-    assert trajectory_id is not None
     found = definitions.trace(settings, trajectory_id, step)
     tables.show_json(OUT, trace_views.trace_facts(found)) if json else trace_views.show_trace(
         OUT, found, settings, full

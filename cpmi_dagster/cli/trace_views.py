@@ -1,4 +1,4 @@
-"""How `cpmi trace` prints what a label or a column was made from."""
+"""How `cpmi trace` prints what a label was made from."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from rich.tree import Tree
 
 from cpmi_dagster.cli.tables import facts_table, new_table, table_of
 from cpmi_dagster.contracts.keys import COSTS, REJECTED_ROWS, REJECTED_TRAJECTORIES, TRUTH
@@ -16,7 +15,6 @@ from cpmi_dagster.contracts.keys import COSTS, REJECTED_ROWS, REJECTED_TRAJECTOR
 if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
     from cpmi_dagster.resources.commands.trace import Trace
-    from cpmi_dagster.resources.dag.column_origins import ColumnOrigin
     from cpmi_dagster.resources.lake.lake import FileRecord
 
 NAMED = {"shepherd_labels": "labels of the source"}
@@ -58,21 +56,6 @@ def show_trace(console: Console, trace: "Trace", settings: "Settings", full: boo
 def _readable(trajectory: Mapping[str, Any]) -> Mapping[str, Any]:
     """A trajectory without what `made by` shows, under names that hold for every source."""
     return {NAMED.get(name, name): value for name, value in trajectory.items() if name not in SHOWN_BELOW}
-
-
-def show_origins(console: Console, origin: "ColumnOrigin") -> None:
-    """The columns that a column was made from, as a tree."""
-    tree = Tree(_origin_text(origin))
-    left = [(tree, origin)]
-    while left:
-        branch, each = left.pop()
-        left += [(branch.add(_origin_text(source)), source) for source in each.origins]
-    console.print(tree)
-
-
-def _origin_text(origin: "ColumnOrigin") -> str:
-    note = "as above" if origin.is_repeated else origin.meaning
-    return f"{escape(origin.column)}  [dim]{escape(note)}[/dim]"
 
 
 def _with_step_marked(facts: Mapping[str, Any], step: int | None) -> Mapping[str, Any]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from cpmi_dagster.planning.plan import Plan
     from cpmi_dagster.profiles.first_look import FirstRow
     from cpmi_dagster.profiles.settings import Settings
-    from cpmi_dagster.resources.commands.clean import Unused
     from cpmi_dagster.resources.commands.verification import Verification
     from cpmi_dagster.resources.dag.starter import Starter
     from cpmi_dagster.resources.dag.status import AssetStatus
@@ -178,10 +177,10 @@ def show_results(
         tables = "alignment.rejected_rows and labels.rejected_trajectories"
         console.print(f"Left out  for {more:,} more reasons; {tables} list everything", highlight=False)
     lowest = labels["lowest at"][0] if labels.height else "…"
-    report = settings.folder / "report" / "index.html"
+    report = settings.home / "report" / "index.html"
     if report.is_file():
         console.print(f"Report    {report}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"Database  {settings.folder / 'cpmi.duckdb'}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"Database  {settings.home / 'cpmi.duckdb'}", highlight=False, markup=False, soft_wrap=True)
     option = settings.profile_option
     commands = (
         f"{program()} explore{option} (labels in a browser), ui{option} (the DAG), status{option}, "
@@ -253,23 +252,6 @@ def show_verification(console: Console, found: "Verification", settings: "Settin
     outcome = "" if found.damage else "; all are intact"
     text = f"{found.files:,} files of {settings.home} were read{outcome}."
     console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-def show_unused(console: Console, found: Sequence["Unused"], is_removed: bool) -> None:
-    """Files that no profile reads, by table, and what may be done with them."""
-    if not found:
-        console.print("Every file that is older than an hour is read by a profile.")
-        return
-    table = new_table(None)
-    for name in ("table", "files", "MiB"):
-        table.add_column(name, justify="left" if name == "table" else "right")
-    for each in found:
-        table.add_row(each.table, f"{len(each.names):,}", f"{each.size / 2**20:,.1f}")
-    console.print(table)
-    if is_removed:
-        console.print("These files have been removed.")
-    else:
-        console.print("No profile of this home reads these files. `cpmi clean --yes` removes them.")
 
 
 def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool) -> None:

@@ -3,9 +3,6 @@
 import os
 import re
 
-LOG_FORMAT = "CPMI_LOG_FORMAT"
-"""Of each process, and not of a profile: whether its log lines are text or JSON, see `json_log`."""
-
 
 def environment_variable(name: str) -> str:
     """The value of a variable that a setting names; empty where it is not set."""

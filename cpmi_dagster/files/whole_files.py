@@ -147,10 +147,10 @@ def _remove(unfinished: Path) -> None:
             unfinished.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file with `whole_file`."""
+def write_whole(path: Path, content: str | bytes | bytearray) -> None:
+    """Write a file with `whole_file`; text as UTF-8."""
     with whole_file(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8", newline="\n")
+        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def try_to_write(folder: Path) -> None:

@@ -1,28 +1,22 @@
-"""Settings of how work is run: on how many GPUs, in runs of how many shards, how often and for how much.
+"""Settings of how work is run: on how many GPUs, in runs of how many shards, how often.
 
-orchestration: {gpus: 8, shards_per_tick: 16, gpu_hours_per_day: 96, webhook_variable: TEAM_WEBHOOK}
+orchestration: {gpus: 8, shards_per_tick: 16, webhook_variable: TEAM_WEBHOOK}
 """
 
 from pydantic import Field
 
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.profiles.actors import RayActors
-from cpmi_dagster.profiles.postgres import Postgres
 
 
 class Orchestration(Frozen):
     """Settings of Dagster."""
 
-    gpus: int = Field(default=1, ge=1, description="of this machine: actors of `cpmi run`, size of the `gpu` pool")
-    ray: RayActors | None = Field(default=None, description="actors that make the chunks of labels; needs `[ray]`")
+    gpus: int = Field(default=1, ge=1, description="GPUs: as many runs label at once, each on its own")
     shards_per_run: int = Field(
         default=4, ge=1, description="most shards that a run of a backfill or the schedule labels with one model load"
     )
     shards_per_tick: int = Field(default=4, ge=1, description="most shards one schedule tick requests")
     schedule: str = Field(default="*/10 * * * *", description="cron of the missing-or-failed-shards schedule")
-    gpu_hours_per_day: float | None = Field(
-        default=None, gt=0, description="the schedule requests no shards beyond it; null is no limit"
-    )
     attempts: int = Field(default=3, ge=1, description="failed runs after which the schedule gives a shard up")
     retries: int = Field(default=3, ge=0, description="further attempts of a step where memory or a server was short")
     retry_seconds: float = Field(default=30, ge=0, description="before the first of them; doubled each time")
@@ -32,7 +26,6 @@ class Orchestration(Frozen):
     fresh_within_days: float | None = Field(
         default=None, gt=0, description="age beyond which Dagster shows the data set as overdue; null is never"
     )
-    postgres: Postgres | None = Field(default=None, description="keeps Dagster's runs and events; else SQLite")
 
     def run_length(self, shards: int) -> int:
         """Shards of a run when so many are to be labelled: no GPU stays idle while another has several to do."""

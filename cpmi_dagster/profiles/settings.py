@@ -31,9 +31,7 @@ from cpmi_dagster.benchmarks.registry import QUESTION_SETS
 from cpmi_dagster.benchmarks.settings import Benchmarks, resolve_judges
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
-from cpmi_dagster.files.environment import LOG_FORMAT
-from cpmi_dagster.files.json_log import check_log_format
-from cpmi_dagster.files.places import CACHE_VARIABLE, expanded, home_of, local_folder
+from cpmi_dagster.files.places import expanded, home_of
 from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.generation.settings import Rollouts
 from cpmi_dagster.miniature.names import MINIATURE
@@ -42,6 +40,7 @@ from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
 from cpmi_dagster.profiles.orchestration import Orchestration
+from cpmi_dagster.profiles.removed import STORE, was_removed
 from cpmi_dagster.profiles.sources import EARLIER_NAME, Sources, with_trajectories
 from cpmi_dagster.profiles.spelling import settings_beside
 from cpmi_dagster.rewards.costs import CostBasis
@@ -91,7 +90,7 @@ class Settings(BaseSettings):
     )
 
     profile: str
-    home: Path | str = Field(description="a folder, or the address of an object store")
+    home: Path = Field(description="a folder")
     seed: int = Field(default=0, ge=0, lt=2**31)
     shards: int = Field(default=80, ge=1, lt=100, description="fewer than 100: see docs/decisions")
     sources: Sources
@@ -227,11 +226,6 @@ class Settings(BaseSettings):
         """Whether a recipe trains a head on the frozen backbone's hidden states."""
         return any(recipe.trained_with(self.training).backbone == "frozen" for recipe in self.recipes)
 
-    @property
-    def folder(self) -> Path:
-        """The folder of this machine for what is not shared: the home, or that of an object store's copies."""
-        return local_folder(self.home)
-
     def recipe(self, name: str) -> Recipe:
         """The recipe of that name.
 
@@ -272,6 +266,8 @@ def load_settings(
         values = _merge(values, _resolve_paths(dict(changes), changed_in))
     check_name(chosen, values["profile"])
     values["home"] = home or os.environ.get("CPMI_HOME") or values.get("home") or f".cpmi/{values['profile']}"
+    if "://" in str(values["home"]):
+        raise SettingsError(STORE)
     values["home"] = home_of(values["home"])
     try:
         settings = Settings(**values)
@@ -301,9 +297,10 @@ def _check_training(recipe: Recipe, training: Training) -> None:
 
 def _check_environment() -> None:
     """Refuse unknown `CPMI_` variables: pydantic would ignore a mistyped one."""
-    check_log_format()
-    variables = {LOG_FORMAT, CACHE_VARIABLE, *(f"CPMI_{name}".upper() for name in Settings.model_fields)}
+    variables = {f"CPMI_{name}".upper() for name in Settings.model_fields}
     for variable in os.environ:
+        if gone := was_removed(variable):
+            raise SettingsError(f"the environment variable {gone}")
         if variable.startswith("CPMI_") and variable.partition("__")[0] not in variables:
             raise SettingsError(f"the environment variable {variable} is not a setting; unset it or check its spelling")
 
@@ -418,7 +415,8 @@ def _explain(profile: str, error: ValidationError) -> str:
         if misspelt := next((name for name in others if f"`{place}`" in settings_beside(Settings, name)), None):
             place, kind = misspelt, "extra_forbidden"
     if kind == "extra_forbidden":
-        return f"{_place(profile, place)}: `{place}` is not a setting; {settings_beside(Settings, place)}"
+        wrong = was_removed(place) or f"`{place}` is not a setting; {settings_beside(Settings, place)}"
+        return f"{_place(profile, place)}: {wrong}"
     if kind == "missing":
         return f"profile `{profile}`: the setting `{place}` is missing; add it"
     return f"{_place(profile, place)}: `{place}` is wrong: {reason}"

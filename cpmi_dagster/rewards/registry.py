@@ -274,12 +274,28 @@ REWARD_TYPES: dict[str, RewardType] = by_name(
 """Every reward type by name, in the order in which tables and plots list them."""
 
 
+_ANSWERED = "docs/evidence.md has what it told"
+REMOVED = {
+    **dict.fromkeys(("cpmi_sum", "cpmi_logsumexp_sum", "cpmi_max_sum"), "take the type without `_sum`"),
+    **dict.fromkeys(("cpmi_m4", "cpmi_m8", "cpmi_m12"), "take `cpmi` and set `negatives.count`"),
+    **dict.fromkeys(
+        ("mc_prover", "cpmi_prover", "cpmi_logsumexp_prover"), "take a profile whose labeler is that model"
+    ),
+    "cpmi_question_negatives": "take `cpmi` and set `negatives: {sees: question}`",
+    **dict.fromkeys(("information_gain", "judge_token", "answer_entropy", "self_certainty"), _ANSWERED),
+    **dict.fromkeys(("other_gold", "other_step"), _ANSWERED),
+}
+"""Reward types that went: what to do instead."""
+
+
 def reward_type(name: str) -> RewardType:
     """The entry of a reward type.
 
     Raises:
         SettingsError: there is no such reward type; the message lists them.
     """
+    if name in REMOVED:
+        raise SettingsError(f"the reward type `{name}` was removed; {REMOVED[name]}")
     if name not in REWARD_TYPES:
         raise SettingsError(f"`{name}` is not a reward type; choose from {', '.join(REWARD_TYPES)}")
     return REWARD_TYPES[name]

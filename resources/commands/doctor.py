@@ -17,11 +17,9 @@ from pathlib import Path
 
 import psutil
 
-from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.commands.doctor_needs import Finding, data_sets, models, needed_models
-from cpmi_dagster.resources.lake.homes import open_home
 from cpmi_dagster.resources.lake.queries import GIB
 
 LITTLE_ROOM = 5 * GIB
@@ -67,13 +65,7 @@ def _free_memory() -> int:
 
 
 def _home(settings: Settings) -> Iterator[Finding]:
-    home = open_home(settings.home)
-    try:
-        home.check()
-    except CpmiError as error:
-        yield Finding("home", str(settings.home), "problem", str(error))
-        return
-    place = _existing(settings.folder)
+    place = _existing(settings.home)
     if not place.is_dir() or not os.access(place, os.W_OK):
         yield Finding("home", f"{settings.home} cannot be written", "problem", "set CPMI_HOME to a folder of yours")
         return
@@ -95,10 +87,7 @@ def _extras(settings: Settings) -> Iterator[Finding]:
     asked = [each.model for each in needed_models(settings)]
     trained = [recipe.trained_with(settings.training) for recipe in settings.recipes]
     needed = {
-        ("ray", "ray"): settings.orchestration.ray is not None or settings.orchestration.gpus > 1,
-        ("store", "obstore"): not isinstance(settings.home, Path),
         ("vllm", "vllm"): any(model.engine == "vllm" for model in asked),
-        ("postgres", "dagster_postgres"): settings.orchestration.postgres is not None,
         ("lora", "peft"): any(training.lora for training in trained),
         ("evidence", "gguf"): any(model.name.endswith(".gguf") for model in asked),
     }

@@ -40,7 +40,7 @@ def write_model(
         ModelError: its weights are damaged, or its backbone has no such form.
     """
     row = lake.read(MODELS, recipe.name).row(0, named=True)
-    place = lake.file(row["path"], MODELS, recipe.name)
+    place = lake.home / row["path"]
     check_trained(place, row["weights_fingerprint"])
     model = load_reward_model(place, device="cpu")
     advance(1, PARTS)

@@ -92,7 +92,7 @@ def plan(
         settings,
         {role: model.name for role, model in models.items()},
         card,
-        gpus or _cards(settings),
+        gpus or settings.orchestration.gpus,
         guesses,
         labelled,
     )
@@ -168,9 +168,3 @@ def _selected(lake: Lake, settings: Settings) -> dict[str, int]:
             f"the selection in {settings.home} is empty, so there is nothing to plan; loosen its constraints"
         )
     return sizes
-
-
-def _cards(settings: Settings) -> int:
-    """The GPUs that a profile labels on; `actors: max` names no number."""
-    ray = settings.orchestration.ray
-    return settings.orchestration.gpus if ray is None or ray.actors == "max" else ceil(ray.actors * ray.num_gpus) or 1

@@ -44,8 +44,8 @@ def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> Veri
             lake.tables.check(key, partition, file)
         except LakeError as error:
             stray = (
-                f"{key} {partition or ''} {file} was not written by cpmi or is damaged, and no table shows it; move it "
-                "elsewhere, or remove it with `cpmi clean --yes`"
+                f"{key} {partition or ''} {file} was not written by cpmi or is damaged, and no table shows it; "
+                "remove it"
             )
             damage.append(str(error) if (key, partition, file) in read else stray)
         advance(1, len(read | found))
@@ -57,7 +57,7 @@ def _models(lake: Lake) -> Iterator[str]:
     for recipe in filter(lambda name: lake.is_whole(MODELS, name), lake.partitions(MODELS)):
         for folder, fingerprint in lake.read(MODELS, recipe).select("path", "weights_fingerprint").iter_rows():
             try:
-                check_trained(lake.file(folder, MODELS, recipe), fingerprint)
+                check_trained(lake.home / folder, fingerprint)
             except CpmiError as error:
                 yield f"{error}; `cpmi run --only {MODELS} --force` trains it again"
 

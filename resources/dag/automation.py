@@ -8,9 +8,6 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from cpmi_dagster.contracts.keys import PROBLEM_FEATURES, STEP_FEATURES
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.home_checks import KEYS as HOME_CHECKS
-from cpmi_dagster.resources.dag.home_checks import REWARDS_ARE_CURRENT
-from cpmi_dagster.resources.dag.labeling_budget import LABEL_TABLES
 from cpmi_dagster.resources.dag.materializations import asset_key
 
 INGEST, LABEL, DATASET, CANDIDATES, READ, TRAIN, REPORT = (
@@ -38,6 +35,7 @@ def _tables(*groups: str, partitioning: Literal["any"] | Partitioning | None = "
     ]
 
 
+LABEL_TABLES = _tables("labels")
 PHASES: dict[str, list[str]] = {
     INGEST: [*_tables("sources", "alignment", "selection"), *_tables("benchmarks", partitioning=None)],
     LABEL: LABEL_TABLES,
@@ -58,19 +56,13 @@ def jobs(settings: Settings) -> dict[str, Job]:
     return {
         name: dg.define_asset_job(
             name,
-            _assets(tables) - dg.AssetSelection.checks(*HOME_CHECKS)
-            | dg.AssetSelection.checks(*([REWARDS_ARE_CURRENT] if name == DATASET else [])),
+            _assets(tables),
             description=PURPOSES[name],
             tags={PROFILE_TAG: settings.profile},
         )
         for name, tables in PHASES.items()
     }
 
-
-CHECK_JOB = dg.define_asset_job(
-    "check_home", dg.AssetSelection.checks(*HOME_CHECKS), description="Checks that every file exists and is current."
-)
-CHECK_SCHEDULE = dg.ScheduleDefinition(job=CHECK_JOB, cron_schedule="0 6 * * *", description="Every morning.")
 
 FOLLOW_LABELS = dg.AutomationConditionSensorDefinition(
     "follow_labels",

@@ -11,16 +11,21 @@ import yaml
 from dagster._core.instance.ref import InstanceRef
 from dagster_shared.check import CheckError
 
-from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.errors import SettingsError, first_line
 from cpmi_dagster.files.whole_files import try_to_write, write_whole
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.dagster_storage import storage_configuration, unusable_storage
-from cpmi_dagster.resources.dag.history_owner import claim_history
 from cpmi_dagster.resources.dag.run_life import end_orphaned_runs
-from cpmi_dagster.resources.lake.shared_locks import note_locks
 
-LAUNCHER, LAUNCHER_CLASS = "cpmi_dagster.resources.dag.run_life", "WatchedRunLauncher"
+OURS = "# written from the profile; without this line, the file stays as you write it\n"
+NOT_LOST = "every result is in the lake, only the history of runs is lost"
+UNDAMAGED = {
+    "disk is full": "make room on its disk",
+    "disk I/O error": "make room on its disk",
+    "readonly database": "make that folder and its files writable",
+    "unable to open database file": "make that folder and its files writable",
+    "database is locked": "end what else writes to it",
+}
+"""Words of SQLite for what is wrong around a database that is whole, and what to do about it."""
 # a step in this process writes to the terminal itself: captured, each has processes that a Ctrl-C ends in tracebacks
 UNCAPTURED = {
     "compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
@@ -32,9 +37,8 @@ class UnwritableHome(SettingsError):
 
 
 def dagster_folder(settings: Settings) -> Path:
-    """`DAGSTER_HOME` of a profile's home; for one on an object store, that of the environment if it is set."""
-    chosen = environment_variable("DAGSTER_HOME") if isinstance(settings.home, str) else ""
-    return Path(chosen) if chosen else settings.folder / "dagster"
+    """`DAGSTER_HOME` of a profile's home."""
+    return settings.home / "dagster"
 
 
 def write_dagster_yaml(settings: Settings) -> Path:
@@ -48,13 +52,11 @@ def write_dagster_yaml(settings: Settings) -> Path:
     """
     folder = dagster_folder(settings)
     _check_writable(folder)
-    text = yaml.safe_dump(_configuration(settings), sort_keys=False)
+    text = OURS + yaml.safe_dump(_configuration(settings), sort_keys=False)
     file = folder / "dagster.yaml"
-    found = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-    is_ours = not found or folder == settings.folder / "dagster" or LAUNCHER_CLASS in found
-    if is_ours and found != text:
+    found = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else OURS
+    if found.startswith(OURS) and found != text:
         write_whole(file, text)
-    note_locks(settings, folder)
     return folder
 
 
@@ -73,7 +75,7 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
 
     Raises:
         UnwritableHome: the home cannot be written.
-        SettingsError: Dagster's database is damaged, its disk is full, or its server refuses; or somebody else's
+        SettingsError: Dagster's database is damaged, its disk is full, or its server refuses; or the user's own
             `dagster.yaml` is not one.
     """
     folder = write_dagster_yaml(settings)
@@ -99,33 +101,57 @@ def storage_errors(settings: Settings) -> Iterator[None]:
     """
     try:
         yield
-    except (sqlalchemy.exc.DatabaseError, sqlite3.DatabaseError) as error:
-        raise unusable_storage(dagster_folder(settings), settings.orchestration.postgres, error) from error
+    except Exception as error:
+        # by name: dagster-postgres need not be installed
+        is_of_server = type(error).__name__ == "DagsterPostgresException"
+        if not is_of_server and not isinstance(error, (sqlalchemy.exc.DatabaseError, sqlite3.DatabaseError)):
+            raise
+        raise unusable_storage(dagster_folder(settings), error) from error
+
+
+def unusable_storage(folder: Path, error: Exception) -> SettingsError:
+    """What a user reads where Dagster's database is damaged, does not answer, or is on a full disk.
+
+    Args:
+        folder: the home's `dagster`.
+    """
+    original = getattr(error, "orig", None) or error
+    cause = first_line(original)
+    if not isinstance(original, sqlite3.Error):
+        return SettingsError(
+            f"Dagster's database cannot be used ({cause}); correct `storage` in {folder / 'dagster.yaml'}, or start "
+            "its server, and run again"
+        )
+    for words, advice in UNDAMAGED.items():
+        if words in cause:
+            return SettingsError(f"Dagster's database in {folder} cannot be used ({cause}); {advice} and run again")
+    return SettingsError(
+        f"Dagster's database in {folder} cannot be read ({cause}); move that folder away and run again: {NOT_LOST}"
+    )
 
 
 def open_instance(settings: Settings) -> dg.DagsterInstance:
-    """The Dagster instance of a home; orphaned runs are marked as failed, and their pool slots freed.
+    """The Dagster instance of a home; orphaned runs are marked as failed.
 
     Raises:
-        SettingsError: see `view_instance`; or the history is another home's.
+        SettingsError: see `view_instance`.
     """
-    instance, folder = view_instance(settings), dagster_folder(settings)
-    claim_history(instance, settings, folder)
-    end_orphaned_runs(instance, folder)
+    instance = view_instance(settings)
+    end_orphaned_runs(instance, dagster_folder(settings))
     return instance
 
 
 def _configuration(settings: Settings) -> dict[str, object]:
     gpus = settings.orchestration.gpus
     return {
-        **storage_configuration(settings.orchestration.postgres),
         "telemetry": {"enabled": False},
         "nux": {"enabled": False},
         "concurrency": {
             "runs": {"max_concurrent_runs": max(2, gpus)},
-            "pools": {"granularity": "op", "default_limit": gpus},
+            # slots of steps would stay with a run that was killed
+            "pools": {"granularity": "run", "default_limit": gpus},
         },
-        "run_launcher": {"module": LAUNCHER, "class": LAUNCHER_CLASS},
-        "run_monitoring": {"enabled": True, "free_slots_after_run_end_seconds": 30, "poll_interval_seconds": 30},
+        "run_launcher": {"module": "cpmi_dagster.resources.dag.run_life", "class": "WatchedRunLauncher"},
+        "run_monitoring": {"enabled": True, "poll_interval_seconds": 30},
         "run_retries": {"enabled": True, "max_retries": 1, "retry_on_asset_or_op_failure": False},
     }

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.labeling_budget import LABEL_TABLES, LAST_LABELS
+from cpmi_dagster.resources.dag.automation import LABEL_TABLES
 from cpmi_dagster.resources.dag.materializations import asset_key, latest
 
 PARTITION_TAG = "dagster/partition"
@@ -31,7 +32,7 @@ def failures_of(instance: dg.DagsterInstance, settings: Settings, shards: Sequen
     Args:
         job: the labeling job; runs of its assets count however they were started.
     """
-    made = {shard: latest(instance, LAST_LABELS, shard) for shard in shards}
+    made = {shard: latest(instance, STEP_REWARDS, shard) for shard in shards}
     since = {shard: record.timestamp if record else 0.0 for shard, record in made.items()}
     earliest = min(since.values(), default=0.0)
     failed = dg.RunsFilter(

@@ -6,7 +6,6 @@ import dagster as dg
 from rich.console import Console
 
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
-from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.dagster_home import open_instance, storage_errors
 from cpmi_dagster.resources.dag.idle_runs import IdleRuns
@@ -43,10 +42,8 @@ def run_profile(
     Raises:
         UsageError: a name is no asset, or the disk of its history is full.
     """
-    settings = _with_actors(settings)
     wanted = chosen_tables(only, until, stages)
     lake = Lake.of(settings)
-    lake.files.check()
     expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
     small = [stage.name for stage in stages if stage.table.removeprefix("reports/") in ARTIFACT_NAMES]
     with (
@@ -69,15 +66,6 @@ def run_profile(
     Database(lake, settings).publish_changes()
     remove_spools(lake.work_folder(SPOOL))
     return outcome
-
-
-def _with_actors(settings: Settings) -> Settings:
-    """A profile that labels on several GPUs of this machine, with an actor for each; other profiles as they are."""
-    own = settings.orchestration
-    if own.ray is not None or own.gpus == 1:
-        return settings
-    ray = RayActors(actors=own.gpus)
-    return settings.model_copy(update={"orchestration": own.model_copy(update={"ray": ray})})
 
 
 def _partition_count(stage: Stage, settings: Settings, shards: Sequence[str]) -> int:

@@ -14,32 +14,27 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import ShardsFailed, UsageError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.automation import (
-    CANDIDATES,
     DATASET,
     INGEST,
     LABEL,
     PHASES,
-    READ,
     SHARDS_TAG,
     TRAIN,
 )
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.failed_runs import range_tags
 from cpmi_dagster.resources.dag.idle_runs import IdleRuns
 from cpmi_dagster.resources.dag.materializations import asset_key
-from cpmi_dagster.resources.dag.run_life import hold_run, wait_for_pool
-from cpmi_dagster.resources.dag.run_log import log_of_this_process
-from cpmi_dagster.resources.dag.shard_schedule import stretches
-from cpmi_dagster.resources.dag.stage import GPU_POOL
+from cpmi_dagster.resources.dag.run_life import hold_run
 from cpmi_dagster.resources.dag.step_errors import reason_of
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parts import partitions_of
 
 CHECK_FAILED = "DagsterAssetCheckFailedError"
-ON_GPUS = (LABEL, CANDIDATES, READ, TRAIN)
 # by which the pages of a job find its runs; those of this process come from no code server
 OF_THIS_LOCATION = {".dagster/repository": "__repository__@cpmi"}
+# people see progress in the log's place
+WITHOUT_LOG = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @dataclass(frozen=True)
@@ -111,11 +106,10 @@ def run_phase(
 ) -> Outcome:
     """Materialize some tables of one phase in this process, one run after another; see `run_phases`.
 
-    A run makes one partition; where actors label, it makes a whole stretch of shards, so that they always have chunks.
-    Finished ones among them are skipped by the run.
+    A run makes one partition.
     Shards that fail keep no other from being labelled, unless the others would fail as well.
     """
-    outcome, several = Outcome(), phase == LABEL and settings.orchestration.ray is not None
+    outcome = Outcome()
     for tables in _alike(definitions, selection):
         keys = shards if phase == LABEL else partitions_of(tables[0], settings)
         skips = idle.finder(definitions, phase, tables) if idle else None
@@ -123,19 +117,10 @@ def run_phase(
         to_run = [partition for partition in partitions if not (skips and skips(partition))]
         if idle and not to_run:
             outcome.failed_checks.update(_by_name(idle.warnings(definitions, phase, tables)))
-        for first, last in _spans(shards, set(to_run)) if several else ((key, key) for key in to_run):
-            if phase in ON_GPUS or (phase == INGEST and settings.sources.sample):
-                wait_for_pool(instance, GPU_POOL, dagster_folder(settings))
-            if not _run_job(definitions, settings, instance, phase, tables, (first, last), outcome):
+        for partition in to_run:
+            if not _run_job(definitions, settings, instance, phase, tables, partition, outcome):
                 return outcome
     return outcome
-
-
-def _spans(chosen: Sequence[str], to_make: Set[str | None]) -> Iterator[tuple[str, str]]:
-    """The first and last shard to make of each unbroken stretch of the chosen ones."""
-    for stretch in stretches(sorted(chosen), len(chosen)):
-        if left := [shard for shard in stretch if shard in to_make]:
-            yield left[0], left[-1]
 
 
 def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequence[Declaration] = ()) -> set[str]:
@@ -186,30 +171,26 @@ def _run_job(
     instance: dg.DagsterInstance,
     phase: str,
     selection: Sequence[str],
-    partitions: tuple[str | None, str | None],
+    partition: str | None,
     outcome: Outcome,
 ) -> bool:
-    """Run a job for some partitions.
+    """Run a job for a partition.
 
     Returns:
-        Whether others can be made: nothing failed but these shards.
+        Whether others can be made: nothing failed but this shard.
     """
-    job, (first, last) = definitions.resolve_job_def(phase), partitions
+    job = definitions.resolve_job_def(phase)
     assets, run_id = frozenset(map(asset_key, selection)), str(uuid.uuid4())
-    # checks that are not named would be those of the whole home
-    checks = frozenset(key for key in job.asset_layer.asset_graph.asset_check_keys if key.asset_key in assets)
     tags = dict(OF_THIS_LOCATION)
-    if first and last and phase == LABEL:
-        tags[SHARDS_TAG] = first if first == last else f"{first}-{last}"
-    if first and last and first != last:
-        tags.update(range_tags([first, last]))
+    if partition and phase == LABEL:
+        tags[SHARDS_TAG] = partition
     with closing(hold_run(dagster_folder(settings), run_id)):
-        result = job.get_subset(asset_selection=assets, asset_check_selection=checks).execute_in_process(
+        result = job.get_subset(asset_selection=assets).execute_in_process(
             instance=instance,
             run_id=run_id,
-            partition_key=first if first == last else None,
+            partition_key=partition,
             tags=tags,
-            run_config=log_of_this_process(),
+            run_config=WITHOUT_LOG,
             raise_on_error=False,
         )
     failures = result.get_step_failure_events()

@@ -11,10 +11,8 @@ attempt of the step.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from inspect import getdoc
-from threading import Event
 from traceback import format_exception
 from typing import Any
 
@@ -26,7 +24,6 @@ from cpmi_dagster.errors import (
     CpmiError,
     EveryShardFails,
     MissingModel,
-    NoActors,
     ServerUnreachable,
     SettingsError,
     ShardsFailed,
@@ -39,18 +36,14 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag import presentation
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.materializations import asset_key, is_recorded, materialization, prefixed
-from cpmi_dagster.resources.dag.run_config import label_config, settings_of_run
 from cpmi_dagster.resources.dag.spec_version import spec_version
 from cpmi_dagster.resources.dag.stage import GPU_POOL, RESOURCES, Stage, resources_of
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.step_errors import step_errors
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.workers.language_models import LanguageModels
-from cpmi_dagster.resources.workers.ray_actors import Actors
-from cpmi_dagster.resources.workers.side_by_side import side_by_side
 
 LOG = logging.getLogger(__name__)
-OF_ALL_SHARDS = (MissingModel, SettingsError, StorageError, NoActors, ServerUnreachable)
+OF_ALL_SHARDS = (MissingModel, SettingsError, StorageError, ServerUnreachable)
 """Errors that every shard would meet."""
 RECORDED = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """By which Dagster records no materialization of a result: its shards are recorded one by one."""
@@ -110,41 +103,26 @@ class ShardOp:
         Args:
             stages: the stages behind all tables.
         """
-        versions = self._versions(settings, stages)
+        versions = {key: spec_version(stage, settings, stages) for stage in self.stages for key in stage.tables}
         memo: dict[str, Any] = {}
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[Shown]:
             with step_errors(context, settings.orchestration):
                 selected, resources = context.selected_asset_keys, resources_of(context, self.prefix)
-                profile = resources["settings"]
                 chosen = [
                     stage
                     for stage in self.stages
                     if any(asset_key(key, self.prefix) in selected for key in stage.tables)
                 ]
-                own = settings_of_run(profile, context.op_execution_context.op_config)
-                is_profile = own is profile
-                if not is_profile and len(chosen) < len(self.stages):
-                    raise SettingsError(
-                        f"the launchpad changes settings of {len(chosen)} of the {len(self.stages)} stages of group "
-                        f"`{self.name}`, which read each other's tables; launch the whole group"
-                    )
-                # models and the lake know the settings that the launchpad changes
-                models = resources["models"] if is_profile else LanguageModels(own)
-                lake = resources["lake"] if is_profile else Lake.of(own, resources["lake"].remake)
-                actors = Actors(own, models)
-                used = {"settings": own, "lake": lake, "models": models, "actors": actors}
-                runs = [(stage, stage.run_in(context, stages, memo, used)) for stage in chosen]
+                runs = [(stage, stage.run_in(context, stages, memo)) for stage in chosen]
                 checks = [check for check in self.checks if check.spec.key in context.selected_asset_check_keys]
-                made_by = versions if is_profile else self._versions(own, stages)
                 try:
-                    yield from _ShardWork(context, runs, checks, made_by, actors).events()
+                    yield from _ShardWork(context, runs, checks, versions).events()
                     # without an output, Dagster would skip what follows in the same run
                     for key in (asset_key(key, self.prefix) for stage in chosen for key in stage.tables):
                         if key in selected:
                             yield dg.MaterializeResult(asset_key=key, metadata=RECORDED)
                 finally:
-                    actors.stop()
                     resources["database"].publish_after_step()
 
         return dg.multi_asset(
@@ -159,32 +137,18 @@ class ShardOp:
             partitions_def=dg.StaticPartitionsDefinition(settings.shard_keys),
             backfill_policy=dg.BackfillPolicy.multi_run(settings.orchestration.run_length(settings.shards)),
             required_resource_keys={prefixed(name, self.prefix) for name in RESOURCES},
-            config_schema=label_config(settings),
             pool=GPU_POOL,
         )(compute)
 
-    def _versions(self, settings: Settings, stages: Mapping[str, Declaration]) -> dict[str, str]:
-        return {key: spec_version(stage, settings, stages) for stage in self.stages for key in stage.tables}
 
-
-@dataclass(frozen=True)
-class _Made:
-    """The tables of a shard that a stage has brought up to date; `shown` is what Dagster shows of each."""
-
-    stage: Stage
-    run: StageRun
-    shard: str
-    shown: Mapping[str, Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
+@dataclass
 class _ShardWork:
     """The shards of one run.
 
     Attributes:
         failures: a sentence per shard that failed while others could be made, and per check that raised.
         checked: the checks of tables that were made; each runs once more at the end, over all shards.
-        stopped: set where no further table is to be made.
+        stopped: a check has failed as an error, so no further table is made.
         costs: what was spent on each table that was made.
     """
 
@@ -192,10 +156,9 @@ class _ShardWork:
     runs: Sequence[tuple[Stage, StageRun]]
     checks: Sequence[ShardCheck]
     versions: Mapping[str, str]
-    actors: Actors
     failures: list[str] = field(default_factory=list)
     checked: set[ShardCheck] = field(default_factory=set)
-    stopped: Event = field(default_factory=Event)
+    stopped: bool = False
     costs: list[Cost] = field(default_factory=list)
 
     def events(self) -> Iterator[Shown]:
@@ -205,43 +168,35 @@ class _ShardWork:
             ShardsFailed: some could not be made; the message names each.
             EveryShardFails: the last of those that it names would keep all others from being made.
         """
-        _, run = self.runs[0]
-        shards, ray = self.context.partition_keys, run.settings.orchestration.ray
+        shards = self.context.partition_keys
         try:
-            if ray is None:
-                finished = (made for shard in shards for made in self._make(shard))
-            else:
-                self.actors.pool()
-                finished = side_by_side(self._make, shards, ray.shards_at_once, self.actors.stop)
-            with closing(finished):
-                for made in finished:
-                    # not in the shard's thread, which may be ahead: an event names those that Dagster has of its inputs
-                    yield from self._recorded(made)
+            for shard in shards:
+                yield from self._make(shard)
         except CpmiError as error:
             raise EveryShardFails("; ".join([*self.failures, with_notes(error)])) from error
         self.context.log.info(f"shards {', '.join(shards)}: {sum(self.costs, Cost.zero())}")
         yield from (self._result(check) for check in self.checks if check in self.checked)
         if self.failures:
             # a check that fails as an error lets no run make more
-            raise (EveryShardFails if self.stopped.is_set() else ShardsFailed)("; ".join(self.failures))
+            raise (EveryShardFails if self.stopped else ShardsFailed)("; ".join(self.failures))
 
-    def _make(self, shard: str) -> Iterator[_Made]:
+    def _make(self, shard: str) -> Iterator[dg.AssetMaterialization]:
         for stage, run in self.runs:
-            if self.stopped.is_set():
+            if self.stopped:
                 return
             try:
                 shown = stage.bring_up_to_date(run, shard)
             except Exception as error:
                 self._fail(stage, run, shard, error)
                 return
-            yield _Made(stage, run, shard, shown)
+            yield from self._recorded(stage, run, shard, shown)
             for check in (check for check in self.checks if check.table in stage.tables):
                 self.checked.add(check)
                 found = self._found(check, run, [shard])
                 if isinstance(found, str):  # its result says so at the end; the shards can be made
                     self.context.log.warning(f"the check {check.name} fails at {shard}: {found}")
                 elif not found.passed and found.severity == dg.AssetCheckSeverity.ERROR:
-                    self.stopped.set()
+                    self.stopped = True
 
     def _fail(self, stage: Stage, run: StageRun, shard: str, error: Exception) -> None:
         """Keep a failure for the end of the run.
@@ -249,16 +204,12 @@ class _ShardWork:
         Raises:
             EveryShardFails: the other shards would fail as well, or the step is tried again, as time may mend it.
         """
-        if isinstance(error, NoActors) and self.stopped.is_set():
-            return  # the actors were stopped for another shard
         failure = f"{stage.name} {shard}: {described(error)}"
-        with stage.named_in_logs(run, shard):
-            ours = isinstance(error, CpmiError)
-            self.context.log.error(failure if ours else f"{failure}\n{''.join(format_exception(error))}")
+        ours = isinstance(error, CpmiError)
+        self.context.log.error(failure if ours else f"{failure}\n{''.join(format_exception(error))}")
         # in the last attempt of the step, a shard that keeps failing stops no other
         is_tried_again = self.context.op_execution_context.retry_number < run.settings.orchestration.retries
         if isinstance(error, OF_ALL_SHARDS) or (may_pass(error) and is_tried_again):
-            self.stopped.set()
             raise EveryShardFails(failure) from error
         self.failures.append(failure)
 
@@ -279,15 +230,17 @@ class _ShardWork:
             found = dg.AssetCheckResult(passed=False, description=found)
         return found._replace(asset_key=check.asset, check_name=check.name)
 
-    def _recorded(self, made: _Made) -> Iterator[dg.AssetMaterialization]:
+    def _recorded(
+        self, stage: Stage, run: StageRun, shard: str, shown: Mapping[str, Mapping[str, Any]]
+    ) -> Iterator[dg.AssetMaterialization]:
         """An event per table that was made; of what was found unchanged, only where Dagster does not know it so."""
-        instance, inputs, prefix = self.context.instance, made.stage.inputs, made.stage.prefix
-        for key in made.stage.tables:
-            record, shown = made.run.lake.intact_record(key, made.shard), made.shown[key]
+        instance, inputs, prefix = self.context.instance, stage.inputs, stage.prefix
+        for key in stage.tables:
+            record = run.lake.intact_record(key, shard)
             if record is None:
                 continue
-            versions = (record.content, self.versions[key])
-            if "skipped" not in shown and record.cost:
+            versions, is_made = (record.content, self.versions[key]), "skipped" not in shown[key]
+            if is_made and record.cost:
                 self.costs.append(Cost.from_dict(record.cost))
-            if "skipped" not in shown or not is_recorded(instance, key, made.shard, inputs, versions, prefix):
-                yield materialization(instance, key, made.shard, inputs, versions, shown, prefix)
+            if is_made or not is_recorded(instance, key, shard, inputs, versions, prefix):
+                yield materialization(instance, key, shard, inputs, versions, shown[key], prefix)

@@ -1,4 +1,4 @@
-"""The schedule that requests shards which are missing, stale or failed, within the budget of the day.
+"""The schedule that requests shards which are missing, stale or failed.
 
 tick at 10:20, 3 GPUs      000-003 missing, 007 stale, 009 failed once, 012 failed three times
 run requests               000-001, 002-003, 007 in runs of two shards, 009 in a run of its own
@@ -15,12 +15,9 @@ from dagster._utils.schedules import is_valid_cron_schedule
 from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.automation import INGEST, LABEL, SHARDS_TAG, Job
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder
+from cpmi_dagster.resources.dag.automation import INGEST, LABEL, LABEL_TABLES, SHARDS_TAG, Job
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.failed_runs import failures_of, range_tags
-from cpmi_dagster.resources.dag.history_owner import claim_history
-from cpmi_dagster.resources.dag.labeling_budget import LABEL_TABLES, budget_of
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
 from cpmi_dagster.resources.lake.lake import Lake
@@ -35,7 +32,7 @@ class ShardDemand:
     Attributes:
         fresh: shards that are missing or stale.
         failed: shards whose last run failed, to be tried again.
-        notes: which shards are given up, and how many are postponed.
+        notes: which shards are given up.
     """
 
     fresh: Sequence[str]
@@ -58,7 +55,7 @@ def check_schedule(settings: Settings) -> None:
 
 
 def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: Job) -> dg.ScheduleDefinition:
-    """Requests shards whose labels are missing, stale or failed: a few per tick, within the day's GPU-hours.
+    """Requests shards whose labels are missing, stale or failed: a few per tick.
 
     Args:
         stages: the stage behind each table.
@@ -77,13 +74,12 @@ def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: J
     def missing_or_failed_shards(
         context: dg.ScheduleEvaluationContext, lake: dg.ResourceParam[Lake]
     ) -> list[dg.RunRequest] | dg.SkipReason:
-        claim_history(context.instance, settings, dagster_folder(settings))
         if not lake.exists(SELECTED):
             return dg.SkipReason(f"{SELECTED} has not been made yet; run the job `{INGEST}` first")
         # what is stale before labeling is not made current by labeling again
         judged = States.of(settings, {key: stages[key] for key in LABEL_TABLES})
         tick = context.scheduled_execution_time
-        demand = shard_demand(context.instance, lake, settings, judged, tick)
+        demand = shard_demand(context.instance, lake, settings, judged)
         for note in demand.notes:
             context.log.warning(note)
         length = settings.orchestration.run_length(len(demand.fresh))
@@ -94,14 +90,8 @@ def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: J
     return missing_or_failed_shards
 
 
-def shard_demand(
-    instance: dg.DagsterInstance, lake: Lake, settings: Settings, judged: States, now: datetime
-) -> ShardDemand:
-    """The shards to label now: no more than a tick and the day's budget allow, failed ones last.
-
-    Args:
-        now: the time of the tick; its day's budget counts.
-    """
+def shard_demand(instance: dg.DagsterInstance, lake: Lake, settings: Settings, judged: States) -> ShardDemand:
+    """The shards to label now: no more than a tick allows, failed ones last."""
     attempts, notes = settings.orchestration.attempts, []
     by_table = [partition_states(instance, lake, settings, table, judged) for table in LABEL_TABLES]
     states = {shard: {table[shard] for table in by_table} for shard in settings.shard_keys}
@@ -115,11 +105,7 @@ def shard_demand(
             f"given up after {attempts} failed runs: {', '.join(given_up)}; see the error of their last run, correct "
             "it, then launch them by hand"
         )
-    chosen = [*fresh, *failed][: settings.orchestration.shards_per_tick]
-    budget = budget_of(lake, settings, now)
-    taken = chosen[: budget.shards(len(states) - len(idle))]
-    if postponed := len(chosen) - len(taken):
-        notes.append(f"{postponed} shards are postponed until tomorrow: {budget}")
+    taken = [*fresh, *failed][: settings.orchestration.shards_per_tick]
     return ShardDemand(
         fresh=[shard for shard in taken if shard in fresh],
         failed=[shard for shard in taken if shard in failed],

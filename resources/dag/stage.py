@@ -15,7 +15,6 @@ makes one partition; its data version is the hash of the rows: only what follows
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Concatenate, ParamSpec
@@ -24,12 +23,10 @@ import dagster as dg
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
-from cpmi_dagster.files.json_log import logged_as
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag import presentation
 from cpmi_dagster.resources.dag.declaration import Declaration, StageBody
 from cpmi_dagster.resources.dag.materializations import asset_key, materialization, prefixed
-from cpmi_dagster.resources.dag.run_config import FORCE, RUN_CONFIG
 from cpmi_dagster.resources.dag.spec_version import spec_version
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States, ToMake, refuse_stale
@@ -84,7 +81,6 @@ class Stage(Declaration):
             can_subset=len(self.tables) > 1,
             partitions_def=dg.StaticPartitionsDefinition(keys) if keys is not None else None,
             required_resource_keys={prefixed(name, self.prefix) for name in RESOURCES},
-            config_schema=RUN_CONFIG,
             pool=None if parts_asked(self.table, settings) == (NOTHING,) else self.pool,
         )(compute)
 
@@ -93,7 +89,6 @@ class Stage(Declaration):
         context: dg.AssetExecutionContext,
         stages: Mapping[str, Declaration],
         memo: dict[str, Any],
-        changed: Mapping[str, Any] | None = None,
     ) -> StageRun:
         """What this stage uses in a step of a Dagster run.
 
@@ -101,17 +96,13 @@ class Stage(Declaration):
             context: has the `RESOURCES`.
             stages: the stages behind all tables.
             memo: values that the runs of this process share.
-            changed: what this run uses in place of a resource, by its name.
         """
-        used = resources_of(context, self.prefix) | dict(changed or {})
-        if context.op_execution_context.op_config[FORCE]:
-            used["lake"] = used["lake"].remaking(self.tables)
         return StageRun(
             self.name,
             self.tables,
             run_id=context.run.run_id,
             log=context.log.info,
-            **used,
+            **resources_of(context, self.prefix),
             stages=stages,
             inputs=self.inputs,
             memo=memo,
@@ -126,19 +117,8 @@ class Stage(Declaration):
         Raises:
             CpmiError: an input is missing, or the body could not make the rows.
         """
-        with self.named_in_logs(run, partition):
-            return self._bring_up_to_date(run, partition)
-
-    def named_in_logs(self, run: StageRun, partition: str | None) -> AbstractContextManager[None]:
-        """Lines logged within the block name the run, this stage, and its shard, recipe or question set."""
-        part = {self.partitioning: partition} if self.partitioning and partition else {}
-        return logged_as(run_id=run.run_id, stage=self.name, **part)
-
-    def _bring_up_to_date(self, run: StageRun, partition: str | None) -> dict[str, Metadata]:
         began = time.monotonic()
-        run.lake.files.check()
         with run.lake.making(self.table, partition, run.log):
-            run.lake.files.look_again()
             for key in self.tables:
                 run.lake.tables.tidy(key, partition)
             states = self._states(run)
@@ -186,7 +166,6 @@ class Stage(Declaration):
             output = StageOutput(empty, notes=[self.unasked])
         else:
             output = self.body(*((fixed, partition) if partition else (fixed,)))
-            run.lake.files.look_again()
             now = self._states(fixed).facts(self, partition)
             if changed := [name for name, fact in wanted.facts.items() if now[name] != fact]:
                 chunks.clear()  # some of them may be made of what it changed to

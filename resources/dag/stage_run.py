@@ -19,9 +19,8 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.pace import Pace
 from cpmi_dagster.resources.lake.parts import partitions_of
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.chunks import ChunkMaker, StageOutput, chunk_jobs
+from cpmi_dagster.resources.workers.chunks import ChunkMaker, StageOutput, chunks_of, make_chunk
 from cpmi_dagster.resources.workers.language_models import LanguageModels
-from cpmi_dagster.resources.workers.ray_actors import Actors
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,6 @@ class StageRun:
     stages: Mapping[str, Any] = field(default_factory=dict)
     inputs: Sequence[str] | None = None
     memo: dict[str, Any] = field(default_factory=dict)
-    actors: Actors | None = None
 
     def read(self, key: str, partition: str | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Rows of an input that the profile asks for; all partitions of the profile unless one is named.
@@ -77,17 +75,7 @@ class StageRun:
     @property
     def checkpoints(self) -> Path | None:
         """Where unfinished work on this partition may be kept; it goes when the partition is done."""
-        return self.chunks.checkpoints() if self.chunks else None
-
-    def saving_checkpoints(self, advance: Callable[[int], None]) -> Callable[[int], None]:
-        """A function for progress that also commits the checkpoints which have become whole."""
-
-        def advanced(count: int) -> None:
-            advance(count)
-            if self.chunks:
-                self.chunks.commit_checkpoints()
-
-        return advanced
+        return self.chunks.folder / "checkpoints" if self.chunks else None
 
     def once(self, version: str, make: Callable[[], Any]) -> Any:
         """A value that all partitions made by this process share, by a name that has its version in it."""
@@ -99,42 +87,29 @@ class StageRun:
         """A function to call with the number of items just finished."""
         return self.progress.start(f"{self.name} {partition}" if partition else self.name, total, self.log)
 
-    def in_chunks(
-        self,
-        partition: str,
-        frame: pl.DataFrame,
-        size: int,
-        make: ChunkMaker,
-        beside: Mapping[str, pl.DataFrame] | None = None,
-    ) -> StageOutput:
+    def in_chunks(self, partition: str, frame: pl.DataFrame, size: int, make: ChunkMaker) -> StageOutput:
         """Make a partition chunk by chunk; a killed run continues after its finished chunks.
 
         Args:
             frame: its items, one a row, in a fixed order.
             size: rows of a chunk.
-            make: makes a chunk, here or in an actor (see `chunks`): a function of a module, its arguments bound.
-            beside: tables of which a chunk needs the rows of its trajectories, by key.
+            make: makes a chunk.
 
         Returns:
             The chunks' rows one after another, their costs added up.
         """
-        advance = self.track(partition, frame.height)
-        jobs = chunk_jobs(self.name, partition, frame, size, make, beside or {}, self.facts.get("models", {}))
-        done = {job.name: chunk for job in jobs if (chunk := self._stored(job.name))}
-        found = sum(job.rows.height for job in jobs if job.name in done)
+        advance, chunks = self.track(partition, frame.height), chunks_of(frame, size)
+        done = {name: chunk for name in chunks if (chunk := self._stored(name))}
+        found = sum(chunks[name].height for name in done)
         advance(found)
         pace, began = Pace(frame.height, found), time.perf_counter()
-        left = [job for job in jobs if job.name not in done]
-        pool = self.actors.pool() if self.actors and left else None
-        here = ((job, job.made(self.settings, self.models, advance)) for job in left)
-        for job, chunk in pool.make(left) if pool else here:
-            if pool:
-                advance(job.rows.height)
-            self._store(job.name, chunk)
-            done[job.name] = chunk
-            pace = pace.after(job.rows.height, chunk.cost, time.perf_counter() - began)
-            self._show(partition, pace)
-        return self._joined([done[job.name] for job in jobs])
+        for name, rows in chunks.items():
+            if name not in done:
+                done[name] = make_chunk(make, rows, advance)
+                self._store(name, done[name])
+                pace = pace.after(rows.height, done[name].cost, time.perf_counter() - began)
+                self._show(partition, pace)
+        return self._joined([done[name] for name in chunks])
 
     def _joined(self, chunks: Sequence[StageOutput]) -> StageOutput:
         return StageOutput(

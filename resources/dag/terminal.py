@@ -8,7 +8,6 @@ and 40 more tables: unchanged, empty, or of the report
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from threading import RLock, get_ident
 
 from rich.console import Console
 from rich.markup import escape
@@ -22,7 +21,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from cpmi_dagster.files.json_log import logged_as, logs_are_json
 from cpmi_dagster.files.text import counted, printable
 from cpmi_dagster.files.time_left import TimeLeft
 
@@ -64,8 +62,7 @@ class TerminalProgress:
         columns = (SpinnerColumn(), description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         hidden = quiet or not console.is_terminal
         self._bars = Progress(*columns, console=console, transient=True, disable=hidden)
-        self._tasks: dict[int, TaskID] = {}
-        self._lock = RLock()
+        self._task: TaskID | None = None
         self._last_line = time.monotonic()
         self._skipped = 0
         self._made = 0
@@ -78,12 +75,9 @@ class TerminalProgress:
         self._bars.stop()
 
     def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
-        """See `Progress.start`; one bar for each thread that is at work."""
-        thread = get_ident()
-        with self._lock:
-            if thread in self._tasks:
-                self._bars.remove_task(self._tasks[thread])
-            task = self._tasks[thread] = self._bars.add_task(printable(label), total=total)
+        """See `Progress.start`."""
+        self._remove_bar()
+        task = self._task = self._bars.add_task(printable(label), total=total)
         work = TimeLeft(total)
 
         def advance(count: int) -> None:
@@ -96,12 +90,7 @@ class TerminalProgress:
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
         """See `Progress.finish`; a line when the stage's last partition is up to date, and where none was for long."""
-        with self._lock:
-            if (task := self._tasks.pop(get_ident(), None)) is not None:
-                self._bars.remove_task(task)
-            self._count(stage, partition, rows, seconds, skipped)
-
-    def _count(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
+        self._remove_bar()
         tally = self._tallies.setdefault(stage, _Tally())
         tally.partitions += 1
         tally.rows += rows
@@ -113,12 +102,17 @@ class TerminalProgress:
         if tally.partitions == expected:
             del self._tallies[stage]
             is_minor = tally.seconds < LEAST_SECONDS and (not tally.rows or stage in self._small)
-            if (is_minor or tally.skipped == tally.partitions) and not logs_are_json():
+            if is_minor or tally.skipped == tally.partitions:
                 self._left_out += 1
             else:
                 self._line(stage, tally, counted(expected, "partition") if partition else "")
         elif time.monotonic() - self._last_line > LINE_EVERY_SECONDS:
             self._line(stage, tally, f"{tally.partitions} of {expected}")
+
+    def _remove_bar(self) -> None:
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+            self._task = None
 
     def say(self, line: str) -> None:
         """A line on what has been made; none where nothing was."""
@@ -135,8 +129,7 @@ class TerminalProgress:
     def _line(self, stage: str, tally: _Tally, parts: str) -> None:
         some = f", {tally.skipped} unchanged" if tally.skipped else ""
         result = f"{tally.rows:>9,} {'row ' if tally.rows == 1 else 'rows'} {tally.seconds:>7.1f} s{some}"
-        with logged_as(stage=stage, rows=tally.rows, seconds=round(tally.seconds, 1)):
-            self._print(f"  {stage:<28}{parts:>14}  {result}")
+        self._print(f"  {stage:<28}{parts:>14}  {result}")
 
     def _print(self, line: str) -> None:
         self._last_line = time.monotonic()

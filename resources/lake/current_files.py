@@ -5,10 +5,13 @@ lake/.current/mine.json     [["labels/hard_negatives", "003", {"5f0c….parquet"
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 
 from cpmi_dagster.errors import LakeError, first_line
-from cpmi_dagster.resources.lake.home_files import HomeFiles
+from cpmi_dagster.files.file_states import by_state
+from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.resources.lake.parts import WHOLE, is_in_parts
 
 LAKE = "lake"
@@ -26,17 +29,13 @@ class CurrentFiles:
     """The list of a profile.
 
     Args:
-        files: of the home.
-        home: its address, for messages.
+        home: its folder.
         asked: the parts of a table that are read; all by default.
     """
 
-    def __init__(
-        self, files: HomeFiles, home: object, profile: str, asked: Callable[[str], Sequence[str]] | None = None
-    ) -> None:
-        self._files = files
+    def __init__(self, home: Path, profile: str, asked: Callable[[str], Sequence[str]] | None = None) -> None:
         self._home = home
-        self._name = f"{CURRENT}/{profile}{ENDING}"
+        self._path = home / CURRENT / f"{profile}{ENDING}"
         self._asked = asked
         self._seen: tuple[Counted | None, Counted] = None, {}
 
@@ -54,12 +53,11 @@ class CurrentFiles:
 
     def count(self, entries: Counted) -> None:
         """Have some partitions read from these files from now on; the caller holds a lock of the profile's list."""
-
-        def changed(found: bytes | None) -> bytes:
-            listed = {**(_list_in(found, self._where) if found is not None else {}), **entries}
-            return json.dumps([[*place, own] for place, own in sorted(listed.items(), key=str)], indent=1).encode()
-
-        self._files.update(self._name, changed)
+        listed = dict(entries)
+        with suppress(FileNotFoundError):
+            listed = {**_list_in(self._path.read_bytes(), self._path), **entries}
+        rows = [[*place, own] for place, own in sorted(listed.items(), key=str)]
+        write_whole(self._path, json.dumps(rows, indent=1))
 
     def has(self, entries: Counted) -> bool:
         """Whether some partitions are read from these files already."""
@@ -67,13 +65,9 @@ class CurrentFiles:
         return all(listed.get(place) == entry for place, entry in entries.items())
 
     @property
-    def _where(self) -> str:
-        return f"{self._home}/{self._name}"
-
-    @property
     def _listed(self) -> Counted:
         try:
-            return _list_in(self._files.glance(self._name), self._where)
+            return _list_in(_bytes_of(self._path), self._path)
         except FileNotFoundError:
             self._check_form()
             return {}
@@ -81,7 +75,7 @@ class CurrentFiles:
     def _check_form(self) -> None:
         """Refuse a home that was written before files were named by what made them."""
         folders = ("selection", "sources/math_shepherd")
-        if any(name.endswith(".parquet") for folder in folders for name in self._files.names(f"{LAKE}/{folder}")):
+        if any(path for folder in folders for path in (self._home / LAKE / folder).glob("[!.]*.parquet")):
             raise LakeError(
                 f"{self._home} was made by an earlier version of this program, which kept its tables in another form; "
                 "remove its folder `lake`, or set CPMI_HOME to another place"
@@ -98,17 +92,17 @@ class CurrentFiles:
         return {file: parts for file, parts in found.items() if parts}
 
 
-def profiles_of(files: HomeFiles) -> list[str]:
-    """The profiles that have a list in a home."""
-    return [name.removesuffix(ENDING) for name in files.names(CURRENT) if name.endswith(ENDING)]
+@by_state
+def _bytes_of(path: Path) -> bytes:
+    return path.read_bytes()
 
 
 @lru_cache(maxsize=KNOWN_LISTS)
-def _list_in(data: bytes, where: str) -> Counted:
+def _list_in(data: bytes, path: Path) -> Counted:
     try:
         return {(key, partition): files for key, partition, files in json.loads(data)}
     except (ValueError, TypeError) as error:
         raise LakeError(
-            f"{where}, the list of the files that the profile reads, is damaged ({first_line(error)}); remove it, and "
+            f"{path}, the list of the files that the profile reads, is damaged ({first_line(error)}); remove it, and "
             "`cpmi run` writes it again from the files that are there"
         ) from error

@@ -70,7 +70,7 @@ class Database:
         self._settings = settings
         self._is_of_run = is_of_run
         self._published = -SOON_SECONDS
-        self.path = lake.folder / FILE_NAME
+        self.path = lake.home / FILE_NAME
 
     def publish(self) -> None:
         """Write a new file that shows the lake as it is now, and put it in place of the old one."""
@@ -128,11 +128,6 @@ class Database:
         except duckdb.Error as error:
             raise LakeError(f"{path} cannot be written: {first_line(error)}") from error
 
-    @property
-    def files(self) -> list[str]:
-        """The files of the home that `publish` makes; none where each machine has its own."""
-        return [FILE_NAME] if self._lake.folder == self._lake.home else []
-
     def publish_soon(self) -> None:
         """`publish_changes`, unless that was a moment ago: labels show while a run makes more."""
         if time.monotonic() - self._published > SOON_SECONDS:
@@ -188,12 +183,12 @@ class Database:
         Raises:
             LakeError: nothing has been published yet, or the file cannot be opened nor published again.
         """
-        if not self.path.is_file() and (self.files or not self._lake.has_rows()):
+        if not self.path.is_file():
             raise LakeError(
                 f"there is no database at {self.path}; run `cpmi run` first, or change to the folder where you ran it "
                 "(or set CPMI_HOME)"
             )
-        if self.path.is_file() and not self._is_database() and not self._lake.has_rows():
+        if not self._is_database() and not self._lake.has_rows():
             raise LakeError(
                 f"{self.path} is damaged, and there are no results to publish it from; run `cpmi run` first"
             )
@@ -231,7 +226,7 @@ class Database:
             ) from error
 
     def _connected(self) -> duckdb.DuckDBPyConnection:
-        return locked_connection(self.path, self._lake.files, HOME_VARIABLE)
+        return locked_connection(self.path, self._lake.home, HOME_VARIABLE)
 
     def row_counts(self) -> pl.DataFrame:
         """Rows of every relation, with columns relation and rows."""
@@ -255,13 +250,11 @@ class Database:
 
     def _select(self, table: Table, entries: Mapping[tuple[str, str | None], Entry], is_result: bool) -> str:
         columns = ", ".join(f'"{name}"' for name in columns_of(table))
-        # on a store this fetches them, also for a view
-        copies = [str(path.absolute()) for place in entries for path in self._lake.paths(*place)]
         if is_result:
-            names, home = copies, "''"
+            names, home = [str(path.absolute()) for place in entries for path in self._lake.paths(*place)], "''"
         else:
             names = [f"/{place_of(*place, file)}" for place, entry in entries.items() for file in entry]
-            home = f"coalesce(getvariable('{HOME_VARIABLE}'), {quoted(str(self._lake.folder.absolute()))})"
+            home = f"coalesce(getvariable('{HOME_VARIABLE}'), {quoted(str(self._lake.home.absolute()))})"
         if not names:
             typed = ", ".join(f'null::{kind} as "{name}"' for name, kind in _types(table.key))
             return f"select {typed} where false"
@@ -283,7 +276,7 @@ class Database:
         """True for a connection to this file, or one of this package; an error for a copy or a file that was moved."""
         places = ", ".join(quoted(str(path)) for path in {self.path.absolute(), self.path.resolve()})
         moved = (
-            f"this database was published in {self._lake.folder.absolute()} and has been copied or moved: read it with "
+            f"this database was published in {self._lake.home.absolute()} and has been copied or moved: read it with "
             "`cpmi query`, or run `cpmi run` where it lies now"
         )
         return (

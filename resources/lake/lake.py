@@ -22,12 +22,10 @@ from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.chunk_store import WORK, ChunkStore, unfinished_paces
-from cpmi_dagster.resources.lake.current_files import LAKE, Counted, CurrentFiles, Entry, profiles_of
-from cpmi_dagster.resources.lake.homes import open_home
+from cpmi_dagster.resources.lake.current_files import LAKE, Counted, CurrentFiles, Entry
 from cpmi_dagster.resources.lake.pace import Pace
 from cpmi_dagster.resources.lake.parts import parts_asked
 from cpmi_dagster.resources.lake.records import FileRecord, merged
-from cpmi_dagster.resources.lake.shared_locks import SharedLocks, shared_locks
 from cpmi_dagster.resources.lake.table_files import ALL, TableFiles, missing, own_columns, place_of, with_categories
 
 LOG = logging.getLogger(__name__)
@@ -37,57 +35,46 @@ class Lake:
     """Reads and writes the Parquet files under `lake` of a home, as one profile sees them.
 
     Args:
-        home: the folder of a profile, or its address on an object store.
+        home: the folder of a profile.
         profile: whose list of current files is read and written.
         remake: tables whose files do not count, so that they are made again.
         counted: the list; by default as it is on disk whenever something is read.
-        locks: of several machines, where the home is on an object store.
         asked: the parts of a table that are read; all by default.
 
     Attributes:
-        files: of the home.
         tables: the files of its tables, read by the profile or not.
-        folder: of this machine, with what is not shared; the home itself where that is a folder.
-        root: the folder of this machine that has the files of tables, or copies of them.
+        root: the folder that has them.
     """
 
     def __init__(
         self,
-        home: Path | str,
+        home: Path,
         profile: str,
         remake: frozenset[str] = frozenset(),
         counted: Counted | None = None,
-        locks: SharedLocks | None = None,
         asked: Callable[[str], Sequence[str]] | None = None,
     ) -> None:
         self.home, self.profile = home, profile
-        self.files = open_home(home)
-        self.tables = TableFiles(self.files)
-        self.folder = self.files.folder
-        self.root = self.folder / LAKE
+        self.tables = TableFiles(home)
+        self.root = home / LAKE
         self.remake = remake
         self._fixed = counted
         self._asked = asked
-        self._current = CurrentFiles(self.files, home, profile, asked)
-        self._locks = locks if locks and locks.postgres else None
+        self._current = CurrentFiles(home, profile, asked)
 
     @classmethod
     def of(cls, settings: Settings, remake: Iterable[str] = ()) -> "Lake":
         """The lake of a profile's home."""
         asked = cache(partial(parts_asked, settings=settings))
-        return cls(settings.home, settings.profile, frozenset(remake), locks=shared_locks(settings), asked=asked)
+        return cls(settings.home, settings.profile, frozenset(remake), asked=asked)
 
     def fixed(self) -> "Lake":
         """The same files; which of them are read stays as it is now, whatever other runs make."""
-        return Lake(self.home, self.profile, self.remake, self.counted, self._locks, self._asked)
+        return Lake(self.home, self.profile, self.remake, self.counted, self._asked)
 
     def seeing(self, entries: Counted) -> "Lake":
         """The same files, some partitions read from these; the list on disk stays as it is."""
-        return Lake(self.home, self.profile, self.remake, {**self.counted, **entries}, self._locks)
-
-    def remaking(self, keys: Iterable[str]) -> "Lake":
-        """The same files, those of some tables to be made again."""
-        return Lake(self.home, self.profile, frozenset(keys), self._fixed, self._locks, self._asked)
+        return Lake(self.home, self.profile, self.remake, {**self.counted, **entries})
 
     # which files are current
 
@@ -122,16 +109,7 @@ class Lake:
     def has(self, key: str, partition: str | None = None) -> bool:
         """Whether a partition has been made, and its files are there, damaged or not."""
         entry = self.entry(key, partition)
-        return entry is not None and all(map(self.files.exists, _names(key, partition, entry)))
-
-    def names_read(self) -> set[str]:
-        """The names of all files that some profile of the home reads.
-
-        Raises:
-            LakeError: the list of a profile is damaged.
-        """
-        lists = [CurrentFiles(self.files, self.home, profile).counted for profile in profiles_of(self.files)]
-        return {name for listed in lists for place, entry in listed.items() for name in _names(*place, entry)}
+        return entry is not None and all((self.home / name).exists() for name in _names(key, partition, entry))
 
     def has_rows(self) -> bool:
         """Whether any table was ever written."""
@@ -148,8 +126,8 @@ class Lake:
     # what made them
 
     def paths(self, key: str, partition: str | None = None) -> list[Path]:
-        """The paths of the files of a partition; on an object store, those of copies."""
-        return self.files.paths([*_names(key, partition, self.entry(key, partition) or {})])
+        """The paths of the files of a partition."""
+        return [self.home / name for name in _names(key, partition, self.entry(key, partition) or {})]
 
     def records(self, key: str, partition: str | None = None) -> list[FileRecord]:
         """What made each file of a partition.
@@ -229,19 +207,6 @@ class Lake:
             return False
         return self.has(key, partition)
 
-    def file(self, path: str, key: str, partition: str | None = None) -> Path:
-        """Where a file or folder lies that the rows of a table's file point at: weights, a report.
-
-        Args:
-            path: as the rows have it, relative to the home.
-
-        Raises:
-            LakeError: on a store, it is not whole.
-        """
-        record = self.intact_record(key, partition)
-        kept = (file for file in record.files if file.endswith(path)) if record else iter(())
-        return self.files.path(next(kept, path))
-
     # rows
 
     def write(self, frame: pl.DataFrame, record: FileRecord) -> FileRecord:
@@ -288,9 +253,6 @@ class Lake:
 
     def _read(self, key: str, partition: str | None, columns: Sequence[str] | None) -> pl.DataFrame:
         entry = self.entry(key, partition)
-        if entry is None or not self.has(key, partition):
-            self.files.look_again()
-            entry = self.entry(key, partition)
         if entry is None:
             raise missing(key, partition)
         names = list(columns or own_columns(key))
@@ -315,19 +277,19 @@ class Lake:
         return self._locked(f"{key.replace('/', '.')}.{partition or ALL}", say)
 
     def _locked(self, name: str, say: Callable[[str], object]) -> AbstractContextManager[None]:
-        return self._locks.locked(name, say) if self._locks else locked(self.root / ".locks" / f"{name}.lock", say)
+        return locked(self.root / ".locks" / f"{name}.lock", say)
 
     def work_folder(self, name: str) -> Path:
-        """Folder of this machine for unfinished work; no result is read from it."""
-        return self.folder / WORK / name
+        """Folder for unfinished work; no result is read from it."""
+        return self.home / WORK / name
 
     def chunks(self, key: str, partition: str | None, fingerprint: str) -> ChunkStore:
         """Where the finished chunks of an unfinished partition are kept."""
-        return ChunkStore(self.files, key, partition, fingerprint)
+        return ChunkStore(self.home, key, partition, fingerprint)
 
     def paces(self, key: str) -> dict[str, Pace]:
         """How far the partitions of a table are that are begun and not finished."""
-        return unfinished_paces(self.files, key)
+        return unfinished_paces(self.home, key)
 
 
 def _names(key: str, partition: str | None, entry: Entry) -> Iterator[str]:

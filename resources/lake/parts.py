@@ -13,6 +13,7 @@ own; asked for less, fewer are read.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -37,6 +38,7 @@ from cpmi_dagster.contracts.keys import (
     STEP_FEATURES,
 )
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
+from cpmi_dagster.generation.monte_carlo import Portion
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 
@@ -187,3 +189,18 @@ def inputs_of(key: str, partition: str | None, source: str, settings: Settings) 
         return [None]
     is_alike = TABLES[source].partitioning == TABLES[key].partitioning
     return [partition] if is_alike else partitions_of(source, settings) or []
+
+
+def portions_of(parts: Iterable[str]) -> list[Portion]:
+    """The rollouts of some parts, those of neighbouring prefixes that have the same numbers together."""
+    numbers: dict[int, list[int]] = {}
+    for prefix, _, number in (part.partition("/") for part in parts):
+        numbers.setdefault(LONGEST_PREFIX + 1 if prefix == FURTHER else int(prefix), []).append(int(number))
+    portions: list[Portion] = []
+    for length, own in sorted(numbers.items()):
+        longest = None if length > LONGEST_PREFIX else length
+        portion = Portion(length, longest, min(own), len(own))
+        if portions and portions[-1] == replace(portion, shortest=portions[-1].shortest, longest=length - 1):
+            portion = replace(portions.pop(), longest=longest)
+        portions.append(portion)
+    return portions

@@ -19,7 +19,6 @@ import polars as pl
 import psutil
 
 from cpmi_dagster.errors import CpmiError, SourceError, first_line
-from cpmi_dagster.resources.lake.home_files import HomeFiles
 from cpmi_dagster.resources.lake.read_only_lake import GIVEN, HOME, ReadOnlyLake
 
 GIB = 2**30
@@ -71,13 +70,13 @@ class Answer:
 
 
 def locked_connection(
-    database: Path, home: HomeFiles, home_variable: str, files: Sequence[Path] = (), memory: int = MOST_MEMORY
+    database: Path, home: Path, home_variable: str, files: Sequence[Path] = (), memory: int = MOST_MEMORY
 ) -> duckdb.DuckDBPyConnection:
     """A connection that reads a database, the lake of a home and files that are named here, and reaches nothing else.
 
     Args:
         database: the file; it is attached under its own name.
-        home: the files of the home that holds the lake.
+        home: the folder that holds the lake.
         home_variable: the variable in which the database's views find the home.
         files: each is a view with the name of the file: `rows` for `rows.jsonl`.
         memory: bytes for DuckDB's tables, at most half of the machine's.

@@ -27,7 +27,6 @@ import psutil
 from cpmi_dagster import errors
 from cpmi_dagster.errors import CpmiError, first_line
 from cpmi_dagster.resources.lake import queries
-from cpmi_dagster.resources.lake.homes import open_home
 from cpmi_dagster.resources.lake.queries import STOPPED, TOO_LARGE, Answer, answer, locked_connection
 
 WAIT_SECONDS = 0.1
@@ -35,7 +34,7 @@ WAIT_SECONDS = 0.1
 
 def answer_apart(
     database: Path,
-    home: Path | str,
+    home: Path,
     home_variable: str,
     sql: str,
     most_rows: int | None,
@@ -45,7 +44,7 @@ def answer_apart(
     """What `answer` gives on a `locked_connection`, from a process that is killed when the time is over.
 
     Args:
-        home: a folder, or the address of an object store.
+        home: the folder that holds the lake.
         seconds: until the process is killed.
 
     Raises:
@@ -56,7 +55,6 @@ def answer_apart(
         "most_rows": most_rows,
         "database": str(database),
         "home": str(home),
-        "is_folder": isinstance(home, Path),
         "home_variable": home_variable,
         "files": list(map(str, files)),
         "memory": queries.MOST_MEMORY,
@@ -115,9 +113,8 @@ def _serve() -> None:
     replies.flush()
     found = None
     try:
-        home = open_home(Path(asked["home"]) if asked["is_folder"] else asked["home"])
-        files = [Path(file) for file in asked["files"]]
-        connection = locked_connection(Path(asked["database"]), home, asked["home_variable"], files, asked["memory"])
+        database, home, *files = map(Path, (asked["database"], asked["home"], *asked["files"]))
+        connection = locked_connection(database, home, asked["home_variable"], files, asked["memory"])
         found = answer(connection, asked["sql"], asked["most_rows"], threading.TIMEOUT_MAX)
         if found.rows.estimated_size() > asked["memory"]:
             raise CpmiError(TOO_LARGE)

@@ -18,8 +18,6 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
-from cpmi_dagster.resources.lake.home_files import HomeFiles
-
 PROTOCOL = "lake"
 # what stands for the home in the views' paths
 HOME = f"{PROTOCOL}://"
@@ -31,7 +29,7 @@ class ReadOnlyLake(AbstractFileSystem):
     """The folder `lake` of a home, without what is hidden in it, and files that the user gave.
 
     Args:
-        home: the files of the home that holds `lake`.
+        home: the folder that holds `lake`.
         given: files by their names.
     """
 
@@ -39,7 +37,7 @@ class ReadOnlyLake(AbstractFileSystem):
     root_marker = "/"
     cachable = False
 
-    def __init__(self, home: HomeFiles, given: Mapping[str, Path]) -> None:
+    def __init__(self, home: Path, given: Mapping[str, Path]) -> None:
         super().__init__(use_listings_cache=False)
         self._home = home
         self._given = given
@@ -84,8 +82,7 @@ class ReadOnlyLake(AbstractFileSystem):
             return self._given[parts[1]]
         if parts[:1] != [FOLDER] or any(part.startswith(".") or "\0" in part for part in parts):
             raise FileNotFoundError(name)
-        path = self._home.folder.absolute().joinpath(*parts)
-        return path if path.exists() else self._home.path("/".join(parts))
+        return self._home.absolute().joinpath(*parts)
 
 
 class _File:

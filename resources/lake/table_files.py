@@ -5,11 +5,10 @@ lake/labels/hard_negatives/003/5f0c….parquet      of shard 003; `all` in its p
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 from uuid import uuid4
 
 import polars as pl
@@ -17,9 +16,8 @@ from dataframely.exc import SchemaError, ValidationError
 
 from cpmi_dagster.contracts.tables import TABLES, columns_of, provenance_of
 from cpmi_dagster.errors import LakeError, first_line
-from cpmi_dagster.files.whole_files import UNFINISHED
+from cpmi_dagster.files.whole_files import UNFINISHED, write_whole
 from cpmi_dagster.resources.lake.current_files import LAKE
-from cpmi_dagster.resources.lake.home_files import HomeFiles
 from cpmi_dagster.resources.lake.parts import PART, PART_OF_ROW, WHOLE
 from cpmi_dagster.resources.lake.records import (
     FOOTER_KEY,
@@ -36,22 +34,21 @@ ALL = "all"
 """In the place of a partition, of a table that has none."""
 AGAIN_CHARACTERS = 8
 LOG = logging.getLogger(__name__)
-Found = TypeVar("Found")
 
 
 class TableFiles:
     """The files of the tables of a home, whoever reads them.
 
     Args:
-        files: of the home.
+        home: its folder.
     """
 
-    def __init__(self, files: HomeFiles) -> None:
-        self._files = files
+    def __init__(self, home: Path) -> None:
+        self._home = home
 
     def names(self, key: str, partition: str | None) -> list[str]:
         """The files of a partition."""
-        return self._files.names(_folder(key, partition))
+        return sorted(path.name for path in (self._home / _folder(key, partition)).glob("[!.]*"))
 
     def record(self, key: str, partition: str | None, file: str) -> FileRecord:
         """What made a file.
@@ -59,9 +56,9 @@ class TableFiles:
         Raises:
             LakeError: it is missing, truncated, lies in the place of another, or was not written by this package.
         """
-        name = place_of(key, partition, file)
+        path = self._home / place_of(key, partition, file)
         try:
-            path, record = self._fetched(name, self._files.tail, record_in)
+            record = record_in(path)
         except FileNotFoundError:
             raise missing(key, partition) from None
         if (record.table, record.partition, record.file_name) != (key, partition, file):
@@ -90,10 +87,8 @@ class TableFiles:
 
     def has_files(self, record: FileRecord) -> bool:
         """Whether what the rows of a file point at is there, and is what was written."""
-        # what is kept on a store has another name than it was made under, and is never written over
-        made_here = set(record.files) & record.digests.keys()
-        return all(map(self._files.exists, record.files)) and all(
-            digest_of(self._files.folder / name) == record.digests[name] for name in made_here
+        return all((self._home / name).exists() for name in record.files) and all(
+            digest_of(self._home / name) == digest for name, digest in record.digests.items()
         )
 
     def check(self, key: str, partition: str | None, file: str) -> None:
@@ -103,21 +98,10 @@ class TableFiles:
             LakeError: it is missing, damaged, lies in the place of another, or cannot be read.
         """
         try:
-            self._fetched(place_of(key, partition, file), self._files.path, seal_of)
+            seal_of(self._home / place_of(key, partition, file))
         except FileNotFoundError:
             raise missing(key, partition) from None
         self.record(key, partition, file)
-
-    def _fetched(self, name: str, find: Callable[[str], Path], read: Callable[[Path], Found]) -> tuple[Path, Found]:
-        """A file and what is read of it; where a local copy is damaged, of the object itself."""
-        path = find(name)
-        try:
-            return path, read(path)
-        except DamagedFile:
-            if not self._files.forget(name):
-                raise
-            path = find(name)
-            return path, read(path)
 
     def put(self, frame: pl.DataFrame, record: FileRecord, is_again: bool = False) -> FileRecord:
         """Check a frame against its table's contract and commit it under the name of what made it.
@@ -144,8 +128,7 @@ class TableFiles:
         complete = replace(
             record,
             contents=_contents(valid, record.parts),
-            files=self._files.keep(record.files),
-            digests={name: digest_of(self._files.folder / name) for name in record.files},
+            digests={name: digest_of(self._home / name) for name in record.files},
             rows=valid.height,
             written_at=datetime.now(UTC).isoformat(timespec="microseconds"),
         )
@@ -156,13 +139,16 @@ class TableFiles:
                 return self.record(key, record.partition, complete.file_name)
             complete = replace(complete, again=uuid4().hex[:AGAIN_CHARACTERS])
             self._create(stamped, complete)
-        self._files.show(complete.files)
         return complete
 
     def _create(self, stamped: pl.DataFrame, record: FileRecord) -> bool:
-        """Put a file in place; False where there is one of its name."""
+        """Put a file in place; False where there is one of its name. The caller holds the partition's lock."""
+        path = self._home / place_of(record.table, record.partition, record.file_name)
+        if path.exists():
+            return False
         data, _ = sealed(stamped, {FOOTER_KEY: json.dumps(asdict(record))})
-        return self._files.create(place_of(record.table, record.partition, record.file_name), data)
+        write_whole(path, data)
+        return True
 
     def read(
         self, key: str, partition: str | None, file: str, parts: Sequence[str], columns: list[str]
@@ -172,7 +158,7 @@ class TableFiles:
         Raises:
             LakeError: it is missing, damaged, or of another version; the message says how to get it.
         """
-        path = self._files.path(place_of(key, partition, file))
+        path = self._home / place_of(key, partition, file)
         if not path.is_file():
             raise missing(key, partition)
         try:
@@ -190,7 +176,7 @@ class TableFiles:
 
     def tidy(self, key: str, partition: str | None) -> None:
         """Remove what killed writers of a partition left; the caller holds its lock."""
-        for left in (self._files.folder / _folder(key, partition)).glob(f".*{UNFINISHED}"):
+        for left in (self._home / _folder(key, partition)).glob(f".*{UNFINISHED}"):
             left.unlink(missing_ok=True)
 
 

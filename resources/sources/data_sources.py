@@ -33,7 +33,7 @@ class DataSources:
     """Reads the rows of a source and says which version of it they are."""
 
     def __init__(self, settings: Settings) -> None:
-        self._home, self._folder = settings.home, settings.folder
+        self._home = settings.home
         self._seed = settings.seed
         self._limits = settings.sources.limits
 
@@ -112,7 +112,7 @@ class DataSources:
 
         if name not in WORLD_FILES:
             raise SourceError(f"the embedded world has no file `{name}`; it has {', '.join(WORLD_FILES)}")
-        folder = self._folder / "world" / f"{WORLD_VERSION}-seed-{self._seed}"
+        folder = self._home / "world" / f"{WORLD_VERSION}-seed-{self._seed}"
         with locked(folder / ".lock"):
             if not all((folder / file).is_file() for file in WORLD_FILES.values()):
                 for file in WORLD_FILES.values():

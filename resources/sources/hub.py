@@ -11,8 +11,7 @@ from typing import Literal
 
 from cpmi_dagster.errors import SourceError, first_line
 from cpmi_dagster.files.locks import locked
-from cpmi_dagster.files.whole_files import remove_unfinished
-from cpmi_dagster.resources.lake.homes import open_home
+from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 
 LOCK_FILE = "hub.lock.json"
 
@@ -20,9 +19,8 @@ LOCK_FILE = "hub.lock.json"
 class HubLock:
     """The hub revisions that this home uses."""
 
-    def __init__(self, home: Path | str) -> None:
-        self._files = open_home(home)
-        self.path = self._files.folder / LOCK_FILE
+    def __init__(self, home: Path) -> None:
+        self.path = home / LOCK_FILE
 
     def revisions(self) -> dict[str, str]:
         """Everything resolved so far: `kind id` to commit.
@@ -31,13 +29,9 @@ class HubLock:
             SourceError: the file is damaged.
         """
         try:
-            return self._known(self._files.read(LOCK_FILE))
+            known = json.loads(self.path.read_bytes())
         except FileNotFoundError:
             return {}
-
-    def _known(self, data: bytes) -> dict[str, str]:
-        try:
-            known = json.loads(data)
         except ValueError as error:
             raise self._damaged(first_line(error)) from error
         if not isinstance(known, dict) or not all(isinstance(commit, str) and commit for commit in known.values()):
@@ -57,17 +51,12 @@ class HubLock:
             SourceError: the hub cannot be reached, or has no such id; or the file is damaged.
         """
         entry = f"{kind} {name}"
-
-        def resolved(found: bytes | None) -> bytes:
-            known = {} if found is None else self._known(found)
-            if entry not in known:
-                known[entry] = _resolve(kind, name)
-            return json.dumps(known, indent=2, sort_keys=True).encode()
-
         if entry not in self.revisions():
             with locked(Path(f"{self.path}.lock")):
                 remove_unfinished(self.path)
-                self._files.update(LOCK_FILE, resolved)
+                if entry not in (known := self.revisions()):
+                    known[entry] = _resolve(kind, name)
+                    write_whole(self.path, json.dumps(known, indent=2, sort_keys=True))
         return self.revisions()[entry]
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.files.json_log import logs_are_json
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.dagster_home import view_instance
 from cpmi_dagster.resources.web.guarded_webserver import AS_MODULE
@@ -58,7 +57,5 @@ def serve_ui(settings: Settings, profile: str | None, port: int, announce: Calla
         "PYTHONWARNINGS": "ignore:Function `dev_command`",
     }
     arguments = ["dev", "-w", str(WORKSPACE), "-h", LOCALHOST, "-p", str(port)]
-    if logs_are_json():
-        arguments += ["--log-format", "json"]
     announce()
     os.execve(sys.executable, [sys.executable, *AS_MODULE, *arguments], environment)

@@ -1,1 +1,1 @@
-"""What makes labels: loaded models, chunks of a shard, processes and Ray actors on GPUs."""
+"""What makes labels: loaded models, chunks of a shard, the GPU of a process."""

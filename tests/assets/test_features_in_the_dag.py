@@ -47,7 +47,7 @@ def test_every_step_that_a_head_learns_from_or_predicts_has_one_state(lake):
 
 
 def test_predictions_from_kept_states_are_those_of_the_whole_model(lake):
-    model = load_reward_model(lake.file(lake.read(MODELS, "mc_bce")["path"][0], MODELS, "mc_bce"))
+    model = load_reward_model(lake.home / lake.read(MODELS, "mc_bce")["path"][0])
     key = ["benchmark", "problem_id"]
     kept = lake.read(PROCESSBENCH, "mc_bce").select(*key, "step_index", "probability")
     problems = lake.read(PROBLEMS).join(kept.select(key).unique(), on=key, how="semi").select(*key, "question", "steps")

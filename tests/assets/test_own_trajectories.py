@@ -79,7 +79,7 @@ def done(rows, console) -> Settings:
 
 def test_the_run_says_where_the_labels_are_before_it_trains(done, console):
     said = console.file.getvalue()
-    place = said.index(f"the labels can be read: labels.step_rewards in {done.folder / 'cpmi.duckdb'}")
+    place = said.index(f"the labels can be read: labels.step_rewards in {done.home / 'cpmi.duckdb'}")
     assert said.index("soft_labels ") < place < said.index("process_reward_models ")
 
 

@@ -9,15 +9,12 @@ from small_run import run_all
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import STAGES, build_definitions
 from cpmi_dagster.errors import UsageError
-from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag import idle_runs, runs
+from cpmi_dagster.resources.dag import idle_runs
 from cpmi_dagster.resources.dag.automation import INGEST, LABEL, PHASES
 from cpmi_dagster.resources.dag.dagster_home import open_instance
-from cpmi_dagster.resources.dag.idle_runs import IdleRuns
 from cpmi_dagster.resources.dag.materializations import asset_key
-from cpmi_dagster.resources.dag.progress import LoggedProgress
-from cpmi_dagster.resources.dag.runs import _alike, _spans, chosen_tables, run_phase
+from cpmi_dagster.resources.dag.runs import _alike, chosen_tables
 from cpmi_dagster.resources.dag.status import partition_states
 from cpmi_dagster.resources.lake.lake import Lake
 
@@ -133,22 +130,3 @@ def test_a_check_that_did_not_pass_is_asked_again_though_nothing_changed(tmp_pat
     with open_instance(settings) as instance:
         shards = [run.tags.get("dagster/partition") for run in instance.get_runs(dg.RunsFilter(job_name=INGEST))]
     assert shards.count("000") == 2
-
-
-def test_shards_in_one_run_are_a_stretch_of_those_asked_for_with_the_finished_ones_among_them():
-    chosen = [f"{number:03d}" for number in (0, 1, 2, 3, 4, 6, 8)]
-    assert list(_spans(chosen, {"001", "003", "008"})) == [("001", "003"), ("008", "008")]
-
-
-def test_where_actors_label_shards_with_finished_ones_between_are_one_run(tmp_path, monkeypatch):
-    settings = load_settings("miniature", tmp_path)
-    on_actors = settings.orchestration.model_copy(update={"ray": RayActors(actors=2)})
-    settings = settings.model_copy(update={"shards": 60, "orchestration": on_actors})
-    begun: list[tuple[str, str]] = []
-    monkeypatch.setattr(runs, "_run_job", lambda *arguments: begun.append(arguments[5]) or True)
-    monkeypatch.setattr(IdleRuns, "finder", lambda *_: lambda shard: shard not in {"003", "017", "045"})
-    definitions = build_definitions(settings)
-    with open_instance(settings) as instance:
-        idle = IdleRuns(instance, settings, {}, LoggedProgress(), ())
-        run_phase(definitions, settings, instance, LABEL, settings.shard_keys, PHASES[LABEL], idle)
-    assert begun == [("003", "045")]

@@ -17,7 +17,6 @@ from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.resources.commands.export_facts import origins_of, writers_of
 from cpmi_dagster.resources.commands.trace import trace
-from cpmi_dagster.resources.dag import label_chunks
 from cpmi_dagster.resources.dag.spec_version import spec_version
 from cpmi_dagster.resources.lake.lake import Lake
 
@@ -99,7 +98,7 @@ def test_labels_are_traced_to_the_solution_and_the_policy(done):
 def asked(monkeypatch, broken_at: int | None = None) -> list[tuple[int, int]]:
     """The questions and numbers of solutions of each call; one of the calls is interrupted."""
     calls: list[tuple[int, int]] = []
-    sample = label_chunks.sample_solutions
+    sample = sources.sample_solutions
 
     def counted(questions, engine, prompt, sampling, first, count, seed):
         calls.append((questions.height, count))
@@ -107,7 +106,7 @@ def asked(monkeypatch, broken_at: int | None = None) -> list[tuple[int, int]]:
             raise KeyboardInterrupt
         return sample(questions, engine, prompt, sampling, first, count, seed)
 
-    monkeypatch.setattr(label_chunks, "sample_solutions", counted)
+    monkeypatch.setattr(sources, "sample_solutions", counted)
     return calls
 
 

@@ -1,40 +1,23 @@
-"""The schedule over simulated days: it asks for what is missing, within a tick's and a day's limits, and gives up."""
+"""The schedule, tick by tick: it asks for what is missing, within a tick's limits, and gives up."""
 
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import dagster as dg
 import pytest
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
-from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import build_definitions
-from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.dag.automation import LABEL, SHARDS_TAG
+from cpmi_dagster.resources.dag.automation import LABEL, LABEL_TABLES, SHARDS_TAG
 from cpmi_dagster.resources.dag.failed_runs import FIRST_TAG, failures_of, range_tags, shards_of
-from cpmi_dagster.resources.dag.labeling_budget import LABEL_TABLES, Budget, budget_of
 from cpmi_dagster.resources.dag.materializations import asset_key
 from cpmi_dagster.resources.dag.shard_schedule import NOTHING_TO_DO, stretches
 from cpmi_dagster.resources.dag.states import CURRENT, State, States
-from cpmi_dagster.resources.lake import table_files
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import FileRecord
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-HOUR = 3600.0
-
-
-class Clock(datetime):
-    """The simulated time, which files are stamped with."""
-
-    current = START
-
-    @classmethod
-    def now(cls, tz=None):
-        return cls.current
 
 
 class World:
@@ -44,14 +27,13 @@ class World:
 
     Args:
         failing: how often labeling a shard fails; those not named never.
-        hours: GPU-hours that a shard takes.
     """
 
     def __init__(
-        self, settings: Settings, instance: dg.DagsterInstance, failing: dict[str, int], hours: float, stale: set[str]
+        self, settings: Settings, instance: dg.DagsterInstance, failing: dict[str, int], stale: set[str]
     ) -> None:
         self.settings, self.instance, self.lake = settings, instance, Lake.of(settings)
-        self.failing, self.hours, self.stale = failing, hours, stale
+        self.failing, self.stale = failing, stale
         definitions = build_definitions(settings)
         self.repository = definitions.get_repository_def()
         self.schedule = definitions.resolve_schedule_def("missing_or_failed_shards")
@@ -60,7 +42,7 @@ class World:
     def tick(self) -> ScheduleExecutionData:
         with dg.build_schedule_context(
             instance=self.instance,
-            scheduled_execution_time=Clock.current,
+            scheduled_execution_time=datetime.now(UTC),
             repository_def=self.repository,
             resources={"lake": self.lake},
         ) as context:
@@ -82,8 +64,7 @@ class World:
 
     def _mark(self, run_id: str, shard: str) -> None:
         for key in LABEL_TABLES:
-            cost = Cost(self.hours * HOUR).to_dict() if key == "labels/answer_logprobs" else {}
-            self.lake.write(TABLES[key].schema.create_empty(), FileRecord(key, shard, run_id, "", "1", cost=cost))
+            self.lake.write(TABLES[key].schema.create_empty(), FileRecord(key, shard, run_id, "", "1"))
             self.instance.report_runless_asset_event(dg.AssetMaterialization(asset_key(key), partition=shard))
 
 
@@ -91,18 +72,16 @@ class World:
 def world(tmp_path, tmp_path_factory, monkeypatch):
     """Makes a world of twelve shards; files count as stale where a test says so."""
     stale: set[str] = set()
-    monkeypatch.setattr(table_files, "datetime", Clock)
-    monkeypatch.setattr(Clock, "current", START)
     changed = State("other", "changed")
     monkeypatch.setattr(States, "state", lambda _, key, shard: changed if shard in stale else CURRENT)
     # a tick needs an instance that it can open by its folder
     with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("dagster"))) as instance:
 
-        def build(failing=(), hours=1.0, **orchestration) -> World:
+        def build(failing=(), **orchestration) -> World:
             settings = load_settings("miniature", tmp_path)
             changed = settings.orchestration.model_copy(update=orchestration)
             settings = settings.model_copy(update={"shards": 12, "orchestration": changed})
-            return World(settings, instance, dict(failing), hours, stale)
+            return World(settings, instance, dict(failing), stale)
 
         yield build
 
@@ -117,41 +96,20 @@ def shards_asked_for(world: World, data: ScheduleExecutionData) -> list[list[str
 
 
 @pytest.mark.slow
-def test_three_days_with_failing_shards_and_a_budget(world):
-    here = world(failing={"002": 1, "005": 99}, hours=1.0, gpu_hours_per_day=5.0, shards_per_tick=3, attempts=3)
+def test_ticks_ask_for_every_shard_try_failed_ones_again_and_give_up(world):
+    here = world(failing={"002": 1, "005": 99}, shards_per_tick=3, attempts=3)
     asked: Counter[str] = Counter()
-    per_day: Counter[int] = Counter()
     largest, warned = 0, ""
-    for hour in range(0, 72, 4):
-        Clock.current = START + timedelta(hours=hour)
+    for _ in range(8):
         data = here.tick()
         taken = [here.label(request) for request in data.run_requests or []]
         largest = max(largest, sum(map(len, taken)))
         asked.update(shard for shards in taken for shard in shards)
         warned = data.skip_message or warned
-        made = here.lake.partitions("labels/step_rewards")
-        per_day[hour // 24] = len(made)
     assert asked == Counter(dict.fromkeys(here.settings.shard_keys, 1) | {"002": 2, "005": 3})
     assert largest == 3
     assert sorted(here.lake.partitions("labels/step_rewards")) == [s for s in here.settings.shard_keys if s != "005"]
-    # the first day is spent after five shards, the second after five more, the third finishes
-    assert [per_day[day] for day in range(3)] == [5, 10, 11]
     assert "given up after 3 failed runs: 005" in warned
-
-
-def test_a_day_that_is_spent_says_so_and_until_a_shard_is_measured_one_is_tried(world):
-    here = world(hours=2.0, gpu_hours_per_day=5.0, shards_per_tick=4)
-    first = here.tick()
-    assert shards_asked_for(here, first) == [["000"]]
-    here.label(first.run_requests[0])
-    second = here.tick()
-    assert shards_asked_for(here, second) == [["001"]]
-    here.label(second.run_requests[0])
-    assert "4 shards are postponed until tomorrow: 4 of the day's 5 GPU-hours are spent, a shard takes about 2" in (
-        here.tick().skip_message or ""
-    )
-    Clock.current = START + timedelta(days=1)
-    assert shards_asked_for(here, here.tick()) == [["002", "003"]]
 
 
 def test_a_failed_shard_runs_alone_and_last(world):
@@ -220,32 +178,3 @@ def test_a_run_of_recipes_is_of_no_shard(tmp_path):
     settings = load_settings("miniature", tmp_path)
     runs = [dg.DagsterRun("j", tags=tags) for tags in ({"dagster/partition": "mc_bce"}, {}, range_tags(["001", "002"]))]
     assert [shards_of(run, settings) for run in runs] == [[], [], ["001", "002"]]
-
-
-@pytest.mark.parametrize(
-    ("budget", "running", "allowed"),
-    [
-        (Budget(10.0, 6.5, 1.2), 2, 0),
-        # what the running shards have spent is not reserved again
-        (Budget(10.0, 6.5, 1.2, begun=2.0), 2, 2),
-        (Budget(10.0, 6.5, 1.2), 0, 2),
-        (Budget(None, 6.5, 1.2), 0, None),
-        (Budget(5.0, 0.0, None), 1, 0),
-        (Budget(5.0, 0.0, None), 0, 1),
-        (Budget(5.0, 5.0, None), 0, 0),
-    ],
-)
-def test_running_shards_count_in_the_days_budget(budget, running, allowed):
-    assert budget.shards(running) == allowed
-
-
-@pytest.mark.parametrize(
-    ("ray", "spent"), [(None, 2.0), (RayActors(num_gpus=4), 8.0)], ids=["a GPU a process", "four GPUs a process"]
-)
-def test_the_hours_spent_are_those_of_todays_files_times_their_gpus(world, ray, spent):
-    here = world(hours=2.0, ray=ray)
-    assert budget_of(here.lake, here.settings, START).spent == 0
-    here._mark("r", "000")
-    budget = budget_of(here.lake, here.settings, START)
-    assert (budget.spent, budget.per_shard) == (spent, spent)
-    assert budget_of(here.lake, here.settings, START + timedelta(days=1)).spent == 0

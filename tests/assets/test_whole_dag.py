@@ -16,9 +16,8 @@ from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, provenance_of
 from cpmi_dagster.definitions import build_definitions
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag.automation import SHARDS_TAG
+from cpmi_dagster.resources.dag.automation import LABEL_TABLES, SHARDS_TAG
 from cpmi_dagster.resources.dag.dagster_home import open_instance
-from cpmi_dagster.resources.dag.labeling_budget import LABEL_TABLES
 from cpmi_dagster.resources.lake.database import Database
 from cpmi_dagster.resources.lake.lake import Lake
 

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dagster._config import validate_config
+from dagster_postgres import DagsterPostgresStorage
 
-from cpmi_dagster.profiles.postgres import Postgres
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.dag.dagster_home import write_dagster_yaml
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILES = ("compose.yaml", "compose.gpu.yaml")
-OURS = ("configuration", "code", "webserver", "daemon")
+OURS = ("code", "webserver", "daemon")
 VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 SECRET = re.compile(r"PASSWORD|TOKEN|SECRET|KEY")
 
@@ -75,8 +77,16 @@ def test_the_settings_of_each_service_are_understood(name, monkeypatch):
     settings = load_settings()
     assert settings.home == Path("/data")
     assert environment["DAGSTER_HOME"] == "/data/dagster"
-    assert settings.orchestration.postgres == Postgres(host="postgres")
-    assert settings.orchestration.postgres.password_variable in environment
+    assert compose("dagster.yaml")["storage"]["postgres"]["postgres_db"]["password"]["env"] in environment
+
+
+def test_dagster_accepts_the_configuration_and_it_says_the_rest_as_a_home_does(tmp_path):
+    ours, written = compose("dagster.yaml"), write_dagster_yaml(load_settings("miniature", tmp_path)) / "dagster.yaml"
+    place = ours.pop("storage")["postgres"]
+    assert place["postgres_db"]["hostname"] in compose("compose.yaml")["services"]
+    assert validate_config(DagsterPostgresStorage.config_type(), place).success
+    assert ours == yaml.safe_load(written.read_text())
+    assert ours["concurrency"]["pools"]["default_limit"] == int(example()["GPUS"])
 
 
 def test_webserver_and_daemon_ask_the_code_server_where_it_listens():

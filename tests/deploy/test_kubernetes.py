@@ -1,12 +1,10 @@
 """`deploy/kubernetes/`: Kubernetes' own schemas accept what stands in them, and no name there becomes a setting here.
 
-Dagster's chart and KubeRay's definition are not part of this repository. With `DAGSTER_CHART`, a folder such as
-`helm pull dagster/dagster --version 1.13.27 --untar` makes, and `RAYCLUSTER_CRD`, the file `ray.io_rayclusters.yaml` of
-KubeRay's operator chart, the files are held against them too.
+Dagster's chart is not part of this repository. With `DAGSTER_CHART`, a folder such as
+`helm pull dagster/dagster --version 1.13.27 --untar` makes, the values are held against it too.
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +17,12 @@ from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag.dagster_home import write_dagster_yaml
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-CHART, CRD = os.environ.get("DAGSTER_CHART"), os.environ.get("RAYCLUSTER_CRD")
+CHART = os.environ.get("DAGSTER_CHART")
 KUBERNETES = "1.34"
 
 
 def read(name: str) -> dict[str, Any]:
     return yaml.safe_load((DEPLOY / "kubernetes" / name).read_text(encoding="utf-8"))
-
-
-def ray_templates() -> Iterator[dict[str, Any]]:
-    spec = read("raycluster.yaml")["spec"]
-    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
-        yield group["template"]
 
 
 def deployment() -> dict[str, Any]:
@@ -39,12 +31,6 @@ def deployment() -> dict[str, Any]:
 
 def test_kubernetes_accepts_the_claim_of_the_home():
     kubernetes_validate.validate(read("home.yaml"), KUBERNETES, strict=True)
-
-
-@pytest.mark.parametrize("template", list(ray_templates()), ids=["head", "worker"])
-def test_kubernetes_accepts_rays_pods(template):
-    pods = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "pods"}, "template": template}
-    kubernetes_validate.validate(pods, KUBERNETES, strict=True)
 
 
 def test_kubernetes_accepts_what_the_values_put_into_pods():
@@ -61,8 +47,7 @@ def test_kubernetes_accepts_what_the_values_put_into_pods():
 
 def test_no_service_gets_a_name_that_kubernetes_would_turn_into_a_setting():
     """A service `cpmi-x` puts CPMI_X_SERVICE_HOST into every pod, which `load_settings` refuses."""
-    names = [deployment()["name"], read("raycluster.yaml")["metadata"]["name"]]
-    assert not [name for name in names if name.startswith("cpmi")]
+    assert not deployment()["name"].startswith("cpmi")
 
 
 def test_the_settings_of_the_code_server_are_understood(monkeypatch):
@@ -80,8 +65,7 @@ def test_runs_keep_the_memory_and_the_gpu_that_the_values_give_them():
 def test_the_claim_of_the_home_is_the_one_that_is_mounted():
     claims = {
         volume["persistentVolumeClaim"]["claimName"]
-        for volumes in (deployment()["volumes"], *(template["spec"]["volumes"] for template in ray_templates()))
-        for volume in volumes
+        for volume in deployment()["volumes"]
         if "persistentVolumeClaim" in volume
     }
     assert claims == {read("home.yaml")["metadata"]["name"]}
@@ -105,13 +89,6 @@ def test_the_number_of_gpus_is_the_same_wherever_it_stands(monkeypatch, tmp_path
     assert team.shards_per_tick >= team.gpus
 
 
-def test_the_profile_of_the_ray_cluster_asks_for_its_nodes_by_number(tmp_path):
-    ray = load_settings(DEPLOY / "profiles" / "ray.yaml", tmp_path).orchestration.ray
-    cluster = read("raycluster.yaml")
-    assert ray.actors == cluster["spec"]["workerGroupSpecs"][0]["maxReplicas"]
-    assert ray.address == f"ray://{cluster['metadata']['name']}-head-svc:10001"
-
-
 @pytest.mark.skipif(CHART is None, reason="DAGSTER_CHART names no folder of Dagster's Helm chart")
 def test_dagsters_chart_accepts_the_values():
     import json
@@ -120,13 +97,6 @@ def test_dagsters_chart_accepts_the_values():
     schema = json.loads(Path(CHART, "values.schema.json").read_text(encoding="utf-8"))
     Draft202012Validator(schema).validate(merged(defaults, read("dagster-values.yaml")))
     assert not unknown(read("dagster-values.yaml"), defaults)
-
-
-@pytest.mark.skipif(CRD is None, reason="RAYCLUSTER_CRD names no file of KubeRay's RayCluster definition")
-def test_kuberay_accepts_the_cluster():
-    versions = yaml.safe_load(Path(CRD).read_text(encoding="utf-8"))["spec"]["versions"]
-    schema = next(version["schema"]["openAPIV3Schema"] for version in versions if version["name"] == "v1")
-    Draft202012Validator(closed(schema)).validate(read("raycluster.yaml"))
 
 
 def merged(base: Any, own: Any) -> Any:
@@ -145,15 +115,3 @@ def unknown(own: dict, defaults: dict, place: str = "") -> list[str]:
         elif isinstance(value, dict) and isinstance(defaults[key], dict) and defaults[key]:
             found += unknown(value, defaults[key], f"{place}{key}.")
     return found
-
-
-def closed(schema: Any) -> Any:
-    """The schema without room for keys that it does not name: Kubernetes would drop them without a word."""
-    if isinstance(schema, list):
-        return [closed(entry) for entry in schema]
-    if not isinstance(schema, dict):
-        return schema
-    inner = {key: closed(value) for key, value in schema.items()}
-    is_open = "x-kubernetes-preserve-unknown-fields" in schema or "additionalProperties" in schema
-    named = isinstance(schema.get("properties"), dict) and schema.get("type") == "object"
-    return inner | ({"additionalProperties": False} if named and not is_open else {})

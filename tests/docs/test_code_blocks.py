@@ -13,7 +13,6 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-import dagster as dg
 import pytest
 import typer
 import yaml
@@ -22,9 +21,8 @@ from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
 from cpmi_dagster.cli.commands import app
-from cpmi_dagster.definitions import build_definitions, query
+from cpmi_dagster.definitions import query
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag.automation import LABEL
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -46,12 +44,7 @@ def read_json(example: Example) -> None:
 
 
 def load_yaml(example: Example) -> None:
-    """Load settings of a profile, or what is typed into the launchpad of the labels."""
     folder, shown = example.namespace["folder"], yaml.safe_load(example.parsed)
-    if "ops" in shown:
-        settings = load_settings("miniature", folder / "home")
-        dg.validate_run_config(build_definitions(settings).resolve_job_def(LABEL), shown)
-        return
     profile = folder / "shown.yaml"
     profile.write_text(yaml.safe_dump({"extends": "paper", **shown}), encoding="utf-8")
     load_settings(str(profile), folder / "home")

@@ -34,7 +34,7 @@ MANY = 1_000
 PROFILE = SMALL["profile"]
 
 
-def start(profile: str, home: Path | str, *groups: str, shards: str | None = None) -> subprocess.Popen[bytes]:
+def start(profile: str, home: Path, *groups: str, shards: str | None = None) -> subprocess.Popen[bytes]:
     """`cpmi run` of some groups, in a process group of its own; all shards, or as `--shards` says."""
     only = [argument for group in groups for argument in ("--only", group)]
     chosen = [f"--shards={shards}"] if shards else []
@@ -90,7 +90,7 @@ def freeze_at_work(run: subprocess.Popen[bytes], home: Path) -> None:
         time.sleep(0.02)
 
 
-def compare(home: Path | str, undisturbed: Path, tables: Sequence[str] = LABEL_TABLES, shards: int = MANY) -> None:
+def compare(home: Path, undisturbed: Path, tables: Sequence[str] = LABEL_TABLES, shards: int = MANY) -> None:
     """Make sure that two homes have the same labels, and that one has nothing beside its files.
 
     Args:
@@ -110,15 +110,8 @@ def compare(home: Path | str, undisturbed: Path, tables: Sequence[str] = LABEL_T
     assert not remaining, f"left over: {remaining}"
 
 
-def leftovers(home: Path | str) -> Iterator[str]:
-    """Files of a home, or objects, that belong to no table, report or lock."""
-    if isinstance(home, str):
-        import obstore
-        from obstore.store import from_url
-
-        names = (found["path"] for page in obstore.list(from_url(home)) for found in page)
-        yield from (name for name in names if "/." in name.removeprefix("lake/.current/"))
-        return
+def leftovers(home: Path) -> Iterator[str]:
+    """Files of a home that belong to no table, report or lock."""
     for path in home.rglob("*"):
         name, inside = path.name, path.relative_to(home).parts
         is_unfinished = name.endswith(UNFINISHED) or {".work", "profiles"} & set(inside)

@@ -1,6 +1,6 @@
 """Daemon, code server and webserver killed during a backfill of 40 shards: it completes, none is labelled twice.
 
-    PYTHONPATH=.:tests:performance python tests/faults/killed_services.py --shards 40
+    PYTHONPATH=.:tests python tests/faults/killed_services.py --shards 40
 
 The three run as three processes on SQLite, as `deploy/compose.yaml` starts them. Each is killed with SIGKILL when a
 share of the shards is labelled, and started again five seconds later. Runs are children of the code server; one that
@@ -8,21 +8,24 @@ goes on without it finishes its shards, one that dies with it is found by its lo
 """
 
 import argparse
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import yaml
 from dagster._core.execution.backfill import BulkActionStatus
 from kill_labeling import BEFORE_LABELS, LONGEST_RUN_SECONDS, PROFILE, ROOT, start
-from postgres_history import ask
-from postgres_server import free_port
 from small_run import SMALL, write_profile
+from waiting import free_port
 
 from cpmi_dagster.resources.dag.automation import LABEL_TABLES
 from cpmi_dagster.resources.lake.lake import Lake
@@ -78,6 +81,18 @@ def services(home: Path, profile: str, address: tuple[int, int]) -> list[Service
     return [Service(name, command, environment, log) for name, command in commands.items()]
 
 
+def ask(address: str, query: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of a GraphQL reply.
+
+    Raises:
+        KeyError: the reply holds errors.
+    """
+    body = json.dumps({"query": query, "variables": variables}).encode()
+    request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=300) as reply:
+        return json.load(reply)["data"]
+
+
 def backfill(address: str, shards: list[str]) -> str:
     """Ask for the labels of shards, as the partitions page does; returns the backfill's id.
 
@@ -91,7 +106,7 @@ def backfill(address: str, shards: list[str]) -> str:
             reply = ask(address, BACKFILL, {"assets": assets, "shards": shards})["launchPartitionBackfill"]
             if reply["__typename"] == "LaunchBackfillSuccess":
                 return reply["backfillId"]
-        except (OSError, SystemExit) as error:
+        except (OSError, KeyError) as error:
             reply = error
         assert time.monotonic() < deadline, f"no backfill: {reply}"
         time.sleep(2)

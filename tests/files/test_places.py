@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.files import places
-from cpmi_dagster.files.places import folder_for_all, home_of, local_folder
+from cpmi_dagster.files.places import home_of
 from cpmi_dagster.profiles.settings import load_settings
 
 
@@ -22,35 +21,17 @@ def test_other_signs_are_fine(tmp_path, name):
 
 
 def test_a_relative_folder_becomes_whole():
-    assert folder_for_all("a") == Path.cwd() / "a"
+    assert home_of("a") == Path.cwd() / "a"
 
 
-def test_an_address_of_a_store_is_a_home_with_a_folder_of_copies(monkeypatch, tmp_path):
-    monkeypatch.setenv("CPMI_CACHE", str(tmp_path))
-    home = home_of("s3://bucket/some/prefix/")
-    assert home == "s3://bucket/some/prefix"
-    assert local_folder(home).parent == tmp_path
-    assert local_folder(home).name.startswith("bucket-some-prefix-")
-    assert local_folder(home) != local_folder(home_of("s3://bucket/some-prefix"))
-    assert local_folder(tmp_path) == tmp_path == home_of(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "place",
-    ["s3://KEY:SECRET@bucket/prefix", "s3://bucket/a?token=SECRET", "s3://bucket/../SECRET", "s3://", "s3://bucket//x"],
-)
-def test_an_address_that_may_hold_a_key_is_refused_without_being_shown(place):
-    with pytest.raises(SettingsError, match=r"s3://bucket/prefix, in letters") as found:
-        home_of(place)
+@pytest.mark.parametrize("given", ["argument", "environment", "profile"])
+def test_an_address_of_a_store_is_refused_without_being_shown(tmp_path, monkeypatch, given):
+    address, profile = "s3://KEY:SECRET@bucket/home", tmp_path / "mine.yaml"
+    profile.write_text(f"extends: miniature\nhome: {address}" if given == "profile" else "extends: miniature")
+    if given == "environment":
+        monkeypatch.setenv("CPMI_HOME", address)
+    else:
+        monkeypatch.delenv("CPMI_HOME", raising=False)
+    with pytest.raises(SettingsError, match="homes on object stores were removed; give a folder") as found:
+        load_settings(profile, address if given == "argument" else None)
     assert "SECRET" not in str(found.value)
-
-
-def test_an_address_of_no_store_is_refused():
-    with pytest.raises(SettingsError, match="one of s3://, gs://, az://"):
-        home_of("ftp://host/SECRET")
-
-
-def test_a_store_without_its_package_names_the_extra(monkeypatch):
-    monkeypatch.setattr(places, "find_spec", lambda _: None)
-    with pytest.raises(SettingsError, match=r"pip install 'cpmi-dagster\[store\]'"):
-        home_of("gs://bucket/prefix")

@@ -18,7 +18,7 @@ from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.lake.database import Database
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.chunks import Advance, ChunkRun, StageOutput
+from cpmi_dagster.resources.workers.chunks import Advance, StageOutput
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def rollouts_from(url: str) -> Stage:
     def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
         """Two trajectories a chunk."""
 
-        def make(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+        def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
             frame, cost = prefix_rollouts(chunk, engine, [Portion(1, None, 0, 1)], SAMPLING, 0, progress=advance)
             return StageOutput(frame, engine.identity, cost)
 

@@ -1,11 +1,14 @@
 """Profiles: what overrides what, and what a mistake is answered with."""
 
+import re
+
 import pytest
 import yaml
 from pydantic import ValidationError
 
 from cpmi_dagster.benchmarks.problems import check_benchmark_file
 from cpmi_dagster.errors import SettingsError, SourceError
+from cpmi_dagster.profiles.removed import GONE
 from cpmi_dagster.profiles.settings import PROFILES, load_settings
 from cpmi_dagster.reports.efficiency import labeler_name
 from cpmi_dagster.reports.paper import load_paper_tables
@@ -226,9 +229,6 @@ def test_an_unknown_recipe_lists_those_there_are():
         ("training: {accelerate: {num_machines: 2}}", "trained on one machine"),
         ("training: {accelerate: ./nowhere.yaml}", "nowhere.yaml cannot be read"),
         ("training: {backbone: full, accelerate: {num_processes: 2}}\norchestration: {gpus: 2}", "set it to 1"),
-        ("orchestration: {ray: {address: 'ray://me:secret@head:10001'}}", "`orchestration.ray.address` is wrong"),
-        ("orchestration: {ray: {actors: 0}}", "at least 1, or `max`"),
-        ("orchestration: {ray: {num_gpus: 1.5}}", "must be a whole number"),
         ("recipes: [{name: a, reward_type: cpmi_leave_one_out}]", "needs `cpmi_leave_one_out` among rewards.types"),
         (f"recipes: [{{name: {'a' * 201}, reward_type: mc}}]", "at most 200 characters"),
         ("benchmarks: {best_of_n: [nothing]}", "mine.yaml`: benchmarks.best_of_n: `nothing` is not among"),
@@ -244,6 +244,18 @@ def test_a_mistyped_variable_is_named(monkeypatch):
     monkeypatch.setenv("CPMI_SCORNG__ROW_TOKENS", "5")
     with pytest.raises(SettingsError, match="CPMI_SCORNG__ROW_TOKENS is not a setting"):
         load_settings("miniature")
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_what_was_removed_is_named_with_what_does_its_work(tmp_path, monkeypatch, name):
+    section, _, setting = name.rpartition(".")
+    if section:
+        text = f"extends: miniature\n{section}: {{{setting}: 1}}\n"
+    else:
+        text = "extends: miniature\n"
+        monkeypatch.setenv(name, "1")
+    with pytest.raises(SettingsError, match=re.escape(f"`{name}` was removed; {GONE[name]}")):
+        load_settings(write(tmp_path, text))
 
 
 def test_a_folder_named_like_a_recipe_changes_nothing(tmp_path):
@@ -333,6 +345,7 @@ def test_conditionings_may_be_asked_for_beside_those_of_the_reward_types(tmp_pat
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
+        ("rewards: {types: [judge_token]}", "the reward type `judge_token` was removed; docs/evidence.md has what it"),
         ("rewards: {types: [mc, pav]}\nmodels: {prover: null}", "models.prover is missing, and the reward type `pav`"),
         ("rewards: {types: [cpmi]}\nmodels: {policy: null}", "benchmarks.best_of_n samples candidates from it"),
         (

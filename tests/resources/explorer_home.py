@@ -27,7 +27,7 @@ def write(lake: Lake, key: str, shard: str | None, rows: list[dict]) -> None:
     lake.write(schema.cast(frame), FileRecord(key, shard, "run", "model", "1"))
 
 
-def made_up_home(home: Path | str, labelled: bool = True, soft: bool = True, more: str = "") -> Settings:
+def made_up_home(home: Path, labelled: bool = True, soft: bool = True, more: str = "") -> Settings:
     """Write 100 trajectories of three steps and publish them; number 7 has hostile text.
 
     Args:

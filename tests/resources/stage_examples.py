@@ -10,7 +10,7 @@ from cpmi_dagster.resources.dag.stage import Stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.records import FileRecord, rows_hash
-from cpmi_dagster.resources.workers.chunks import Advance, ChunkRun, StageOutput
+from cpmi_dagster.resources.workers.chunks import Advance, StageOutput
 
 NEGATIVES = "labels/hard_negatives"
 LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
@@ -77,7 +77,7 @@ def chunked_stage(calls: list[list[str]], die_at: str | None) -> Stage:
     def score(run: StageRun, shard: str) -> StageOutput:
         """Scores two trajectories a chunk."""
 
-        def make(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+        def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
             ids = chunk["trajectory_id"].to_list()
             if die_at in ids:
                 raise Killed

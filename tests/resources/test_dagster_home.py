@@ -17,9 +17,9 @@ from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag.dagster_home import (
     dagster_folder,
     open_instance,
+    unusable_storage,
     write_dagster_yaml,
 )
-from cpmi_dagster.resources.dag.dagster_storage import unusable_storage
 from cpmi_dagster.resources.dag.status import home_status
 from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
 
@@ -29,25 +29,20 @@ def settings(tmp_path):
     return load_settings("miniature", tmp_path)
 
 
-def test_the_pool_has_as_many_slots_as_there_are_gpus(settings):
-    orchestration = settings.orchestration.model_copy(update={"gpus": 3})
-    folder = write_dagster_yaml(settings.model_copy(update={"orchestration": orchestration}))
-    written = yaml.safe_load((folder / "dagster.yaml").read_text())
-    assert written["concurrency"]["pools"]["default_limit"] == 3
-    assert written["telemetry"] == {"enabled": False}
-
-
-def test_a_home_on_a_store_has_dagsters_folder_here_or_where_the_environment_says(tmp_path, monkeypatch):
-    monkeypatch.setenv("CPMI_CACHE", str(tmp_path / "copies"))
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    settings = load_settings("miniature", "s3://bucket/home")
-    assert write_dagster_yaml(settings) == tmp_path / "dagster"
-    (tmp_path / "dagster" / "dagster.yaml").write_text("telemetry: {enabled: true}")
+def test_what_is_written_follows_the_profile_and_what_somebody_else_wrote_stays(settings):
+    file = write_dagster_yaml(settings) / "dagster.yaml"
+    changed = settings.model_copy(update={"orchestration": settings.orchestration.model_copy(update={"gpus": 3})})
+    write_dagster_yaml(changed)
+    assert yaml.safe_load(file.read_text())["concurrency"]["pools"]["default_limit"] == 3
+    file.write_text("telemetry: {enabled: true}")
     write_dagster_yaml(settings)
-    assert (tmp_path / "dagster" / "dagster.yaml").read_text() == "telemetry: {enabled: true}"
-    monkeypatch.delenv("DAGSTER_HOME")
-    assert dagster_folder(settings) == settings.folder / "dagster"
-    assert settings.folder.is_relative_to(tmp_path / "copies")
+    assert file.read_text() == "telemetry: {enabled: true}"
+
+
+def test_a_server_that_does_not_answer_is_not_taken_for_a_damaged_database(tmp_path):
+    error = sqlalchemy.exc.OperationalError("select 1", {}, ConnectionRefusedError("connection refused"))
+    said = str(unusable_storage(tmp_path, error))
+    assert said.startswith("Dagster's database cannot be used (connection refused); correct `storage` in ")
 
 
 def test_a_home_that_is_a_file_is_named(tmp_path):
@@ -86,7 +81,7 @@ def test_a_damaged_database_of_dagster_is_named_with_what_to_do(settings, file):
 )
 def test_a_disk_that_takes_no_more_is_not_taken_for_a_damaged_database(tmp_path, cause, advice):
     error = sqlalchemy.exc.OperationalError("select 1", {}, sqlite3.OperationalError(cause))
-    said = str(unusable_storage(tmp_path, None, error))
+    said = str(unusable_storage(tmp_path, error))
     assert said == f"Dagster's database in {tmp_path} cannot be used ({cause}); {advice}"
 
 
@@ -107,26 +102,18 @@ GARBAGE = {
 }
 
 
-def test_a_configuration_of_the_home_that_is_no_text_is_written_again(settings):
-    folder = write_dagster_yaml(settings)
-    good = (folder / "dagster.yaml").read_bytes()
-    (folder / "dagster.yaml").write_bytes(GARBAGE["is not text"])
-    with open_instance(settings):
-        assert (folder / "dagster.yaml").read_bytes() == good
-
-
 @pytest.mark.parametrize("content", GARBAGE.values(), ids=GARBAGE)
 @pytest.mark.parametrize(
     "command", [open_instance, lambda settings: serve_ui(settings, None, 3000, lambda: None)], ids=["run", "ui"]
 )
 def test_a_configuration_of_somebody_else_that_makes_no_sense_is_named(tmp_path, monkeypatch, content, command):
-    for variable in ("CPMI_CACHE", "DAGSTER_HOME"):
-        monkeypatch.setenv(variable, str(tmp_path))
     monkeypatch.setattr("os.execve", lambda *_: pytest.fail("the UI was started"))
-    (tmp_path / "dagster.yaml").write_bytes(content)
-    with pytest.raises(SettingsError, match=rf"Dagster cannot use {tmp_path}/dagster\.yaml \(.*correct it, or move it"):
-        command(load_settings("miniature", "s3://bucket/home"))
-    assert (tmp_path / "dagster.yaml").read_bytes() == content
+    file = tmp_path / "dagster" / "dagster.yaml"
+    file.parent.mkdir()
+    file.write_bytes(content)
+    with pytest.raises(SettingsError, match=rf"Dagster cannot use {file} \(.*correct it, or move it"):
+        command(load_settings("miniature", tmp_path))
+    assert file.read_bytes() == content
 
 
 def test_a_history_that_is_damaged_below_what_opening_it_reads_is_named_by_status(settings, monkeypatch):

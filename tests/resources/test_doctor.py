@@ -145,8 +145,8 @@ def test_weights_are_there_if_all_that_their_index_names_is(tmp_path, files, lac
 
 def test_an_extra_that_is_not_installed_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("cpmi_dagster.resources.commands.doctor.find_spec", lambda name: None)
-    advice = problems(found(tmp_path, orchestration={"ray": {"actors": 1}}))
-    assert "pip install 'cpmi-dagster[ray]'" in advice.values()
+    advice = problems(found(tmp_path, models={"labeler": {"name": str(tmp_path / "model.gguf")}}))
+    assert "pip install 'cpmi-dagster[evidence]'" in advice.values()
 
 
 def test_a_home_under_a_file_cannot_be_written(tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections import Counter
 from dataclasses import replace
 from html import unescape
@@ -22,7 +21,6 @@ from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import measure_label_quality
 from cpmi_dagster.resources.lake.database import query
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.store_files import LOOK_SECONDS
 from cpmi_dagster.resources.web.explorer.app import explorer, serve_explorer
 from cpmi_dagster.trajectories.own_labels import own_rewards, read_step_labels
 from cpmi_dagster.trajectories.step_truth import read_step_truth
@@ -519,9 +517,8 @@ def test_what_is_published_later_is_seen_with_the_next_page(tmp_path):
     assert "No labels yet" not in page(client, "/")
 
 
-@pytest.mark.parametrize("place", ["folder", "store"])
-def test_labels_that_are_made_again_without_publishing_are_seen_with_the_next_page(place, tmp_path, request):
-    home = tmp_path / "again" if place == "folder" else request.getfixturevalue("s3_home")
+def test_labels_that_are_made_again_without_publishing_are_seen_with_the_next_page(tmp_path):
+    home = tmp_path / "again"
     client = TestClient(explorer(made_up_home(home), tmp_path / "own.jsonl"), base_url=OWN)
     path = f"/trajectory/{identifier(4)}?types=cpmi&step=1"
     assert "+0.250<small>0.90</small>" in page(client, path)
@@ -534,7 +531,6 @@ def test_labels_that_are_made_again_without_publishing_are_seen_with_the_next_pa
         record = lake.record(key, partition)
         assert record
         lake.write(rows, replace(record, again="other"))
-    time.sleep(LOOK_SECONDS if place == "store" else 0)
     assert "+0.125<small>0.12</small>" in page(client, path)
     judged(client, 4, 1, "wrong")
     assert json.loads((tmp_path / "own.jsonl").read_text())["rewards"] == [0.125, 0.0, 0.125]
@@ -555,13 +551,6 @@ def test_tables_too_large_for_memory_are_read_from_the_lake(settings, tmp_path, 
     monkeypatch.setattr("cpmi_dagster.resources.web.explorer.snapshot.MOST_IN_MEMORY", 0)
     client = TestClient(explorer(settings, tmp_path / "own.jsonl"), base_url=OWN)
     assert listed(page(client, "/?search=question+2&task=MATH")) == [identifier(20)]
-    assert "+0.250<small>0.90</small>" in page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
-    assert listed(page(client, "/disagreement/figures?first=cpmi&second=mc"))[0] == identifier(90)
-
-
-def test_a_home_on_an_object_store_is_shown_likewise(s3_home, tmp_path):
-    client = TestClient(explorer(made_up_home(s3_home), tmp_path / "own.jsonl"), base_url=OWN)
-    assert len(listed(page(client, "/"))) == 40
     assert "+0.250<small>0.90</small>" in page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
     assert listed(page(client, "/disagreement/figures?first=cpmi&second=mc"))[0] == identifier(90)
 

@@ -193,7 +193,7 @@ def test_the_database_holds_every_row_and_needs_no_home(own_copy, tmp_path):
     for _ in range(2):
         done = export(own_copy, ExportRequest(str(file)), silent)
     file = file.rename(tmp_path / "moved.duckdb")
-    own_copy.folder.rename(tmp_path / "gone")
+    own_copy.home.rename(tmp_path / "gone")
     with duckdb.connect(str(file), read_only=True) as connection:
         copied = connection.sql("select * from labels.step_rewards").pl()
         assert connection.sql("select count(*) from reports.paper_comparison").fetchall() == rewards
@@ -224,10 +224,10 @@ def test_a_reward_model_of_the_home_has_its_figures_on_the_card(finished, tmp_pa
     done = export(finished, ExportRequest(str(tmp_path / "prm"), recipe="cpmi_bce"), silent)
     assert done.what == "reward model `cpmi_bce` as Qwen3Model"
     card = (tmp_path / "prm" / "README.md").read_text()
-    before = (finished.folder / "models" / "cpmi_bce" / "README.md").read_text()
+    before = (finished.home / "models" / "cpmi_bce" / "README.md").read_text()
     figures = [re.sub(r" \(chance (\S+)\) \|", r" | \1 |", line) for line in before.splitlines() if "(chance " in line]
     assert figures and all(line in card for line in figures)
-    head = load_reward_model(finished.folder / "models" / "cpmi_bce").model.head
+    head = load_reward_model(finished.home / "models" / "cpmi_bce").model.head
     from safetensors.torch import load_file
 
     weights = load_file(tmp_path / "prm" / "model.safetensors")
@@ -315,16 +315,6 @@ def test_an_export_to_a_full_disk_is_one_sentence_and_leaves_nothing(finished, t
 def test_a_model_may_be_named_as_on_the_hub(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
     assert repository_of("hf://me/prm", "model").name == "prm"
-
-
-def test_a_home_on_a_store_is_exported_too(s3_home, put_on_store, small_profile, tmp_path):
-    put_on_store(s3_home, ())
-    settings = load_settings(small_profile, s3_home)
-    done = export(settings, ExportRequest(str(tmp_path / "mine")), silent)
-    assert "16 trajectories" in done.what
-    export(settings, ExportRequest(str(tmp_path / "all.duckdb")), silent)
-    with duckdb.connect(str(tmp_path / "all.duckdb"), read_only=True) as connection:
-        assert connection.sql("select count(*) from labels.hard_negatives").fetchall() > [(0,)]
 
 
 def test_the_command_ends_with_what_was_written_and_how_it_is_opened(finished, small_profile, monkeypatch, tmp_path):

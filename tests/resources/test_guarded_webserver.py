@@ -10,12 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from waiting import free_port, wait_until
 
 from cpmi_dagster.resources.web.guarded_webserver import AS_MODULE, guarded_command
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "performance"))
-from postgres_server import free_port
 
 SECONDS = 900
 MUTATION = "mutation%20%7BsetNuxSeen%7D"

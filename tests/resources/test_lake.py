@@ -47,7 +47,7 @@ def test_a_file_is_not_found_where_what_it_points_at_is_gone_or_was_written_over
 
 def test_tables_that_are_made_again_are_not_found(lake):
     lake.write(ROWS, record())
-    assert not lake.remaking([KEY]).found(KEY, "000", KEYS, check=True)
+    assert not Lake(lake.home, lake.profile, frozenset([KEY])).found(KEY, "000", KEYS, check=True)
 
 
 def test_parts_are_found_in_the_files_that_have_them_and_read_from_no_others(lake):

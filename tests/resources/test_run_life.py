@@ -13,11 +13,10 @@ from dagster._core.execution.api import execute_run
 from dagster._core.launcher import WorkerStatus
 
 from cpmi_dagster.definitions import MAKERS
-from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import run_life
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder, open_instance, view_instance
-from cpmi_dagster.resources.dag.run_life import ALIVE, WatchedExecutor, WatchedRunLauncher, hold_run, wait_for_pool
+from cpmi_dagster.resources.dag.run_life import ALIVE, WatchedExecutor, WatchedRunLauncher, hold_run
 from cpmi_dagster.resources.dag.status import home_status
 
 STARTED, FAILURE = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE
@@ -47,12 +46,6 @@ def started(instance: dg.DagsterInstance, **options) -> str:
 def kill(settings, run_id: str) -> None:
     """The process of a run takes its lock and is gone."""
     subprocess.run([sys.executable, "-c", HOLD_AND_DIE, str(dagster_folder(settings)), run_id], check=False)
-
-
-def claim_slot(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Have a run hold the pool's only slot."""
-    instance.event_log_storage.initialize_concurrency_limit_to_default("gpu")
-    instance.event_log_storage.claim_concurrency_slot("gpu", run_id, "step")
 
 
 def test_orphaned_runs_end_as_failed_or_cancelled_and_one_that_lives_is_left_alone(settings):
@@ -132,31 +125,6 @@ def test_the_executor_of_every_launched_run_holds_its_lock(settings):
         # as the process of a launched run does
         assert execute_run(InMemoryJob(looks), instance.create_run_for_job(looks), instance).success
     assert seen == ["held"]
-
-
-@pytest.mark.parametrize("has_ended", [False, True])
-def test_the_slot_of_an_orphaned_run_is_not_waited_for(settings, has_ended):
-    with open_instance(settings) as instance:
-        run = started(instance)
-        claim_slot(instance, run)
-        kill(settings, run)
-        if has_ended:
-            instance.report_run_failed(instance.get_run_by_id(run))
-        wait_for_pool(instance, "gpu", dagster_folder(settings))
-        assert instance.event_log_storage.get_concurrency_info("gpu").active_slot_count == 0
-
-
-def test_waiting_for_a_run_that_lives_is_announced_and_can_be_interrupted(settings, monkeypatch, caplog):
-    def interrupt(seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run_life.time, "sleep", interrupt)
-    with open_instance(settings) as instance:
-        run = started(instance)
-        claim_slot(instance, run)
-        with pytest.raises(CpmiError, match="run again when it has ended"):
-            wait_for_pool(instance, "gpu", dagster_folder(settings))
-    assert "another run on this home is at work" in caplog.text
 
 
 def test_the_lock_of_an_unknown_run_stays_as_long_as_a_process_holds_it(settings):

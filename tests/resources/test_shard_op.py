@@ -1,6 +1,5 @@
 """A run takes a stretch of shards, finishes one after another, and records each table once."""
 
-import threading
 from collections.abc import Sequence
 
 import dagster as dg
@@ -9,23 +8,17 @@ import pytest
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import (
-    ActorsLost,
     MissingModel,
-    NoActors,
     PassingError,
     ScoringError,
     ServerUnreachable,
-    StorageError,
 )
-from cpmi_dagster.profiles.actors import RayActors
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.dag import shard_op
 from cpmi_dagster.resources.dag.automation import LABEL
 from cpmi_dagster.resources.dag.dagster_home import open_instance
 from cpmi_dagster.resources.dag.failed_runs import range_tags
 from cpmi_dagster.resources.dag.materializations import asset_key
 from cpmi_dagster.resources.dag.progress import LoggedProgress
-from cpmi_dagster.resources.dag.run_log import console_loggers
 from cpmi_dagster.resources.dag.runs import run_phase
 from cpmi_dagster.resources.dag.shard_op import ShardCheck, ShardOp
 from cpmi_dagster.resources.dag.stage import Stage, stage
@@ -35,7 +28,6 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.resources.workers.language_models import LanguageModels
-from cpmi_dagster.resources.workers.ray_actors import STOPPED, Actors
 
 NEGATIVES, REWARDS = "labels/hard_negatives", "labels/step_rewards"
 
@@ -45,14 +37,6 @@ def settings(tmp_path) -> Settings:
     orchestration = {"retry_seconds": 0.0, "retries": 1, "shards_per_run": 3}
     settings = load_settings("miniature", home=tmp_path)
     return settings.model_copy(update={"orchestration": settings.orchestration.model_copy(update=orchestration)})
-
-
-@pytest.fixture
-def on_actors(settings, monkeypatch) -> Settings:
-    """The same with two shards labelled at once; the stages of these tests need no actor, and none is started."""
-    monkeypatch.setattr(Actors, "pool", lambda _: None)
-    ray = RayActors(actors=2, shards_at_once=2)
-    return settings.model_copy(update={"orchestration": settings.orchestration.model_copy(update={"ray": ray})})
 
 
 class Labels:
@@ -135,21 +119,13 @@ def test_a_shard_is_finished_before_the_next_is_begun_and_recorded_once(settings
     assert labels.made == [f"{name} 00{shard}" for shard in range(3) for name in ("negatives", "rewards")]
 
 
-@pytest.mark.parametrize("profile", ["settings", "on_actors"])
-def test_a_shard_bears_the_hash_of_its_own_rows_and_of_its_inputs(profile, request, monkeypatch):
-    """Also where its thread is ahead of Dagster."""
-    chosen = request.getfixturevalue(profile)
-
-    def far_ahead(work, shards, *_):
-        yield from [made for shard in shards for made in work(shard)]
-
-    monkeypatch.setattr(shard_op, "side_by_side", far_ahead)
+def test_a_shard_bears_the_hash_of_its_own_rows_and_of_its_inputs(settings):
     with dg.DagsterInstance.ephemeral() as instance:
-        run(Labels(), chosen, instance)
+        run(Labels(), settings, instance)
         for shard in ("000", "002"):
             of_shard = dg.AssetRecordsFilter(asset_key=asset_key(REWARDS), asset_partitions=[shard])
             (record,) = instance.fetch_materializations(of_shard, limit=5).records
-            tags, lake = record.asset_materialization.tags, Lake.of(chosen)
+            tags, lake = record.asset_materialization.tags, Lake.of(settings)
             assert tags["dagster/data_version"] == lake.record(REWARDS, shard).content
             assert tags[f"dagster/input_data_version/{NEGATIVES}"] == lake.record(NEGATIVES, shard).content
 
@@ -197,11 +173,10 @@ def test_a_failure_stops_what_it_concerns_and_is_named_in_the_end(settings, fail
     assert all(labels.made.count(made) == 1 for made in labels.made)
 
 
-@pytest.mark.parametrize("profile", ["settings", "on_actors"])
-def test_all_shards_that_fail_are_named_in_the_end_a_fault_of_ours_too(profile, request):
+def test_all_shards_that_fail_are_named_in_the_end_a_fault_of_ours_too(settings):
     labels = Labels({"negatives 000": [UNSCORED], "rewards 001": [KeyError("t9")]})
     with dg.DagsterInstance.ephemeral() as instance:
-        result = run(labels, request.getfixturevalue(profile), instance)
+        result = run(labels, settings, instance)
         assert recorded(instance, REWARDS) == ["002"]
     failures = [f"negatives 000: {UNSCORED}", "rewards 001: KeyError: 't9'"]
     assert sorted(failure_of(result).split("; ")) == failures
@@ -212,7 +187,6 @@ def test_all_shards_that_fail_are_named_in_the_end_a_fault_of_ours_too(profile, 
     [
         (UNSCORED, ["000", "002"]),
         (MISSING, ["000"]),
-        (ActorsLost("chunk 00003 cannot be made by 3 actors"), ["000", "002"]),
     ],
 )
 def test_one_process_too_goes_on_with_the_other_shards(settings, error, labelled):
@@ -221,28 +195,11 @@ def test_one_process_too_goes_on_with_the_other_shards(settings, error, labelled
         assets=[ShardOp("labels", labels.stages, ()).bind(settings, {})],
         resources=resources_of(settings),
         jobs=[dg.define_asset_job(LABEL)],
-        loggers=console_loggers(),
     )
     with open_instance(settings) as instance:
         outcome = run_phase(definitions, settings, instance, LABEL, ["000", "001", "002"], tables)
         assert recorded(instance, REWARDS) == labelled
     assert outcome.failures == [f"labels: rewards 001: {error}"]
-
-
-def test_what_every_shard_would_meet_is_said_once_where_it_stops_the_others(on_actors, monkeypatch):
-    stopped = threading.Event()
-
-    class Waiting(Labels):
-        def _work(self, name: str, shard: str) -> None:
-            if shard == "000":
-                assert stopped.wait(120)
-                raise NoActors(STOPPED)
-            raise StorageError("there is no room on the disk")
-
-    monkeypatch.setattr(Actors, "stop", lambda _: stopped.set())
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = run(Waiting(), on_actors, instance)
-    assert failure_of(result) == "negatives 001: there is no room on the disk"
 
 
 def broken(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
@@ -282,11 +239,10 @@ def passing(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCh
     return dg.AssetCheckResult(passed=True)
 
 
-@pytest.mark.parametrize("profile", ["settings", "on_actors"])
-def test_a_check_that_raises_fails_and_keeps_no_shard_from_being_made(profile, request):
+def test_a_check_that_raises_fails_and_keeps_no_shard_from_being_made(settings):
     labels, checks = Labels(), [ShardCheck(NEGATIVES, raising), ShardCheck(NEGATIVES, passing)]
     with dg.DagsterInstance.ephemeral() as instance:
-        result = run(labels, request.getfixturevalue(profile), instance, checks=checks)
+        result = run(labels, settings, instance, checks=checks)
         assert sorted(recorded(instance, REWARDS)) == ["000", "001", "002"]
     found = {one.check_name: (one.passed, one.description) for one in result.get_asset_check_evaluations()}
     assert found == {"raising": (False, "it cannot be made: KeyError: 'answer'"), "passing": (True, None)}

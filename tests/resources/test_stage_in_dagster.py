@@ -1,8 +1,7 @@
-"""What Dagster records and shows of a stage, and what its launchpad takes."""
+"""What Dagster records and shows of a stage."""
 
 import dagster as dg
 import polars as pl
-import pytest
 from stage_examples import NEGATIVES, REJECTED, SCORES, counting_stage, rewards, select
 
 from cpmi_dagster.contracts.keys import SELECTED
@@ -67,21 +66,6 @@ def test_a_run_over_a_range_of_shards_is_refused(run_of):
     with dg.DagsterInstance.ephemeral() as instance:
         result = materialize(declared, run_of(declared), instance, tags=tags)
     assert "one run per partition" in failure_of(result)
-
-
-def test_the_launchpad_can_force_a_shard_and_takes_nothing_else(run_of):
-    calls: list[str] = []
-    declared = counting_stage(calls)
-    run = run_of(declared)
-    select(run, {"t1": "000"})
-    with dg.DagsterInstance.ephemeral() as instance:
-        for force in (False, False, True):
-            config = {"ops": {"make": {"config": {"force": force}}}}
-            assert materialize(declared, run, instance, partition_key="000", run_config=config).success
-        with pytest.raises(dg.DagsterInvalidConfigError, match="templates"):
-            unknown = {"ops": {"make": {"config": {"templates": 2}}}}
-            materialize(declared, run, instance, partition_key="000", run_config=unknown)
-    assert calls == ["000", "000"]
 
 
 def test_dagster_shows_schema_lineage_rows_and_preview(run_of):

@@ -11,7 +11,7 @@ from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.dag.stage import stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.workers.chunks import Advance, ChunkRun, StageOutput
+from cpmi_dagster.resources.workers.chunks import Advance, StageOutput
 
 
 def test_a_missing_input_says_what_to_run(run_of):
@@ -52,7 +52,7 @@ def test_chunks_made_while_a_source_changed_are_not_used_later(run_of, tmp_path)
 
     @stage(SCORES, sources=lambda _: {"rows": source})
     def score(run: StageRun, shard: str) -> StageOutput:
-        def make(own: ChunkRun, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+        def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
             calls.append((tmp_path / "rows.jsonl").read_text())
             return StageOutput(rewards("a"), "model")
 

@@ -71,7 +71,8 @@ def test_what_killed_runs_left_of_a_finished_partition_goes(run_of):
 def test_what_was_made_last_by_force_is_read_by_the_next_run(run_of):
     declared = chunked_stage([], None)
     run, names = run_of(declared), []
-    for lake in (run.lake, *[run.lake.remaking([SCORES])] * 5, run.lake):
+    forced = Lake(run.lake.home, run.lake.profile, frozenset([SCORES]))
+    for lake in (run.lake, *[forced] * 5, run.lake):
         declared.bring_up_to_date(replace(run, lake=lake), "000")
         names.append([*run.lake.entry(SCORES, "000")])
     assert len(set(map(str, names))) == 6

@@ -58,11 +58,3 @@ def test_a_part_of_a_stage_has_a_line_after_long_silence_and_counts_as_no_table(
         progress.summary()
     text = console.file.getvalue()
     assert "1 of 3" in text and "2 of 3" in text and "and 1 more tables" in text
-
-
-def test_json_logs_have_a_line_for_every_finished_stage(monkeypatch):
-    monkeypatch.setattr(terminal, "logs_are_json", lambda: True)
-    console = Console(file=io.StringIO())
-    with TerminalProgress(console, {"step_rewards": 1}) as progress:
-        progress.finish("step_rewards", None, 89, 0.0, True)
-    assert "step_rewards" in console.file.getvalue()

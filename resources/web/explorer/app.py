@@ -44,7 +44,7 @@ def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
         settings: the profile whose home is shown.
         labels: the file of the reader's own labels; by default `own_labels.jsonl` in the home's folder of this machine.
     """
-    pages = Pages(settings, OwnLabels(labels or settings.folder / FILE_NAME))
+    pages = Pages(settings, OwnLabels(labels or settings.home / FILE_NAME))
     judging = Judging(pages, settings)
 
     def refuse(request: Request, error: Exception) -> Response:

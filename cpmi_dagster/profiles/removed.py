@@ -1,0 +1,21 @@
+"""Settings and variables that earlier versions had, each with what does its work now; add yours where you remove one.
+
+orchestration: {gpu_hours_per_day: 96}    ->    profile `mine.yaml`: `orchestration.gpu_hours_per_day` was removed; …
+"""
+
+GONE = {
+    "orchestration.ray": "several machines are Dagster's run launchers, a shard a run (docs/many_machines.md)",
+    "orchestration.postgres": "name the server as `storage` in a `dagster.yaml` of your own (docs/deploying.md)",
+    "orchestration.gpu_hours_per_day": "`orchestration.shards_per_tick` bounds what a tick requests",
+    "CPMI_CACHE": "a home is a folder, and has no copies elsewhere",
+    "CPMI_LOG_FORMAT": "Dagster's processes log JSON if started with `--log-format json`",
+}
+"""By the dotted path of a setting, or the name of an environment variable: a sentence without its full stop."""
+
+STORE = "the home is an address, and homes on object stores were removed; give a folder, which machines may share"
+"""The whole sentence; an address may hold a key, and is not shown."""
+
+
+def was_removed(name: str) -> str:
+    """The end of a sentence on a setting or variable that was removed; empty for any other name."""
+    return f"`{name}` was removed; {GONE[name]}" if name in GONE else ""

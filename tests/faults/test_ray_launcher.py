@@ -1,0 +1,151 @@
+"""Two Ray nodes on this machine, a shard a run: the node of one is killed with -9, and its run goes on on the other."""
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import dagster as dg
+import psutil
+import pytest
+import yaml
+from kill_labeling import ROOT, compare
+from small_run import SMALL, run_all, write_profile
+from waiting import free_port, wait_until
+
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.resources.dag.automation import LABEL
+from cpmi_dagster.resources.dag.dagster_home import dagster_folder
+from cpmi_dagster.resources.dag.run_life import ALIVE, life_of
+
+pytest.importorskip("dagster_ray", reason="the extra `ray` is not installed")
+pytestmark = pytest.mark.slow
+
+HEAD, OTHER = "127.0.0.2", "127.0.0.3"
+SECONDS = 1200
+FEW = {
+    **SMALL,
+    "selection": {"trajectories": 8},
+    "shards": 2,
+    "rewards": {"types": ["cpmi", "mc"]},
+    "recipes": [{"name": "mc_bce", "reward_type": "mc"}],
+    "benchmarks": {"best_of_n": []},
+}
+
+
+@contextmanager
+def running(command: list[str], environment: dict[str, str], log: Path) -> Iterator[psutil.Process]:
+    """A program of this environment, killed with all of its children at the end of the block."""
+    with log.open("w") as said:
+        program = str(Path(sys.executable).with_name(command[0]))
+        process = psutil.Popen([program, *command[1:]], env=environment, stdout=said, stderr=said)
+    try:
+        yield process
+    finally:
+        kill(process)
+
+
+def kill(node: psutil.Process) -> None:
+    """`kill -9` of a process and all that it started, at once."""
+    if node.is_running():
+        everything = [*node.children(recursive=True), node]
+        for process in everything:
+            process.kill()
+        psutil.wait_procs(everything)
+
+
+def node_command(address: str, gcs: int, dashboard: int) -> list[str]:
+    role = [f"--address={HEAD}:{gcs}"]
+    if address == HEAD:
+        role = ["--head", f"--port={gcs}", "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"]
+    limits = ["--num-cpus=1", "--num-gpus=0", f"--object-store-memory={100 * 2**20}"]
+    return ["ray", "start", "--block", f"--node-ip-address={address}", *role, *limits]
+
+
+def write_launcher(settings: Settings, dashboard: int) -> None:
+    """The `dagster.yaml` of docs/many_machines.md, which looks at the runs more often."""
+    variables = ["CPMI_HOME", "CPMI_PROFILE", "DAGSTER_HOME", "PYTHONPATH", "OMP_NUM_THREADS"]
+    ray = {"address": f"http://127.0.0.1:{dashboard}", "num_cpus": 1, "env_vars": variables}
+    values = {
+        "run_launcher": {"module": "dagster_ray", "class": "RayRunLauncher", "config": {"ray": ray}},
+        "run_monitoring": {
+            "enabled": True, "max_resume_run_attempts": 2, "start_timeout_seconds": SECONDS, "poll_interval_seconds": 2
+        },
+        "telemetry": {"enabled": False},
+    }  # fmt: skip
+    dagster_folder(settings).mkdir(parents=True, exist_ok=True)
+    (dagster_folder(settings) / "dagster.yaml").write_text(yaml.safe_dump(values))
+
+
+def launch(shard: str, environment: dict[str, str]) -> str:
+    """Have the launcher start the run of a shard; returns its id."""
+    run_id, tags = str(uuid.uuid4()), json.dumps({"dagster/partition": shard})
+    command = [str(Path(sys.executable).with_name("dagster")), "job", "launch", "-m", "cpmi_dagster.definitions"]
+    command += ["-j", LABEL, "--run-id", run_id, "--tags", tags]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return run_id
+
+
+def runs_on(node: psutil.Process, settings: Settings, runs: list[str]) -> list[str]:
+    """The runs whose process is on a node and holds its lock."""
+    commands = []
+    for process in node.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            commands.append(" ".join(process.cmdline()))
+    held = [run for run in runs if life_of(dagster_folder(settings) / ALIVE / f"{run}.lock") == "held"]
+    return [run for run in held if any(run in command for command in commands)]
+
+
+@pytest.fixture
+def selected(tmp_path) -> tuple[Settings, Path]:
+    """A home of two shards without labels, and a copy that one undisturbed process has labelled."""
+    profile, whole = write_profile(tmp_path / "few.yaml", FEW), tmp_path / "whole"
+    assert not run_all(load_settings(profile, whole), only=("sources", "alignment", "selection")).failures
+    shutil.copytree(whole / "lake", tmp_path / "home" / "lake")
+    assert not run_all(load_settings(profile, whole), only=("labels",)).failures
+    return load_settings(profile, tmp_path / "home"), whole
+
+
+def test_a_run_whose_node_is_killed_goes_on_on_another_and_each_shard_is_made_once(selected, tmp_path):
+    settings, whole = selected
+    gcs, dashboard = free_port(), free_port()
+    write_launcher(settings, dashboard)
+    environment = os.environ | {
+        "CPMI_HOME": str(settings.home), "CPMI_PROFILE": str(tmp_path / "few.yaml"), "PYTHONPATH": str(ROOT),
+        "DAGSTER_HOME": str(dagster_folder(settings)), "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32), "OMP_NUM_THREADS": "1",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }  # fmt: skip
+    with ExitStack() as stack:
+        # its tables are made before two processes would make them at once
+        instance = stack.enter_context(dg.DagsterInstance.from_config(str(dagster_folder(settings))))
+        nodes = []
+        for address in (HEAD, OTHER):
+            log = tmp_path / f"{address}.log"
+            nodes.append(stack.enter_context(running(node_command(address, gcs, dashboard), environment, log)))
+            wait_until(lambda log=log: "Ray runtime started" in log.read_text(), SECONDS, f"{address} does not start")
+        daemon = ["dagster-daemon", "run", "-m", "cpmi_dagster.definitions"]
+        stack.enter_context(running(daemon, environment, tmp_path / "daemon.log"))
+        runs = [launch(shard, environment) for shard in settings.shard_keys]
+        lost: list[str] = []
+        wait_until(lambda: lost.extend(runs_on(nodes[1], settings, runs)) or lost, SECONDS, "no run on the second node")
+        kill(nodes[1])
+
+        def ended() -> bool:
+            return all(run.is_finished for run in instance.get_runs(dg.RunsFilter(run_ids=runs)))
+
+        wait_until(ended, SECONDS, "the runs do not end", every=1)
+        found = {run.run_id: run.status.name for run in instance.get_runs(dg.RunsFilter(run_ids=runs))}
+        assert found == dict.fromkeys(runs, "SUCCESS")
+        assert instance.count_resume_run_attempts(lost[0]) == 1
+        key = dg.AssetKey(["labels", "step_rewards"])
+        made = [record.partition_key for record in instance.fetch_materializations(key, limit=10).records]
+        assert sorted(made) == settings.shard_keys
+    compare(settings.home, whole)
