@@ -74,7 +74,7 @@ class Form:
 
 def _marked(question: str, steps: list[str], labels: list[bool]) -> tuple[str, str]:
     """The text with a marker behind every step, and with the labels in place of the markers."""
-    row = TrlRow(prompt=question, completions=steps, labels=labels).raw()
+    row = TrlRow(prompt=question, completions=steps, labels=[MARKS[label] for label in labels]).raw()
     return row.input, row.label
 
 

@@ -20,7 +20,7 @@ from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.tokens import start_ids
 from cpmi_dagster.trajectories.row_fields import RawRow
-from cpmi_dagster.trajectories.rows import read_row
+from cpmi_dagster.trajectories.rows import Reading, read_row
 from cpmi_dagster.trajectories.solution_text import Splitting
 from cpmi_dagster.trajectories.templates import render_question
 
@@ -110,4 +110,4 @@ def _raw(row: Mapping[str, Any], steps: Splitting) -> RawRow:
     if defect:
         return RawRow(row["input"], defect=defect, source_id=own_id)
     given = {name: row[name] for name in ("question", "gold_answer", "task", "split")}
-    return read_row({**given, "id": own_id, "solution": text}, steps)
+    return read_row({**given, "id": own_id, "solution": text}, Reading(steps=steps))

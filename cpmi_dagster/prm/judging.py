@@ -28,7 +28,8 @@ from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.text import Identifier, Text, encodable
 from cpmi_dagster.files.whole_files import check_writable, write_whole
-from cpmi_dagster.scoring.trajectories import as_frame
+from cpmi_dagster.scoring.given_rows import given_rows
+from cpmi_dagster.trajectories.chats import QuestionText
 from cpmi_dagster.trajectories.rows import with_steps
 from cpmi_dagster.trajectories.step_segments import clean
 
@@ -58,7 +59,7 @@ class Solution(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow")
 
     id: Identifier | None = None
-    question: Text = Field(validation_alias=AliasChoices("question", "problem", "modified_question"))
+    question: QuestionText = Field(validation_alias=AliasChoices("question", "problem", "modified_question"))
     steps: BoundedList[Text] = Field(validation_alias=AliasChoices("steps", "modified_process"))
 
     @model_validator(mode="before")
@@ -152,7 +153,7 @@ def judge(
 
     from cpmi_dagster.prm.judge_models import loaded_judge
 
-    solutions = [_solution(number, row) for number, row in enumerate(as_frame(trajectories).iter_rows(named=True))]
+    solutions = [_solution(number, row) for number, row in enumerate(given_rows(trajectories))]
     model = loaded_judge(prm, device, dtype, form, revision)
     with tqdm(total=len(solutions), desc="judging", disable=None) as bar:
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Unpack
 import polars as pl
 
 from cpmi_dagster.answers.extraction import extract_answer
-from cpmi_dagster.answers.gold import read_gold_answer
+from cpmi_dagster.answers.gold import answer_text, read_gold_answer
 from cpmi_dagster.answers.verdicts import equivalent
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.errors import ScoringError, SettingsError
@@ -31,9 +31,10 @@ from cpmi_dagster.prm.judge_models import loaded_judge
 from cpmi_dagster.prm.judging import Solution, judged_rows
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.rewards.labeling import label_in_full, labeler_demand
-from cpmi_dagster.scoring.trajectories import INPUT_COLUMNS, ReadingOptions, loaded_model
+from cpmi_dagster.scoring.given_rows import INPUT_COLUMNS, each_value
+from cpmi_dagster.scoring.trajectories import ReadingOptions, loaded_model
+from cpmi_dagster.trajectories.chats import ASSISTANT, is_of_user, messages_of, read_chat, text_of
 from cpmi_dagster.trajectories.solution_text import split_steps
-from cpmi_dagster.trajectories.text_rows import message_text
 
 PRM = "prm"
 """In the place of a reward type: the model is a process reward model."""
@@ -129,17 +130,14 @@ class RewardFunction:
         if len({len(values) for values in given.values()}) > 1:
             counts = ", ".join(f"{len(values)} `{name}`" for name, values in given.items())
             raise ScoringError(f"the reward function was called with {counts}; give as many of each")
-        texts = list(map(text_of, completions))
+        texts = each_value("completions", completions, completion_text)
+        asked = "question" if "question" in used else "prompts"
+        questions = each_value(asked, given[asked], question_of)
+        wrongs = each_value("negative_answers", used.get("negative_answers", [None] * len(texts)), _wrong_texts)
         golds, outcomes = _outcomes(used[self.answers], [extract_answer(text) for text in texts])
         rows = [
             {"question": question, "steps": split_steps(text), "gold_answer": gold, "negative_answers": wrong}
-            for question, text, gold, wrong in zip(
-                used.get("question") or map(question_of, prompts),
-                texts,
-                golds,
-                used.get("negative_answers") or [None] * len(texts),
-                strict=True,
-            )
+            for question, text, gold, wrong in zip(questions, texts, golds, wrongs, strict=True)
         ]
         scores = self.score_steps(rows)
         if scores.reasons:
@@ -173,10 +171,9 @@ class RewardFunction:
             ScoringError: an `extra_info` has no `question`.
         """
         questions: list[Any] = [(extra or {}).get("question") for extra in extra_infos]
-        if None in questions:
+        if missing := [number for number, question in enumerate(questions) if question is None]:
             raise ScoringError(
-                f"`extra_info` of row {questions.index(None)} (from 0) has no `question`; write it there when the "
-                "data is prepared"
+                f"`extra_info` of row {missing[0]} (from 0) has no `question`; write it there when the data is prepared"
             )
         return self(questions, solution_strs, **{self.answers: ground_truths})
 
@@ -262,16 +259,22 @@ def _outcomes(column: Sequence[Any], found: Sequence[str | None]) -> tuple[list[
     return golds, [None if None in (gold, answer) else float(is_same) for gold, answer, is_same in pairs]
 
 
-def text_of(text: Text) -> str:
-    """A text as it is; of messages, their contents one after the other."""
-    return text if isinstance(text, str) else "\n".join(message_text(message) or "" for message in text)
+def completion_text(completion: Text) -> str:
+    """A text as it is; of messages, what the one of the assistant says."""
+    return completion if isinstance(completion, str) else read_chat(completion, [ASSISTANT])[0]
 
 
 def question_of(prompt: Text) -> str:
     """A text as it is; of a chat, the last message of the user."""
     if isinstance(prompt, str):
         return prompt
-    return next((message_text(message) or "" for message in reversed(prompt) if message["role"] == "user"), "")
+    return next((text_of(message) for message in reversed(messages_of(prompt)) if is_of_user(message)), "")
+
+
+def _wrong_texts(values: Any) -> list[str]:
+    if not isinstance(values, list | None):
+        raise ValueError(f"it is {type(values).__name__}; it must be a list of texts")
+    return list(map(answer_text, values or ()))
 
 
 def _labelled(

@@ -10,7 +10,7 @@ is kept of each is a few numbers: a large corpus is read once, and never held.
 """
 
 import math
-import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,13 +22,14 @@ import polars as pl
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.forms import FORMS, form_of, unread
 from cpmi_dagster.trajectories.math_shepherd import parse_rows, without_duplicates
+from cpmi_dagster.trajectories.proposals import proposed_fields
 from cpmi_dagster.trajectories.question_text import question_id
 from cpmi_dagster.trajectories.rows import AS_IT_IS, Reading, Row, Unreadable, number_rows
 
 NO_FORM = "in none of the forms"
 UNREADABLE = "unreadable"
 JUDGED = [form.name for form in FORMS if form.is_judged]
-LIKELY = {"gold_answer": re.compile(r"answer|gold|truth|target", re.I), "id": re.compile(r"id$|^idx$|^index$", re.I)}
+PROPOSED = ("gold_answer", "id")
 BATCH_ROWS = 10_000
 TRAJECTORIES_PER_SHARD, MOST_SHARDS = 1250, 99
 
@@ -37,7 +38,7 @@ TRAJECTORIES_PER_SHARD, MOST_SHARDS = 1250, 99
 class FirstRow:
     """The first row that can be read, as a run reads it: its place and form, the trajectory, and fields left unread.
 
-    A question alone has no steps.
+    A question alone has no steps. Of the fields left unread, those that may be a gold answer or an id are proposed.
     """
 
     place: str
@@ -47,6 +48,7 @@ class FirstRow:
     labels: Sequence[bool] | None
     gold_answer: str | None
     unread: Sequence[str]
+    proposed: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -95,10 +97,7 @@ class FirstLook:
         """Options that name fields which are not read, and look like a gold answer or an id that no row has."""
         lacking = {"gold_answer": not self.answered, "id": not self.identified}
         return [
-            f"--map {name}={field}"
-            for name, likely in LIKELY.items()
-            if lacking[name]
-            for field in [field for field in self.first.unread if likely.search(field)][:1]
+            f"--map {shlex.quote(f'{name}={field}')}" for name, field in self.first.proposed.items() if lacking[name]
         ]
 
     @property
@@ -141,8 +140,8 @@ def look_over(
         parsed, malformed = _questions(numbered) if reading.of_questions else parse_rows(numbered)
         if first_row is None and parsed.height:
             first = parsed.row(0, named=True)
-            row, place = batch[first["row_number"] - start]
-            first_row = _first_row(row, place, first, reading.of_questions)
+            at = first["row_number"] - start
+            first_row = _first_row(batch[at:], first, reading)
         forms.update(names)
         questions.update(question_id(question) for question in parsed["question"].unique())
         counted.append(_counted(parsed).join(places, on="row_number", maintain_order="left"))
@@ -195,15 +194,22 @@ def _form_name(row: Row, of_questions: bool) -> str:
     return NO_FORM if form is None else form.name
 
 
-def _first_row(row: Row, place: str, parsed: Mapping[str, Any], of_questions: bool) -> FirstRow:
+def _first_row(rows: Sequence[tuple[Row, str]], parsed: Mapping[str, Any], reading: Reading) -> FirstRow:
+    """The first of some rows, with what it and those after it leave unread."""
+    row, place = rows[0]
+    left = [] if reading.of_questions or isinstance(row, Unreadable) else unread(row)
+    others = [
+        {name: other[name] for name in left if name in other} for other, _ in rows if not isinstance(other, Unreadable)
+    ]
     return FirstRow(
         place,
-        form=_form_name(row, of_questions),
+        form=_form_name(row, reading.of_questions),
         question=parsed["question"],
         steps=parsed["steps"],
         labels=parsed["shepherd_labels"],
         gold_answer=parsed["gold_answer"],
-        unread=[] if of_questions or isinstance(row, Unreadable) else unread(row),
+        unread=left,
+        proposed=proposed_fields(others, PROPOSED, set(reading.fields.values())),
     )
 
 

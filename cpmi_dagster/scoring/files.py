@@ -12,29 +12,29 @@ from collections.abc import Callable
 from glob import escape
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Unpack
+from typing import Any, Unpack
 
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
-from cpmi_dagster.answers.gold import answer_text
 from cpmi_dagster.errors import ScoringError, SourceError
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.locks import locked_beside
-from cpmi_dagster.files.text import FilledText, Identifier, Text
+from cpmi_dagster.files.text import FilledText, Identifier
 from cpmi_dagster.files.whole_files import check_writable, whole_file
 from cpmi_dagster.installed import own_version
 from cpmi_dagster.models.language_models import model_identity, reading_identity
+from cpmi_dagster.scoring.given_rows import INPUT_COLUMNS, GivenAnswer
 from cpmi_dagster.scoring.trajectories import (
-    INPUT_COLUMNS,
     ScoredTrajectories,
     ScoreOptions,
     check_trajectories,
     loaded_model,
     score_in_full,
 )
+from cpmi_dagster.trajectories.chats import QuestionText
 from cpmi_dagster.trajectories.rows import with_steps
 
 OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl")
@@ -49,10 +49,10 @@ class InputLine(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
 
     id: Identifier
-    question: Text
+    question: QuestionText
     steps: BoundedList[FilledText]
-    gold_answer: Annotated[str, BeforeValidator(answer_text)]
-    negative_answers: Annotated[BoundedList[str] | None, BeforeValidator(answer_text)] = None
+    gold_answer: GivenAnswer
+    negative_answers: BoundedList[GivenAnswer] | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -21,26 +21,17 @@ from cpmi_dagster.answers.gold import answer_text, read_gold_answer
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.contracts.tables import HardNegatives, RejectedTrajectories
-from cpmi_dagster.errors import ScoringError, SettingsError, first_complaint, first_line
+from cpmi_dagster.errors import ScoringError, SettingsError, first_complaint
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.scoring.admission import GOLD_RANK, answer_name, check_complete
 from cpmi_dagster.scoring.conditionings import template_scores
+from cpmi_dagster.scoring.given_rows import INPUT_COLUMNS, as_frame
 from cpmi_dagster.scoring.logprobs import STAGE, answer_logprobs
 from cpmi_dagster.scoring.settings import Reader, Scoring
-from cpmi_dagster.trajectories.rows import with_steps
 
 Group = TypeVar("Group", bound=Frozen)
 BATCH_SEQUENCES = 64
-ANSWERS = ("gold_answer", "negative_answers")
-
-INPUT_COLUMNS: dict[str, pl.DataType] = {
-    "id": pl.String(),
-    "question": pl.String(),
-    "steps": pl.List(pl.String()),
-    "gold_answer": pl.String(),
-    "negative_answers": pl.List(pl.String()),
-}
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -247,42 +238,6 @@ def loaded_model(name: str | Path, options: ReadingOptions) -> LoadedModel:
         device=options.get("device", "auto"),
         device_map=options.get("device_map"),
     )
-
-
-def as_frame(trajectories: Any) -> pl.DataFrame:
-    """Trajectories as a polars frame; without the column `id`, they are numbered from 0, but for PRMBench's.
-
-    Solutions that are chats or texts are split into steps.
-
-    Args:
-        trajectories: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`.
-
-    Raises:
-        ScoringError: it is none of these, or a text cannot be split.
-    """
-    try:
-        given = trajectories.to_polars() if hasattr(trajectories, "to_polars") else trajectories
-        if isinstance(given, Sequence):
-            given = [row | {name: answer_text(row[name]) for name in ANSWERS if name in row} for row in given]
-        frame = pl.DataFrame(given, infer_schema_length=None)
-    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-        raise ScoringError(
-            f"the trajectories are no table ({first_line(error)}); give a list of dicts, a pandas or polars frame, or "
-            "a datasets.Dataset"
-        ) from error
-    if "steps" not in frame.columns:
-        frame = pl.DataFrame(
-            [_with_steps(*row) for row in enumerate(frame.iter_rows(named=True))], infer_schema_length=None
-        )
-    has_id = "id" in frame.columns or {"idx", "classification"} <= set(frame.columns)
-    return frame if has_id else frame.with_row_index("id")
-
-
-def _with_steps(number: int, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    try:
-        return with_steps(row)
-    except ValueError as error:
-        raise ScoringError(f"row {number} (from 0) of the trajectories: {error}") from error
 
 
 def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:

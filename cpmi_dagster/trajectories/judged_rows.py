@@ -15,19 +15,20 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.text import Identifier, Text
+from cpmi_dagster.trajectories.chats import Question
 from cpmi_dagster.trajectories.row_fields import Answer, Filled, Listed, RawRow
 from cpmi_dagster.trajectories.step_rows import QuestionRow
 
 RATING_OF_ERROR = -1
 NO_ERROR = -1
 SUBSET = re.compile(r"([a-z0-9]+)-\d+")
-WHOLE_NUMBER = re.compile(r"-?\d{1,9}")
+WHOLE_NUMBER = re.compile(r"-?\d{1,9}(?:\.0+)?")
 
 
 class ProcessBenchRow(BaseModel):
     """A solution in which people have marked the first wrong step, from 0; -1 where there is none."""
 
-    problem: Filled
+    problem: Question
     steps: Listed[Filled] = Field(min_length=1)
     label: int = Field(ge=NO_ERROR, strict=True)
     id: Identifier | None = None
@@ -36,8 +37,10 @@ class ProcessBenchRow(BaseModel):
     @field_validator("label", mode="before")
     @classmethod
     def _of_a_cell(cls, label: object) -> object:
-        """A cell of CSV holds it as text."""
-        return int(label) if isinstance(label, str) and WHOLE_NUMBER.fullmatch(label) else label
+        """A cell of CSV holds it as text, and a column of pandas that lacks some as 1.0."""
+        if isinstance(label, str | float) and WHOLE_NUMBER.fullmatch(str(label)):
+            return int(float(label))
+        return label
 
     @model_validator(mode="after")
     def _label_fits(self) -> "ProcessBenchRow":

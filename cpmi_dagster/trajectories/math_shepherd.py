@@ -162,17 +162,17 @@ def _read_marks(segments: tuple[str, ...], label: str) -> tuple[str, ...]:
         is_last = number == markers
         if not label.startswith(segment, position):
             place = "after the last marker" if is_last else f"before marker {number + 1} of {markers}"
-            raise MalformedRow(f"input and label disagree {place}")
+            raise MalformedRow(f"the text and its labels disagree {place}")
         position += len(segment)
         if is_last:
             break
         mark = _MARK.match(label, position)
         if mark is None:
-            raise MalformedRow(f"the label has neither `+` nor `-` at marker {number + 1} of {markers}")
+            raise MalformedRow(f"the labels' text has neither `+` nor `-` at marker {number + 1} of {markers}")
         marks.append(mark.group())
         position = mark.end()
     if position != len(label):
-        raise MalformedRow(f"the label continues after the input ends: {label[position : position + 40]!r}")
+        raise MalformedRow(f"the labels' text continues after the other ends: {label[position : position + 40]!r}")
     return tuple(marks)
 
 
@@ -187,10 +187,10 @@ def _choose_labels(
         return marked
     value = value[skipped:] if len(value) == steps + skipped else value
     if len(value) != steps:
-        raise MalformedRow(f"{steps} steps but {len(value)} labels in `value`")
+        raise MalformedRow(f"{steps} steps but {len(value)} labels in the list of labels")
     if unknown := [mark for mark in value if mark not in LABEL_OF_MARK]:
-        raise MalformedRow(f"`value` contains {unknown[0]!r}, which is neither `+` nor `-`")
+        raise MalformedRow(f"the list of labels contains {unknown[0]!r}, which is neither `+` nor `-`")
     listed = tuple(LABEL_OF_MARK[mark] for mark in value)
     if marked and marked != listed:
-        raise MalformedRow("the labels in the text and in `value` differ")
+        raise MalformedRow("the labels in the text and in the list of labels differ")
     return listed

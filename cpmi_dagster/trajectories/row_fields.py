@@ -22,7 +22,9 @@ from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.text import Text, encodable
 from cpmi_dagster.trajectories.step_segments import clean
 
-MARKS = {True: "+", False: "-", "+": "+", "-": "-"}
+# 1 and 1.0 are True, 0 and 0.0 are False
+MARKS = {True: "+", False: "-", "+": "+", "-": "-", "1": "+", "0": "-", "true": "+", "false": "-"}
+NO_MARK = "a label is true, false, 1, 0, `+` or `-`; give soft ones as `sources.step_labels`"
 Item = TypeVar("Item")
 
 
@@ -75,7 +77,12 @@ def listed(value: Any) -> Any:
     Raises:
         ValueError: it has texts without a comma between them, which Python would join.
     """
-    if isinstance(value, str) and value.lstrip().startswith("["):
+    return from_cell(value, "[")
+
+
+def from_cell(value: Any, opening: str) -> Any:
+    """The value that a cell holds as text, where that begins so; raises as `listed`."""
+    if isinstance(value, str) and value.lstrip().startswith(opening):
         for read in (json.loads, ast.literal_eval):
             try:
                 found = read(value.strip())
@@ -94,18 +101,20 @@ def _joins(text: str) -> bool:
 
 
 def _mark(value: Any) -> Any:
-    if not isinstance(value, bool | int | float | str) or value not in MARKS:
-        raise ValueError("a label is true, false, 1, 0, `+` or `-`")
-    return MARKS[value]
+    key = value.strip().lower() if isinstance(value, str) else value
+    if not isinstance(key, bool | int | float | str) or key not in MARKS:
+        raise ValueError(NO_MARK)
+    return MARKS[key]
 
 
-def _filled(text: str) -> str:
+def require_filled(text: str) -> str:
+    """The text; raises a ValueError where it is blank."""
     if not clean(text):
         raise ValueError("it is empty")
     return text
 
 
 Answer = Annotated[str | None, BeforeValidator(read_gold_answer)]
-Filled = Annotated[Text, AfterValidator(_filled)]
+Filled = Annotated[Text, AfterValidator(require_filled)]
 Mark = Annotated[str, BeforeValidator(_mark)]
 Listed = Annotated[BoundedList[Item], BeforeValidator(listed)]

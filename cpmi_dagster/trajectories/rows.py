@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import SourceError, first_complaint
 from cpmi_dagster.files.text import encodable
-from cpmi_dagster.trajectories.forms import NEEDED, RowModel, columns_of, form_of, refused, renamed
+from cpmi_dagster.trajectories.forms import NEEDED, RowModel, columns_of, filled, form_of, in_words_of, refused, renamed
 from cpmi_dagster.trajectories.identifiers import shard_key
 from cpmi_dagster.trajectories.math_shepherd import question_of
 from cpmi_dagster.trajectories.question_text import question_id
@@ -91,9 +91,10 @@ def number_rows(
     columns: dict[str, list[Any]] = {name: [] for name in ROW_SCHEMA}
     ids = {} if ids is None else ids
     for number, row in enumerate(rows, start=first):
-        raw = read_question(row) if reading.of_questions else read_row(row, reading.steps)
+        read = read_question if reading.of_questions else read_row
+        raw = read(row, reading)
         if number == 0 and not (reading.of_questions or isinstance(row, Unreadable) or form_of(row)):
-            raise refused(row, reading.place)
+            raise refused(row, reading.place, reading.fields)
         earlier = number if raw.source_id is None or raw.defect else ids.setdefault(raw.source_id, number)
         if earlier != number:
             defect = f'row {earlier} (from 0) has the id "{raw.source_id}" already; give every row its own'
@@ -104,12 +105,14 @@ def number_rows(
     return pl.DataFrame(columns, schema=ROW_SCHEMA)
 
 
-def read_row(row: Row, steps: Splitting = AUTO) -> RawRow:
+def read_row(row: Row, reading: Reading = AS_IT_IS) -> RawRow:
     """One row of any form. Never raises: what is wrong is the row's defect."""
     if isinstance(row, Unreadable):
         return RawRow(encodable(row.text), defect=encodable(row.reason))
-    form = form_of(row)
-    return _without_form(row, NEEDED) if form is None else _read(row, form.model, steps)
+    form, given = form_of(row), filled(row)
+    if form is None:
+        return _without_form(row, NEEDED, reading)
+    return _read(given if form.is_of(given) else row, form.model, reading)
 
 
 def with_steps(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -129,27 +132,28 @@ def with_steps(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: row[name] for name in row if name not in form.names} | {"question": raw.question, "steps": raw.steps}
 
 
-def read_question(row: Row) -> RawRow:
+def read_question(row: Row, reading: Reading = AS_IT_IS) -> RawRow:
     """One question without its solution: a row without steps. Never raises, likewise."""
     if isinstance(row, Unreadable):
         return RawRow(encodable(row.text), defect=encodable(row.reason))
     if all(row.get(name) is None for name in QUESTION):
-        return _without_form(row, f"a text in {' or '.join(QUESTION)}")
-    return _read(row, QuestionAlone)
+        return _without_form(row, f"a text in {' or '.join(QUESTION)}", reading)
+    return _read(row, QuestionAlone, reading)
 
 
-def _without_form(row: Mapping[str, Any], needed: str) -> RawRow:
-    defect = f"the row has columns {columns_of(row)}; it needs {needed}"
+def _without_form(row: Mapping[str, Any], needed: str, reading: Reading) -> RawRow:
+    defect = f"the row has columns {columns_of(row, reading.fields)}; it needs {needed}"
     return RawRow(encodable(str(dict(row))), defect=encodable(defect))
 
 
-def _read(row: Mapping[str, Any], model: RowModel | type[QuestionAlone], steps: Splitting = AUTO) -> RawRow:
+def _read(row: Mapping[str, Any], model: RowModel | type[QuestionAlone], reading: Reading) -> RawRow:
     try:
-        return model.model_validate(row, context=steps).raw()
+        return model.model_validate(row, context=reading.steps).raw()
     except ValidationError as error:
         text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
         source_id = id_text(row.get("id")) if "id" in model.model_fields else None
-        return RawRow(encodable(text), defect=str(first_complaint(error)), source_id=source_id)
+        defect = in_words_of(reading.fields, str(first_complaint(error)))
+        return RawRow(encodable(text), defect=defect, source_id=source_id)
 
 
 def validated(what: str, place: int, row: Row, form: type[Form], advice: str) -> Form:

@@ -14,13 +14,21 @@ Question and steps of the others are taken as they are, without markers and head
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import AliasChoices, BaseModel, Field, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, model_validator
 
 from cpmi_dagster.files.text import Identifier, Text
-from cpmi_dagster.trajectories.row_fields import Answer, Filled, Listed, Mark, RawRow, given_answer, id_text
+from cpmi_dagster.trajectories.chats import Question
+from cpmi_dagster.trajectories.row_fields import NO_MARK, Answer, Filled, Listed, Mark, RawRow, given_answer, id_text
 from cpmi_dagster.trajectories.step_segments import MARKER, clean, has_header
+
+
+def _is_sure(value: Any) -> Any:
+    """Where some are 0.75, a 1.0 is an estimate and no label."""
+    if isinstance(value, float):
+        raise ValueError(NO_MARK)
+    return value
 
 
 class MathShepherdRow(BaseModel):
@@ -29,7 +37,8 @@ class MathShepherdRow(BaseModel):
     input: Text
     label: Text | None = None
     task: Text | None = None
-    value: Listed[Text] | None = None
+    value: Listed[Annotated[Mark, BeforeValidator(_is_sure)]] | None = None
+    id: Identifier | None = None
     gold_answer: Answer = None
 
     @model_validator(mode="after")
@@ -40,22 +49,24 @@ class MathShepherdRow(BaseModel):
 
     def raw(self) -> RawRow:
         """The row as it is."""
-        return RawRow(self.input, self.label or "", self.task or "", self.value, gold_answer=self.gold_answer)
+        texts = (self.input, self.label or "", self.task or "")
+        return RawRow(*texts, self.value, source_id=id_text(self.id), gold_answer=self.gold_answer)
 
 
 class TrlRow(BaseModel):
     """The form of TRL's stepwise supervision: one completion and one label a step."""
 
-    prompt: Text
+    prompt: Question
     completions: Listed[Text]
-    labels: Listed[bool]
+    labels: Listed[Mark] = Field(validation_alias=AliasChoices("labels", "label"))
+    id: Identifier | None = None
     gold_answer: Answer = None
     task: Text | None = None
 
     @model_validator(mode="after")
     def _is_sound(self) -> "TrlRow":
         if len(self.completions) != len(self.labels):
-            raise ValueError(f"{len(self.completions)} completions but {len(self.labels)} labels")
+            raise ValueError(f"{len(self.completions)} `completions` but {len(self.labels)} `labels`")
         if any(MARKER in text for text in (self.prompt, *self.completions)):
             raise ValueError(f"a text contains `{MARKER}`, which is reserved to mark the ends of steps")
         return self
@@ -66,9 +77,9 @@ class TrlRow(BaseModel):
             step if has_header(step) else f"Step {number}: {step}"
             for number, step in enumerate(self.completions, start=1)
         ]
-        marks = ["+" if label else "-" for label in self.labels]
-        texts = (_joined(self.prompt, steps, [MARKER] * len(steps)), _joined(self.prompt, steps, marks))
-        return RawRow(*texts, clean(self.task or ""), gold_answer=self.gold_answer)
+        texts = (_joined(self.prompt, steps, [MARKER] * len(steps)), _joined(self.prompt, steps, self.labels))
+        task = clean(self.task or "")
+        return RawRow(*texts, task, source_id=id_text(self.id), gold_answer=self.gold_answer)
 
 
 def _joined(prompt: str, steps: Sequence[str], marks: Sequence[str]) -> str:
@@ -82,7 +93,7 @@ QUESTION = ("question", "problem", "prompt")
 class QuestionAlone(BaseModel):
     """A question without a solution; its gold answer is given, or read as of reference problems."""
 
-    question: Filled = Field(validation_alias=AliasChoices(*QUESTION))
+    question: Question = Field(validation_alias=AliasChoices(*QUESTION))
     id: Identifier | None = None
     gold_answer: Answer = None
     answer: Any = None
@@ -113,7 +124,7 @@ class QuestionAlone(BaseModel):
 class QuestionRow(BaseModel):
     """A question and its steps, from whatever source; all else may be left out."""
 
-    question: Filled = Field(validation_alias=AliasChoices(*QUESTION))
+    question: Question = Field(validation_alias=AliasChoices(*QUESTION))
     steps: Listed[Filled] = Field(min_length=1)
     id: Identifier | None = None
     gold_answer: Answer = None
@@ -124,7 +135,7 @@ class QuestionRow(BaseModel):
     @model_validator(mode="after")
     def _labels_fit(self) -> "QuestionRow":
         if self.labels is not None and len(self.labels) != len(self.steps):
-            raise ValueError(f"{len(self.steps)} steps but {len(self.labels)} labels")
+            raise ValueError(f"{len(self.steps)} steps but {len(self.labels)} `labels`")
         return self
 
     def raw(self) -> RawRow:

@@ -38,14 +38,14 @@ def split_row(segments: tuple[str, ...]) -> SplitRow:
         MalformedRow: there is no question, no step, an empty step, or text after the last marker.
     """
     if len(segments) < 2:
-        raise MalformedRow(f"no step: the input has no `{MARKER}` marker")
+        raise MalformedRow(f"no step: the text has no `{MARKER}` marker")
     if len(segments) > MOST_ITEMS + 1:
         raise MalformedRow(f"{len(segments) - 1:,} markers; a row may have at most {MOST_ITEMS:,} steps")
     if clean(segments[-1]):
         raise MalformedRow(f"text after the last `{MARKER}` marker: {clean(segments[-1])[:40]!r}")
     question, first_step, skipped = split_question(segments)
     if not question:
-        raise MalformedRow("empty question: the input starts with its first step")
+        raise MalformedRow("empty question: the text starts with its first step")
     steps = (_step_text(first_step), *(_step_text(segment) for segment in segments[skipped + 1 : -1]))
     for number, step in enumerate(steps, start=1):
         if not step:

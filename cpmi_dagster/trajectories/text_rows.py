@@ -12,14 +12,20 @@ from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, model
 
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.text import encodable
+from cpmi_dagster.trajectories.chats import ASSISTANT, USER, one_text, read_chat
 from cpmi_dagster.trajectories.row_fields import Filled, listed
 from cpmi_dagster.trajectories.solution_text import AUTO, split_steps
 from cpmi_dagster.trajectories.step_rows import QuestionRow
+from cpmi_dagster.trajectories.step_segments import clean
 
-ROLES = ["user", "assistant"]
+CHAT = ("messages", "conversations")
+"""What rows call their messages."""
+SOLUTION = ("solution", "response", "completion")
+"""What rows call their solution that is one text."""
 
 
 def _split(text: Any, info: ValidationInfo) -> Any:
+    text = one_text(text, ASSISTANT)
     if not isinstance(text, str):
         raise ValueError("it must be text")
     return split_steps(encodable(text), info.context or AUTO)
@@ -29,16 +35,8 @@ class SolutionRow(QuestionRow):
     """A question and its solution; validated in the context of how the text is split into steps."""
 
     steps: Annotated[BoundedList[Filled], BeforeValidator(_split)] = Field(
-        min_length=1, validation_alias=AliasChoices("solution", "response", "completion")
+        min_length=1, validation_alias=AliasChoices(*SOLUTION)
     )
-
-
-def message_text(message: Mapping[str, Any]) -> Any:
-    """The content of a message; of one in parts, the texts of these."""
-    content = message.get("content")
-    if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
-        return "".join(str(part.get("text") or "") for part in content)
-    return content
 
 
 class ChatRow(SolutionRow):
@@ -47,16 +45,12 @@ class ChatRow(SolutionRow):
     @model_validator(mode="before")
     @classmethod
     def _of_messages(cls, row: Mapping[str, Any]) -> dict[str, Any]:
-        messages = listed(row["messages"])
-        if not isinstance(messages, list) or not all(isinstance(message, Mapping) for message in messages):
-            raise ValueError("`messages` must be a list of objects with role and content")
-        said = [message for message in messages if message.get("role") != "system"]
-        roles = [message.get("role") for message in said]
-        if roles != ROLES:
-            named = ", ".join(map(str, roles[:4])) or "none"
-            raise ValueError(
-                f"`messages` must be one of the user and then one of the assistant, and has {named}; give the question "
-                "and the solution alone"
-            )
-        question, solution = map(message_text, said)
-        return {**row, "question": question, "solution": solution}
+        name = next((name for name in CHAT if row.get(name) is not None), CHAT[0])
+        try:
+            texts = dict(zip((USER, ASSISTANT), read_chat(listed(row.get(name))), strict=True))
+        except ValueError as error:
+            raise ValueError(f"`{name}`: {error}") from error
+        for role, text in texts.items():
+            if not clean(text):
+                raise ValueError(f"`{name}`: the message of the {role} is empty")
+        return {**row, "question": texts[USER], "solution": texts[ASSISTANT]}

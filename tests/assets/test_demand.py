@@ -1,7 +1,6 @@
 """A run computes what the profile's reward types need: no more, and later only what is added."""
 
 import shutil
-from datetime import UTC, datetime
 
 import polars as pl
 import pytest
@@ -131,7 +130,7 @@ def test_stale_shards_are_seen_by_status_and_by_the_schedule(own_copy):
     assert states["dataset/cpmi_80k"] == {"all": "stale"}
     assert set(states["models/process_reward_models"].values()) == {"stale"}
     with open_instance(changed) as instance:
-        demand = shard_demand(instance, Lake.of(changed), changed, States.of(changed, MAKERS), datetime.now(UTC))
+        demand = shard_demand(instance, Lake.of(changed), changed, States.of(changed, MAKERS))
     assert demand.fresh == ["001", "002", "003"]
     assert not run_all(changed, only=("labels", "dataset")).failures
     states = {asset.key: asset.partitions for asset in home_status(changed)}

@@ -253,8 +253,8 @@ def test_without_files_the_command_is_a_filter_and_stdout_holds_nothing_but_rows
 
 def test_chats_and_texts_are_split_and_numbered_where_they_have_no_id(request_of, trained):
     text = "we add two\n\noops so five"
-    said = [{"role": "user", "content": "How many two ?"}, {"role": "assistant", "content": text}]
-    lines = [{"messages": said, "answer": 4}, {"question": "How many two ?", "response": text}, SOLUTIONS[0]]
+    said = [{"from": "human", "value": "How many two ?"}, {"from": "gpt", "value": text}]
+    lines = [{"conversations": said, "answer": 4}, {"question": "How many two ?", "response": text}, SOLUTIONS[0]]
     request = request_of(lines)
     judge_file(request, ignore)
     judged = rows(request)

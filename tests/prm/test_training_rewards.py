@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 import pytest
 
 from cpmi_dagster import judge, label, reward_function
@@ -64,6 +65,9 @@ def test_a_completion_has_the_same_reward_whatever_form_and_batch_it_comes_in(la
     chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": QUESTION}]
     answers = [[{"role": "assistant", "content": [{"type": "text", "text": text}]}] for text in COMPLETIONS]
     assert reward([chat] * 2, answers, gold_answer=[5, 5]) == pytest.approx(expected, abs=1e-5)
+    shared = [[{"from": "gpt", "value": text}] for text in COMPLETIONS]
+    asked = np.array([[{"from": "human", "value": QUESTION}]] * 2)
+    assert reward(asked, shared, gold_answer=np.array(GOLDS)) == pytest.approx(expected, abs=1e-5)
     assert reward(["Solve: …"] * 2, COMPLETIONS, gold_answer=GOLDS, question=PROMPTS) == expected
     alone = [reward([QUESTION], [text], gold_answer=["5"])[0] for text in COMPLETIONS]
     assert alone == pytest.approx(expected, abs=1e-5)
@@ -105,6 +109,15 @@ def test_a_final_answer_or_gold_answer_that_is_not_found_is_neither_right_nor_wr
         (PROMPTS, [RIGHT], {"gold_answer": GOLDS}, "2 `prompts`, 1 `completions`, 2 `gold_answer`; give as many"),
         (PROMPTS, COMPLETIONS, {"gold_answer": ["5"]}, "2 `completions`, 1 `gold_answer`"),
         (PROMPTS, COMPLETIONS, {"answer": GOLDS}, "needs gold answers in the column `gold_answer`"),
+        (PROMPTS, [RIGHT, b"5"], {"gold_answer": GOLDS}, r"row 1 \(from 0\) of `completions`: it is bytes; it must"),
+        ([QUESTION, None], COMPLETIONS, {"gold_answer": GOLDS}, r"row 1 \(from 0\) of `prompts`: it is NoneType"),
+        (PROMPTS, [RIGHT, [{"role": "tool", "content": "5"}]], {"gold_answer": GOLDS}, "and has tool; give"),
+        (
+            PROMPTS,
+            COMPLETIONS,
+            {"gold_answer": GOLDS, "negative_answers": [None, "6"]},
+            "row 1 .* a list of texts",
+        ),
     ],
 )
 def test_a_call_that_does_not_fit_is_one_sentence(labeler, prompts, completions, columns, words):

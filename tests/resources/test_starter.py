@@ -211,6 +211,16 @@ def test_fields_that_look_like_a_gold_answer_or_an_id_are_proposed(tmp_path):
     assert starter_for(tmp_path / "rows.jsonl", HUB_MODEL, tmp_path / "mine.yaml", **named).look.maps == []
 
 
+def test_what_was_named_is_not_proposed_again_though_nothing_is_there(tmp_path):
+    rows = [{"problem": "1 + 1?", "solution": "It is 2.", "meta": {"gold": None, "answer": 2}}]
+    source, named = write_rows(tmp_path / "rows.jsonl", rows), {"fields": {"gold_answer": "meta.gold"}}
+    assert starter_for(source, HUB_MODEL, tmp_path / "mine.yaml", **named).look.maps == [
+        "--map gold_answer=meta.answer"
+    ]
+    named = {"fields": {"gold_answer": "meta.answer"}}
+    assert starter_for(source, HUB_MODEL, tmp_path / "mine.yaml", **named).look.first.gold_answer == "2"
+
+
 def test_questions_alone_are_named_where_solutions_are_wanted(tmp_path):
     source = write_rows(tmp_path / "rows.jsonl", [{"question": "1 + 1?", "answer": "2"}])
     with pytest.raises(SourceError, match="where it has questions alone, `--sample 4` samples their solutions"):

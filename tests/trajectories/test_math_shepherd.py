@@ -111,7 +111,7 @@ def test_a_value_list_stands_in_for_inline_labels(label: str):
         (INPUT, LABEL.replace("Done", "Gone"), None, "disagree before marker 2 of 2"),
         (INPUT, INPUT, None, "2 steps but 0 labels"),
         (INPUT, LABEL, ["+", "+"], "differ"),
-        (INPUT, "", ["+"], "2 steps but 1 labels in `value`"),
+        (INPUT, "", ["+"], "2 steps but 1 labels in the list of labels"),
         (INPUT, "", ["+", "?"], "neither"),
         ("", "", None, "no step"),
         ("What? Step 1: a " + "ки" * 10_001, "", None, "10,001 markers; a row may have at most 10,000 steps"),

@@ -9,14 +9,16 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.trajectories.chats import ASSISTANT, USER
 from cpmi_dagster.trajectories.forms import FORMS, form_of, unread
 from cpmi_dagster.trajectories.identifiers import shard_key
+from cpmi_dagster.trajectories.judged_rows import ProcessBenchRow
 from cpmi_dagster.trajectories.math_shepherd import parse_row, parse_rows
 from cpmi_dagster.trajectories.question_text import question_id
 from cpmi_dagster.trajectories.rows import Reading, Unreadable, number_rows, read_question, read_row
-from cpmi_dagster.trajectories.text_rows import ROLES
 
 ROW = {"input": "1 + 1? Step 1: 2 ки", "label": "1 + 1? Step 1: 2 +", "task": "GSM8K"}
 TRL = {"prompt": "1 + 1?", "completions": ["It is 2.", "Step 2: So 3."], "labels": [True, False]}
@@ -46,7 +48,7 @@ def prm800k(*steps: dict) -> dict:
 
 
 def chat(*contents: object) -> dict:
-    return {"messages": [{"role": role, "content": text} for role, text in zip(cycle(ROLES), contents)]}
+    return {"messages": [{"role": role, "content": text} for role, text in zip(cycle((USER, ASSISTANT)), contents)]}
 
 
 def test_every_form_reads_its_example_and_no_other_form_takes_it():
@@ -67,7 +69,7 @@ def test_a_solution_that_is_one_text_is_split_into_steps():
     solution = "I add.\n\n1 + 1 = 2.\nSo 2."
     for row in (chat("1 + 1?", solution), {"problem": "1 + 1?", "response": solution}):
         assert (read_row(row).question, read_row(row).steps) == ("1 + 1?", ["I add.", "1 + 1 = 2.\nSo 2."])
-        assert read_row(row, "line").steps == ["I add.", "1 + 1 = 2.", "So 2."]
+        assert read_row(row, Reading(steps="line")).steps == ["I add.", "1 + 1 = 2.", "So 2."]
     with_system = [{"role": "system", "content": "Be brief."}, *chat("1 + 1?", solution)["messages"]]
     assert read_row({"messages": with_system}) == read_row(chat("1 + 1?", solution))
 
@@ -97,6 +99,76 @@ def test_fields_have_the_names_that_the_profile_gives_them():
     lacking = reading.named({"prompt": 1, "question": 2})
     assert isinstance(lacking, Unreadable)
     assert lacking.reason == "it has no field `answer` to read as `gold_answer`; it has prompt, question"
+
+
+def test_a_field_within_another_is_named_by_its_path():
+    row = {"a": {"b": {"c": "1 + 1?"}, "b.d": "So 2."}, "a.e": "x", "m": '{"gold": 2}', "n": None}
+    fields = {"question": "a.b.c", "solution": "a.b.d", "id": "a.e", "gold_answer": "m.gold", "task": "n.task"}
+    raw = read_row(Reading(fields).named(row))
+    assert (raw.question, raw.steps, raw.source_id, raw.gold_answer, raw.task) == ("1 + 1?", ["So 2."], "x", "2", "")
+    for field, words in {
+        "a.b.x": "`a.b` has c",
+        "x.y": "it has a, a.e, m, n",
+        "a.b.c.d": "`a.b.c` is str, which has no fields",
+    }.items():
+        lacking = Reading({"question": field}).named(row)
+        assert isinstance(lacking, Unreadable)
+        assert f"it has no field `{field}` to read as `question`; {words}" in lacking.reason
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"src": ["a", "b"]}, "`src`: it is a list of 2; give one text"),
+        ({"parts": ["a", 3]}, "`parts.1`: it must be text"),
+        ({"marks": ["+"]}, "2 steps but 1 `marks`"),
+        (
+            {"marks": [0.5, 1.0]},
+            "`marks.0`: a label is true, false, 1, 0, `+` or `-`; give soft",
+        ),
+        ({"a": True}, "`a`: an answer of the wrong kind"),
+        ({"src": None}, "`src`: it must be text"),
+    ],
+)
+def test_reasons_call_a_field_as_the_file_does(changed, reason):
+    reading = Reading({"question": "src", "steps": "parts", "labels": "marks", "gold_answer": "a"})
+    row = {"src": "1 + 1?", "parts": ["It is 2.", "So 2."], "marks": ["+", "-"], "a": 2} | changed
+    assert reason in number_rows([reading.named(row)], 0, 1, reading=reading)["defect"][0]
+
+
+@pytest.mark.parametrize("value", [["+", "-"], [True, False], [1, 0], "[1, 0]"])
+def test_labels_of_math_shepherd_are_signs_truths_or_whole_numbers(value):
+    assert read_row({"input": "1 + 1? Step 1: 2 ки Step 2: 3 ки", "value": value}).value == ["+", "-"]
+
+
+@pytest.mark.parametrize("value", [[1.0, 1.0], [0.75, 0.125], [1, -100], [1, -1], [1, None], [1, float("nan")], [1, 2]])
+def test_what_is_no_label_is_never_read_as_one(value):
+    for row in ({"input": "1 + 1? Step 1: 2 ки Step 2: 3 ки", "value": value}, {**TRL, "labels": [*value[:-1], 0.5]}):
+        assert "a label is true, false, 1, 0, `+` or `-`; give soft ones as `sources.step_labels`" in str(
+            read_row(row).defect
+        )
+
+
+def test_labels_of_trl_may_be_called_by_their_singular():
+    singular = {("label" if name == "labels" else name): value for name, value in TRL.items()}
+    assert read_row(singular) == read_row({**singular, "labels": None}) == read_row(TRL)
+    assert unread({**TRL, "label": "good"}) == ["label"]
+
+
+def test_a_row_of_every_form_has_its_id():
+    for form in FORMS:
+        assert read_row({**form.example, "id": "a7"}).source_id == "a7"
+
+
+@pytest.mark.parametrize(("label", "truth"), [(1.0, 1), ("1", 1), ("1.0", 1), (-1.0, -1), ("-1", -1)])
+def test_a_first_error_is_a_whole_number_however_a_table_writes_it(label, truth):
+    assert ProcessBenchRow.model_validate({**PROCESSBENCH, "label": label}).label == truth
+
+
+@pytest.mark.parametrize("label", [True, False, None, 2.0, "2.0", -2.0, 1.5, "a", float("nan"), [1]])
+def test_what_is_no_step_is_no_first_error(label):
+    with pytest.raises(ValidationError):
+        ProcessBenchRow.model_validate({**PROCESSBENCH, "label": label})
 
 
 def test_the_lines_that_convert_a_file_of_another_kind_run(tmp_path, monkeypatch):
@@ -148,19 +220,25 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
         ({"input": "x"}, "the row has columns input; it needs input, label or value (Math-Shepherd)"),
         ({"input": "x", "label": None}, "neither `label` nor `value`"),
         ({**ROW, "value": ["+", 3]}, "`value.1`"),
-        ({**TRL, "labels": [True]}, "2 completions but 1 labels"),
+        ({**TRL, "labels": [True]}, "2 `completions` but 1 `labels`"),
         ({**TRL, "completions": ["ки", "b"]}, "reserved to mark the ends of steps"),
         ({**TRL, "labels": [True, "perhaps"]}, "`labels.1`"),
         ({"question": {"problem": "1 + 1?"}, "label": {"steps": 3}}, "`label.steps`"),
         (prm800k(prm800k_step(("unrated", None))), "no step of it was chosen, written or rated -1"),
-        ({"messages": "Hello"}, "`messages` must be a list of objects with role and content"),
-        ({"messages": [{"role": "user", "content": "1 + 1?"}]}, "`messages` must be one of the user and then one"),
-        (chat("1 + 1?", "2", "2 + 2?", "4"), "of the assistant, and has user, assistant, user, assistant; give"),
-        (chat("1 + 1?", " "), "`solution`: it is empty"),
-        (chat(["1 + 1?"], "2"), "`question`: it must be text"),
-        ({"prompt": "1 + 1?", "completion": ["2"]}, "`completion`: it must be text"),
+        (
+            {"messages": "Hello"},
+            "`messages`: it is str; it must be a list of messages, with role and content",
+        ),
+        (
+            {"messages": [{"role": "user", "content": "1 + 1?"}]},
+            "`messages`: it must be one message of the user (or human)",
+        ),
+        (chat("1 + 1?", "2", "2 + 2?", "4"), "(or gpt), and has user, assistant, user, assistant; give"),
+        (chat("1 + 1?", " "), "`messages`: the message of the assistant is empty"),
+        (chat(["1 + 1?"], "2"), "`messages`: a part of a message is str; it must be"),
+        ({"prompt": "1 + 1?", "completion": ["2", "3"]}, "`completion`: it is a list of 2; give one text"),
         ({"prompt": "1 + 1?", "completion": None}, "`completion`: it must be text"),
-        ({"problem": "1 + 1?", "solution": "a\n\nb", "labels": [1]}, "2 steps but 1 labels"),
+        ({"problem": "1 + 1?", "solution": "a\n\nb", "labels": [1]}, "2 steps but 1 `labels`"),
         ({"a": 1}, "the row has columns a; it needs input, label or value"),
         (Unreadable("{", "not JSON", "rows.jsonl, line 2"), "not JSON"),
         ({**QUESTION, "question": "\u200b "}, "`question`: it is empty"),
@@ -169,7 +247,7 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
         ({**QUESTION, "steps": "It is 2."}, "`steps`: it must be a list"),
         ({**QUESTION, "steps": "['It is 2.' 'So 2.']"}, "`steps`: a list without commas, as numpy writes it"),
         ({**QUESTION, "steps": ["It is 2.", " "]}, "`steps.1`: it is empty"),
-        ({**QUESTION, "labels": [True]}, "2 steps but 1 labels"),
+        ({**QUESTION, "labels": [True]}, "2 steps but 1 `labels`"),
         ({**QUESTION, "labels": [True, "perhaps"]}, "`labels.1`: a label is true, false, 1, 0, `+` or `-`"),
         ({**QUESTION, "gold_answer": True}, "`gold_answer`: an answer of the wrong kind, bool"),
         ({**QUESTION, "gold_answer": ["2"]}, "an answer of the wrong kind, list"),
@@ -255,7 +333,7 @@ def test_a_question_of_any_text_stays_in_its_shard(question, shards):
     [
         (
             {"problem": "1 + 1?", "answer": "2"},
-            r"has columns problem, answer; it needs .*PRM800K.*as --map question=problem --map solution=answer, or",
+            r"has columns problem, answer; it needs .*PRM800K.*, `--sample 4` samples their solutions; name its fields",
         ),
         ({f"c{number}": 1 for number in range(100_000)}, r"has columns c0, c1, .*…; it needs input, label"),
     ],

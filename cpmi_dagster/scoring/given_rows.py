@@ -1,0 +1,137 @@
+"""Trajectories that are given from Python: rows with the values of numpy, pandas and polars, checked one by one.
+
+[{"question": "1 + 1?", "solution": "1 + 1 = 2.", "gold_answer": np.int64(2)}]
+-> id  question  steps           gold_answer
+   0   1 + 1?    ["1 + 1 = 2."]  2
+
+[{"question": "1 + 1?", "steps": [b"2"]}]  ->  row 0 (from 0) of the trajectories: `steps.0`: it must be text
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any
+
+import polars as pl
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from cpmi_dagster.answers.gold import answer_text
+from cpmi_dagster.errors import ScoringError, first_complaint, first_line
+from cpmi_dagster.files.text import Identifier, Text
+from cpmi_dagster.trajectories.chats import QuestionText
+from cpmi_dagster.trajectories.rows import with_steps
+
+PRMBENCH_ID = ("idx", "classification")
+GivenAnswer = Annotated[Text, BeforeValidator(answer_text)]
+
+INPUT_COLUMNS: dict[str, pl.DataType] = {
+    "id": pl.String(),
+    "question": pl.String(),
+    "steps": pl.List(pl.String()),
+    "gold_answer": pl.String(),
+    "negative_answers": pl.List(pl.String()),
+}
+
+
+class GivenRow(BaseModel):
+    """A trajectory as it is given from Python; what is missing is looked for when there is a table of all."""
+
+    model_config = ConfigDict(strict=True)
+
+    id: Identifier | None = None
+    question: QuestionText | None = None
+    steps: list[Text] | None = None
+    gold_answer: GivenAnswer | None = None
+    negative_answers: list[GivenAnswer] | None = None
+
+
+def as_frame(trajectories: Any) -> pl.DataFrame:
+    """Trajectories as a polars frame; without the column `id`, they are numbered from 0, but for PRMBench's.
+
+    Solutions that are chats or texts are split into steps.
+
+    Args:
+        trajectories: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`.
+
+    Raises:
+        ScoringError: it is none of these, or a row of it is wrong or cannot be split; the message names it.
+    """
+    given = trajectories.to_polars() if hasattr(trajectories, "to_polars") else trajectories
+    if isinstance(given, pl.DataFrame) and "steps" in given.columns and not given["steps"].null_count():
+        has_id = "id" in given.columns or set(PRMBENCH_ID) <= set(given.columns)
+        return given if has_id else given.with_row_index("id")
+    rows = given_rows(given)
+    checked = [_checked(number, row) for number, row in enumerate(rows)]
+    columns = {
+        name: pl.Series([getattr(row, name) for row in checked], dtype=dtype, strict=name != "id")
+        for name, dtype in INPUT_COLUMNS.items()
+        if any(name in row for row in rows)
+    }
+    return pl.DataFrame(columns)
+
+
+def given_rows(trajectories: Any) -> list[dict[str, Any]]:
+    """Trajectories as `as_frame` takes them, as rows of plain values with all their fields, not checked yet.
+
+    Raises:
+        ScoringError: they are no table, or a solution cannot be split.
+    """
+    given = trajectories.to_polars() if hasattr(trajectories, "to_polars") else trajectories
+    try:
+        if hasattr(given, "notna"):  # pandas, which has no null but NaN
+            rows = given.astype(object).where(given.notna(), None).to_dict("records")
+        elif isinstance(given, list | tuple) and all(isinstance(row, Mapping) for row in given):
+            rows = given
+        else:
+            rows = pl.DataFrame(given, infer_schema_length=None).to_dicts()
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise ScoringError(
+            f"the trajectories are no table ({first_line(error)}); give a list of dicts, a pandas or polars frame, or "
+            "a datasets.Dataset"
+        ) from error
+    split = [_with_steps(number, plain(row)) for number, row in enumerate(rows)]
+    names = set().union(*split)
+    has_id = "id" in names or set(PRMBENCH_ID) <= names
+    return split if has_id else [{**row, "id": number} for number, row in enumerate(split)]
+
+
+def each_value(name: str, values: Iterable[Any], read: Callable[[Any], Any]) -> list[Any]:
+    """The values of a column as they are read.
+
+    Raises:
+        ScoringError: one cannot be read; the message names its row.
+    """
+    found = []
+    for number, value in enumerate(values):
+        try:
+            found.append(read(plain(value)))
+        except ValueError as error:
+            raise ScoringError(f"row {number} (from 0) of `{name}`: {error}") from error
+    return found
+
+
+def plain(value: Any) -> Any:
+    """A value without the types of numpy, pandas and polars, also within lists and mappings."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    elif isinstance(value, pl.Series):
+        value = value.to_list()
+    if isinstance(value, Mapping):
+        return {name: plain(inner) for name, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _with_steps(number: int, row: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return row if row.get("steps") is not None else dict(with_steps(row))
+    except ValueError as error:
+        raise _wrong_row(number, error) from error
+
+
+def _checked(number: int, row: Mapping[str, Any]) -> GivenRow:
+    try:
+        return GivenRow.model_validate(row)
+    except ValidationError as error:
+        raise _wrong_row(number, first_complaint(error)) from error
+
+
+def _wrong_row(number: int, reason: object) -> ScoringError:
+    return ScoringError(f"row {number} (from 0) of the trajectories: {reason}")

@@ -1,0 +1,158 @@
+r"""What the messages of a chat say, in the two shapes that chats are written in.
+
+    {"role": "user", "content": "2 + 3?"}                                           as of OpenAI
+    {"from": "human", "value": "2 + 3?"}                                            as of ShareGPT
+    {"role": "assistant", "reasoning_content": "2 + 3 = 5.", "content": "So 5."}    ->  "2 + 3 = 5.\n\nSo 5."
+
+A content may be a list of parts that are text. System messages are left out; tools and further turns are refused, since
+what they say is no step of a solution.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
+
+from cpmi_dagster.files.text import Text, cut
+from cpmi_dagster.trajectories.row_fields import listed, require_filled
+
+USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
+ROLES = {
+    **dict.fromkeys(("user", "human"), USER),
+    **dict.fromkeys(("assistant", "gpt", "chatgpt", "model"), ASSISTANT),
+    **dict.fromkeys(("system", "developer"), SYSTEM),
+}
+"""What a role is called by those who write chats, in lower case."""
+TURNS = {USER: "one message of the user (or human)", ASSISTANT: "one message of the assistant (or gpt)"}
+ROLE, CONTENT, REASONING = ("role", "from"), ("content", "value"), ("reasoning_content", "reasoning", "thinking")
+SHAPES = "with role and content, or with from and value"
+MOST_SHOWN = 100
+# a list that a cell holds as text: of texts, or of messages
+WRITTEN_LIST = re.compile(r"""\s*\[\s*['"{]""")
+WRITTEN_MESSAGES = re.compile(rf"""\s*\[\s*\{{\s*['"](?:{"|".join((*ROLE, *CONTENT))})['"]\s*:""")
+
+
+def is_chat(value: Any) -> bool:
+    """Whether both speak; raises a ValueError where these are no messages."""
+    return {USER, ASSISTANT} <= {_role(role_of(message)) for message in messages_of(value)}
+
+
+def messages_of(value: Any) -> Sequence[Mapping[str, Any]]:
+    """The messages; raises a ValueError where the value is no list of objects."""
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"it is {type(value).__name__}; it must be a list of messages, {SHAPES}")
+    for message in value:
+        if not isinstance(message, Mapping):
+            raise ValueError(f"a message is {type(message).__name__}; it must be an object {SHAPES}")
+    return value
+
+
+def read_chat(messages: Any, roles: Sequence[str] = (USER, ASSISTANT)) -> list[str]:
+    """The texts of a chat that has one message of each role, in this order, system messages left out.
+
+    Raises:
+        ValueError: it is no such chat, or a message of it cannot be read.
+    """
+    said = [(role, message) for message in messages_of(messages) if _role(role := role_of(message)) != SYSTEM]
+    if [_role(role) for role, _ in said] != list(roles):
+        named = cut(", ".join(role for role, _ in said), MOST_SHOWN) or "none"
+        raise ValueError(
+            f"it must be {' and then '.join(TURNS[role] for role in roles)}, and has {named}; give the question and "
+            "the solution alone"
+        )
+    return [text_of(message) for _, message in said]
+
+
+def _role(name: str) -> str | None:
+    return ROLES.get(name.lower())
+
+
+def role_of(message: Mapping[str, Any]) -> str:
+    """Who speaks, as the message calls it.
+
+    Raises:
+        ValueError: it does not say so.
+    """
+    role = _first(message, ROLE)
+    if not isinstance(role, str):
+        raise _other_shape(message)
+    return role
+
+
+def is_of_user(message: Mapping[str, Any]) -> bool:
+    """Whether the user says it; raises as `role_of`."""
+    return _role(role_of(message)) == USER
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """What a message says: first its reasoning, where it has that apart, then its content.
+
+    Raises:
+        ValueError: it has neither, or has what is no text.
+    """
+    if not any(name in message for name in (*CONTENT, *REASONING)):
+        raise _other_shape(message)
+    content, reasoning = _first(message, CONTENT), _first(message, REASONING)
+    if isinstance(content, list | tuple):
+        content = "".join(map(_text_of_part, content))
+    for text in (content, reasoning):
+        if not isinstance(text, str | None):
+            raise ValueError(f"a message says {type(text).__name__}; it must be text, or a list of parts that are")
+    content, reasoning = content or "", reasoning or ""
+    # some servers give the reasoning both apart and within
+    return content if reasoning.strip() in content else f"{reasoning}\n\n{content}"
+
+
+def _text_of_part(part: Any) -> str:
+    fields = part if isinstance(part, Mapping) else {}
+    kind, text = fields.get("type", "text"), fields.get("text")
+    if kind != "text" or not isinstance(text, str):
+        named = f"`{kind}`" if kind != "text" else cut(", ".join(map(str, fields)), MOST_SHOWN) or type(part).__name__
+        raise ValueError(f'a part of a message is {named}; it must be {{"type": "text", "text": "…"}}')
+    return text
+
+
+def _other_shape(message: Mapping[str, Any]) -> ValueError:
+    filled = (str(name) for name, value in message.items() if value is not None)
+    fields = cut(", ".join(filled), MOST_SHOWN) or "no fields"
+    return ValueError(f"a message has {fields}; it must be an object {SHAPES}")
+
+
+def _first(message: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((message[name] for name in names if message.get(name) is not None), None)
+
+
+def one_text(value: Any, role: str) -> Any:
+    """The text of a list of one, or of the one message of a role; what is no list, as it is.
+
+    Raises:
+        ValueError: it is any other list.
+    """
+    if isinstance(value, str):
+        return _of_cell(value, role) if WRITTEN_LIST.match(value) else value
+    if not isinstance(value, list | tuple):
+        return value
+    if len(value) == 1 and isinstance(value[0], str):
+        return value[0]
+    if value and all(isinstance(item, Mapping) for item in value):
+        return read_chat(value, [role])[0]
+    raise ValueError(f"it is a list of {len(value)}; give one text")
+
+
+def _of_cell(text: str, role: str) -> Any:
+    """The text of such a list that a cell holds as text; a text that only begins like one, as it is."""
+    try:
+        found = listed(text)
+    except ValueError:
+        found = text
+    if WRITTEN_MESSAGES.match(text):
+        if isinstance(found, str):
+            raise ValueError("a list of messages that cannot be read; write lists as JSON")
+        return one_text(found, role)
+    is_one = isinstance(found, list) and len(found) == 1 and isinstance(found[0], str)
+    return found[0] if is_one else text
+
+
+QuestionText = Annotated[Text, BeforeValidator(lambda value: one_text(value, USER))]
+Question = Annotated[QuestionText, AfterValidator(require_filled)]

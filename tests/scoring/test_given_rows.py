@@ -1,0 +1,66 @@
+"""Rows from Python are read whatever library their values are of; a wrong one is named by its row and field."""
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from cpmi_dagster.errors import ScoringError
+from cpmi_dagster.scoring.given_rows import as_frame, each_value, given_rows
+
+ROW = {"question": "1 + 1?", "steps": ["It is 2.", "So 2."], "gold_answer": "2", "negative_answers": ["3"]}
+EXPECTED = as_frame([{**ROW, "id": 0}, {**ROW, "id": 1}])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"question": np.str_("1 + 1?"), "steps": np.array(ROW["steps"]), "gold_answer": np.int64(2)},
+        {"question": ["1 + 1?"], "steps": pl.Series(ROW["steps"]), "gold_answer": 2.0, "note": object()},
+        {
+            "question": [{"role": "user", "content": "1 + 1?"}],
+            "negative_answers": np.array([3]),
+            "note": {"a": [1, "b"]},
+        },
+        {"steps": None, "solution": "It is 2.\n\nSo 2."},
+    ],
+)
+@pytest.mark.parametrize("table", [list, pd.DataFrame])
+def test_values_of_other_libraries_are_those_that_they_hold(table, changed):
+    assert as_frame(table([ROW, {**ROW, **changed}])).select(EXPECTED.columns).equals(EXPECTED.cast({"id": pl.String}))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"question": pd.Timestamp("2024-01-01")}, "`question`: it must be text"),
+        ({"question": b"1 + 1?"}, "`question`: it must be text"),
+        ({"steps": ["It is 2.", datetime.date(2024, 1, 1)]}, "`steps.1`: it must be text"),
+        ({"steps": {"It is 2."}}, "`steps`: it must be a list"),
+        ({"gold_answer": True}, "`gold_answer`: a gold answer of the wrong kind"),
+        ({"id": 1.5}, "`id`: it must be text or a whole number"),
+        ({"steps": None, "solution": b"So 2."}, "`solution`: it must be text"),
+        ({"steps": None, "conversations": [{"from": "tool", "value": "2"}]}, "`conversations`: it must be one message"),
+    ],
+)
+@pytest.mark.parametrize("table", [list, pd.DataFrame])
+def test_a_wrong_value_is_named_by_its_row_and_field(table, changed, words):
+    row: dict[str, Any] = {**ROW, **changed}
+    first = {**ROW, "id": "a"} if "id" in changed else ROW
+    with pytest.raises(ScoringError) as error:
+        as_frame(table([first, row]))
+    assert str(error.value).startswith(f"row 1 (from 0) of the trajectories: {words}")
+
+
+def test_a_value_of_a_column_is_named_by_its_row():
+    assert each_value("gold", np.array([1, 2]), str) == ["1", "2"]
+    with pytest.raises(ScoringError, match=r"^row 1 \(from 0\) of `gold`: "):
+        each_value("gold", ["1", "b"], int)
+
+
+def test_rows_without_ids_are_numbered_but_for_those_of_prmbench():
+    assert [row["id"] for row in given_rows([ROW, ROW])] == [0, 1]
+    assert "id" not in given_rows([{"idx": 7, "classification": "a"}])[0]

@@ -1,0 +1,97 @@
+"""Chats say the same in whatever shape they are written; what is no question and solution is refused by its name."""
+
+import json
+
+import pytest
+
+from cpmi_dagster.trajectories.rows import Reading, Unreadable, read_question, read_row
+
+QUESTION, SOLUTION, STEPS = "1 + 1?", "I add.\n\nSo 2.", ["I add.", "So 2."]
+ASKED = {"role": "user", "content": QUESTION}
+REASONED = {"role": "assistant", "reasoning_content": "I add.", "content": "So 2."}
+
+
+def turns(*said: tuple[str, object], role: str = "role", content: str = "content") -> list[dict]:
+    return [{role: name, content: text} for name, text in said]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        turns(("user", QUESTION), ("assistant", SOLUTION)),
+        turns(("system", "Be good."), ("human", QUESTION), ("gpt", SOLUTION), role="from", content="value"),
+        turns(("Human", QUESTION), ("ChatGPT", SOLUTION), role="from", content="value"),
+        turns(("developer", "Be good."), ("user", QUESTION), ("model", [{"type": "text", "text": SOLUTION}])),
+        [ASKED, REASONED],
+        [ASKED, {"role": "assistant", "reasoning": SOLUTION, "content": None}],
+        [ASKED, {"role": "assistant", "thinking": SOLUTION}],
+        [ASKED, {**REASONED, "content": f"<think>{SOLUTION}", "reasoning_content": SOLUTION}],
+    ],
+)
+@pytest.mark.parametrize("name", ["messages", "conversations"])
+def test_a_chat_is_read_in_every_shape(name, messages):
+    raw = read_row({name: messages})
+    assert (raw.question, [step.removeprefix("<think>") for step in raw.steps or ()]) == (QUESTION, STEPS)
+    assert read_row({name: repr(messages)}) == read_row({name: json.dumps(messages)}) == raw
+
+
+@pytest.mark.parametrize(
+    ("messages", "reason"),
+    [
+        (turns(("human", "a"), ("gpt", "b"), ("observation", "c")), "(or gpt), and has human, gpt, observation; give"),
+        (
+            turns(("user", "a"), ("tool", "b")),
+            "one message of the user (or human) and then one message of the",
+        ),
+        (
+            turns(("User", "a"), ("Bot", "b"), role="speaker"),
+            "a message has speaker, content; it must be an object",
+        ),
+        (turns((None, "a"), ("gpt", "b"), role="from", content="value"), "a message has value; it must be an object"),
+        (["a", "b"], "a message is str; it must be an object with role and content, or with from and value"),
+        ([], "and has none"),
+        ([ASKED, {"role": "assistant", "content": ""}], "the message of the assistant is empty"),
+        ([ASKED, {"role": "assistant", "text": "b"}], "a message has role, text; it must be an object"),
+        ([ASKED, {"role": "assistant", "content": 2}], "a message says int; it must be text"),
+        (
+            turns(("user", [{"type": "image_url", "image_url": "b.png"}]), ("assistant", "b")),
+            "is `image_url`; it must",
+        ),
+    ],
+)
+def test_what_is_no_question_and_solution_is_refused_by_its_name(messages, reason):
+    defect = str(read_row({"conversations": messages}).defect)
+    assert defect.startswith("`conversations`: ") and reason in defect and "None" not in defect
+
+
+def test_a_question_or_solution_may_be_messages_of_one_turn_or_a_list_of_one_text():
+    asked, said = turns(("system", "Be good."), ("user", QUESTION)), turns(("assistant", SOLUTION))
+    for row in (
+        {"prompt": asked, "completion": said},
+        {"prompt": repr(asked), "response": SOLUTION},
+        {"question": [QUESTION], "solution": [SOLUTION]},
+        {"question": repr([QUESTION]), "steps": STEPS},
+    ):
+        assert (read_row(row).question, read_row(row).steps) == (QUESTION, STEPS)
+    assert read_question({"prompt": asked}).question == QUESTION
+    trl = read_row({"prompt": asked, "completions": STEPS, "labels": [1, 0]})
+    assert trl == read_row({"prompt": QUESTION, "completions": STEPS, "labels": [True, False]})
+    assert read_row({"question": "[1, 2] has which sum?", "steps": STEPS}).question == "[1, 2] has which sum?"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reason"),
+    [
+        (turns(("user", "a"), ("assistant", "b"), ("user", "c")), "and has user, assistant, user"),
+        (
+            "[{'role': 'system', 'content': 'a'}\n {'role': 'user', 'content': 'b'}]",
+            "cannot be read; write",
+        ),
+        (["a", "b"], "it is a list of 2; give one text"),
+    ],
+)
+def test_a_list_is_never_taken_as_the_text_of_a_question(prompt, reason):
+    named = Reading({"prompt": "src"}).named({"src": prompt, "response": SOLUTION})
+    assert not isinstance(named, Unreadable)
+    defect = str(read_row(named, Reading({"prompt": "src"})).defect)
+    assert defect.startswith("`src`: ") and reason in defect
