@@ -16,7 +16,6 @@ import json
 import random
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ import polars as pl
 
 from cpmi_dagster.alignment.align import align_questions
 from cpmi_dagster.alignment.references import read_references
+from cpmi_dagster.miniature.names import local_path
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.negatives.settings import Negatives
 
@@ -79,16 +79,9 @@ def reference_texts(data: Path | None) -> Iterator[str]:
 
 def _reference_rows(data: Path | None, subset: str) -> list[dict[str, Any]]:
     if data is None:
-        return _world()[f"{subset}_train"]
+        return list(_json_lines(local_path(f"miniature:{subset}_train")))
     rows = [row for name in REFERENCE_FILES[subset] for row in _json_lines(data / name)]
     return [{name: row[name] for name in REFERENCE_FIELDS[subset]} for row in rows]
-
-
-@cache
-def _world() -> dict[str, list[Any]]:
-    from cpmi_dagster.miniature.world import world_rows
-
-    return dict(world_rows())
 
 
 def _attempts(data: Path | None, subset: str) -> Iterator[tuple[str, str, str, str, list[str]]]:

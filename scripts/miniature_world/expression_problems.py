@@ -10,9 +10,9 @@ scale of the numbers, and returns the question and the plan.
 import random
 from collections.abc import Callable
 
-from cpmi_dagster.miniature.plans import Earlier, Operand, Operation, Problem, run_plan
-from cpmi_dagster.miniature.quantities import UndefinedResult, as_latex, rational, whole
-from cpmi_dagster.miniature.word_problems import STANDARD, Difficulty, draw_length
+from scripts.miniature_world.plans import Earlier, Operand, Operation, Problem, run_plan
+from scripts.miniature_world.quantities import UndefinedResult, as_latex, rational, whole
+from scripts.miniature_world.word_problems import STANDARD, Difficulty, draw_length
 
 Draft = tuple[str, list[Operation]]
 Maker = Callable[[random.Random, int, int], Draft]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cpmi_dagster.miniature.quantities import Quantity, UndefinedResult, apply, as_decimal, as_latex
+from scripts.miniature_world.quantities import Quantity, UndefinedResult, apply, as_decimal, as_latex
 
 Task = Literal["GSM8K", "MATH"]
 

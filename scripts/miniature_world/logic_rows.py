@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal, NamedTuple, get_args
 
-from cpmi_dagster.miniature.logic_stories import draw_story
-from cpmi_dagster.miniature.question_rows import JsonRow
-from cpmi_dagster.miniature.story_themes import NAMES, THEMES
+from scripts.miniature_world.logic_stories import draw_story
+from scripts.miniature_world.question_rows import JsonRow
+from scripts.miniature_world.story_themes import NAMES, THEMES
 
 Verdict = Literal["True", "False", "Uncertain"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)

@@ -17,7 +17,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, get_args
 
-from cpmi_dagster.miniature.story_themes import NAMES, THEMES
+from scripts.miniature_world.story_themes import NAMES, THEMES
 
 Label = Literal["entailment", "contradiction", "neutral", "self_contradiction"]
 LABELS: tuple[Label, ...] = get_args(Label)

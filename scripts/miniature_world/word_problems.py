@@ -11,9 +11,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cpmi_dagster.miniature.plans import Earlier, Operand, Operation, Problem, run_plan
-from cpmi_dagster.miniature.quantities import rational, whole
-from cpmi_dagster.miniature.story_themes import NAMES, THEMES, Event, EventKind, Theme
+from scripts.miniature_world.plans import Earlier, Operand, Operation, Problem, run_plan
+from scripts.miniature_world.quantities import rational, whole
+from scripts.miniature_world.story_themes import NAMES, THEMES, Event, EventKind, Theme
 
 LARGEST_AMOUNT = 50
 PERCENTAGES = (10, 20, 25, 40, 50, 60, 75, 80)

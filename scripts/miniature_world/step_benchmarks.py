@@ -16,11 +16,12 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from cpmi_dagster.miniature.held_out import QuestionPool
-from cpmi_dagster.miniature.plans import Problem, run_plan
-from cpmi_dagster.miniature.quantities import UndefinedResult
-from cpmi_dagster.miniature.question_rows import JsonRow
-from cpmi_dagster.miniature.slips import (
+from cpmi_dagster.trajectories.templates import render_target
+from scripts.miniature_world.held_out import QuestionPool
+from scripts.miniature_world.plans import Problem, run_plan
+from scripts.miniature_world.quantities import UndefinedResult
+from scripts.miniature_world.question_rows import JsonRow
+from scripts.miniature_world.slips import (
     ATTEMPTS,
     Aside,
     SlipKind,
@@ -30,8 +31,7 @@ from cpmi_dagster.miniature.slips import (
     miss,
     solve_with_slips,
 )
-from cpmi_dagster.miniature.solutions import solve
-from cpmi_dagster.trajectories.templates import render_target
+from scripts.miniature_world.solutions import solve
 
 GENERATORS = ("miniature-solver-1", "miniature-solver-2", "miniature-solver-3")
 QUESTION_SETS = 3

@@ -10,8 +10,8 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from cpmi_dagster.miniature.plans import Earlier, Operation, Problem, check_range, operand_value, work_out
-from cpmi_dagster.miniature.quantities import Quantity
+from scripts.miniature_world.plans import Earlier, Operation, Problem, check_range, operand_value, work_out
+from scripts.miniature_world.quantities import Quantity
 
 LATEX_OPERATORS = {"+": "+", "-": "-", "*": r" \cdot ", "/": r" \div "}
 ASIDES = {"GSM8K": ("By the way, @work.", "Note that @work."), "MATH": ("Note that $@work$.", "Besides, $@work$.")}

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, get_args
 
-from cpmi_dagster.miniature.plans import Earlier, Operand, Operation, Problem, run_plan, work_out
-from cpmi_dagster.miniature.quantities import SWAPPABLE_OPERATORS, Quantity, UndefinedResult, apply, surd
-from cpmi_dagster.miniature.solutions import ASIDES, Solution, SolutionWriter, solve
+from scripts.miniature_world.plans import Earlier, Operand, Operation, Problem, run_plan, work_out
+from scripts.miniature_world.quantities import SWAPPABLE_OPERATORS, Quantity, UndefinedResult, apply, surd
+from scripts.miniature_world.solutions import ASIDES, Solution, SolutionWriter, solve
 
 SlipKind = Literal["calculation", "operand", "operator", "dropped"]
 SLIP_KINDS: tuple[SlipKind, ...] = get_args(SlipKind)

@@ -8,9 +8,9 @@ import hashlib
 import random
 from collections.abc import Callable
 
-from cpmi_dagster.miniature.expression_problems import make_expression_problem
-from cpmi_dagster.miniature.plans import Problem, Task
-from cpmi_dagster.miniature.word_problems import STANDARD, Difficulty, make_word_problem
+from scripts.miniature_world.expression_problems import make_expression_problem
+from scripts.miniature_world.plans import Problem, Task
+from scripts.miniature_world.word_problems import STANDARD, Difficulty, make_word_problem
 
 HELD_OUT_SHARE = 4
 MAKERS = {"GSM8K": make_word_problem, "MATH": make_expression_problem}

@@ -13,11 +13,11 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cpmi_dagster.miniature.plans import Problem
-from cpmi_dagster.miniature.question_rows import JsonRow
-from cpmi_dagster.miniature.slips import draw_solution, make_mistake
-from cpmi_dagster.miniature.solutions import Solution
 from cpmi_dagster.trajectories.templates import render_target
+from scripts.miniature_world.plans import Problem
+from scripts.miniature_world.question_rows import JsonRow
+from scripts.miniature_world.slips import draw_solution, make_mistake
+from scripts.miniature_world.solutions import Solution
 
 STEP_MARK = "ки"
 COMPLETIONS = 4

@@ -10,9 +10,9 @@ mmlu_stem   {"question", "type": "elementary_mathematics", "choices": ["6", "8",
 import random
 from collections.abc import Mapping
 
-from cpmi_dagster.miniature.plans import Problem
-from cpmi_dagster.miniature.slips import make_mistake
-from cpmi_dagster.miniature.solutions import solve
+from scripts.miniature_world.plans import Problem
+from scripts.miniature_world.slips import make_mistake
+from scripts.miniature_world.solutions import solve
 
 CHOICE_LETTERS = "ABCD"
 
