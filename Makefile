@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 
 EVIDENCE_MODELS ?= human-steps human-steps-0.5b human-steps-1.5b
 
-.PHONY: setup demo evidence test test-fast test-trl lint format bench docs ui clean
+.PHONY: setup demo evidence test test-fast test-trl lint audit format bench docs ui clean
 
 setup: $(STAMP)
 
@@ -22,7 +22,7 @@ evidence: $(STAMP)-evidence
 		$(BIN)/cpmi plan -p $$rung --hardware laptop-cpu; \
 		$(BIN)/cpmi run -p $$rung; \
 	done
-	$(BIN)/python -m scripts.evidence_ladder .cpmi/evidence $(EVIDENCE_MODELS)
+	$(BIN)/python -m scripts.evidence .cpmi/evidence $(EVIDENCE_MODELS)
 
 ui: $(STAMP)
 	$(BIN)/cpmi ui
@@ -45,7 +45,10 @@ lint: $(STAMP)-dev
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	CPMI_HOME=$$(mktemp -d) $(BIN)/dg check defs
-	$(BIN)/python scripts/audit.py
+
+# known vulnerabilities of the installed packages, asked of an index; exit code 1 also where none answers
+audit: $(STAMP)-dev
+	$(BIN)/pip-audit --local --skip-editable
 
 format: $(STAMP)-dev
 	$(BIN)/ruff check --fix .

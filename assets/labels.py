@@ -1,6 +1,7 @@
 """Rewards of every step of the selected trajectories; raw log-probabilities and rollouts are stored."""
 
 from functools import partial
+from typing import Any
 
 import dagster as dg
 import polars as pl
@@ -34,6 +35,7 @@ from cpmi_dagster.rewards.formulas import Evidence
 from cpmi_dagster.rewards.summary import reward_summary
 from cpmi_dagster.scoring import conditionings, controls
 from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
+from cpmi_dagster.scoring.settings import ProfileScoring
 from cpmi_dagster.trajectories import own_labels
 
 SCORED_TEXTS = [
@@ -95,21 +97,30 @@ def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
 
     If the profile adds conditionings, templates or hard negatives, only the additions are scored.
     """
-    demand, negatives = run.settings.demand, run.read(NEGATIVES, shard)
+    demand = run.settings.demand
     scoring = run.settings.scoring.model_copy(update={"conditionings": demand.conditionings})
-    wanted, contrasted = frozenset(run.parts), demand.negatives != 0
-
-    def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
-        model, own = run.models.load("labeler"), negatives.join(chunk, on="trajectory_id", how="semi")
-        made = score_answers(chunk, own, model, scoring, advance, wanted, contrasted)
-        counts = chunk.select("trajectory_id", step_count=pl.col("steps").list.len())
-        parts = part_of_logprob(pl.col("step_count")).alias(PART)
-        logprobs = made.logprobs.join(counts, on="trajectory_id", maintain_order="left").with_columns(parts)
-        notes = [f"{name}: {reason}" for name, reason in made.rejected.select("trajectory_id", "reason").iter_rows()]
-        frames = {LOGPROBS: logprobs.drop("step_count"), REJECTED_TRAJECTORIES: made.rejected}
-        return StageOutput(frames, model.identity, made.cost, notes)
-
+    options = {"wanted": frozenset(run.parts), "contrasted": demand.negatives != 0}
+    make = partial(score_chunk, run, scoring, run.read(NEGATIVES, shard), **options)
     return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
+
+
+def score_chunk(
+    run: StageRun,
+    scoring: ProfileScoring,
+    negatives: pl.DataFrame,
+    chunk: pl.DataFrame,
+    advance: Advance,
+    **options: Any,
+) -> StageOutput:
+    """Log-probabilities of the answers of a chunk; the rest as in `score_answers`."""
+    model, own = run.models.load("labeler"), negatives.join(chunk, on="trajectory_id", how="semi")
+    made = score_answers(chunk, own, model, scoring, advance, **options)
+    counts = chunk.select("trajectory_id", step_count=pl.col("steps").list.len())
+    parts = part_of_logprob(pl.col("step_count")).alias(PART)
+    logprobs = made.logprobs.join(counts, on="trajectory_id", maintain_order="left").with_columns(parts)
+    notes = [f"{name}: {reason}" for name, reason in made.rejected.select("trajectory_id", "reason").iter_rows()]
+    frames = {LOGPROBS: logprobs.drop("step_count"), REJECTED_TRAJECTORIES: made.rejected}
+    return StageOutput(frames, model.identity, made.cost, notes)
 
 
 @model_stage(
@@ -122,16 +133,18 @@ def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
 )
 def control_logprobs(run: StageRun, shard: str) -> StageOutput:
     """Scores the steps themselves, after the question and the steps before them; more templates score only these."""
-    settings, scoring = run.settings, run.settings.scoring
-    alone = scoring.model_copy(update={"conditionings": (settings.rewards.default_conditioning,)})
-
-    def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
-        model = run.models.load("labeler")
-        made = controls.control_logprobs(chunk, model, alone, advance)
-        logprobs = made.logprobs.filter(PART_OF_ROW[CONTROLS].is_in(list(run.parts)))
-        return StageOutput(logprobs, model.identity, made.cost, made.notes)
-
+    conditionings = (run.settings.rewards.default_conditioning,)
+    scoring = run.settings.scoring.model_copy(update={"conditionings": conditionings})
+    make = partial(score_controls, run, scoring)
     return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
+
+
+def score_controls(run: StageRun, scoring: ProfileScoring, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
+    """Log-probabilities of the steps of a chunk."""
+    model = run.models.load("labeler")
+    made = controls.control_logprobs(chunk, model, scoring, advance)
+    logprobs = made.logprobs.filter(PART_OF_ROW[CONTROLS].is_in(list(run.parts)))
+    return StageOutput(logprobs, model.identity, made.cost, made.notes)
 
 
 @stage(

@@ -2,163 +2,162 @@
 
     cpmi run
     python performance/decoding.py --shards 000 001
-    python performance/decoding.py --profile human-steps --only decoder copies --trajectories 4    after `make evidence`
 
-The trajectories are those the run selected; model, T and sampling are those of the profile. `copies` is our decoder
-with a copy of its prompt's keys in every row, as it decodes where prompts are short. All contestants draw from the same
-uniform numbers, so their texts are the same but for rounding. They take turns, after a few rollouts that nobody times.
-`decoding_generate.py` says what they are.
+The trajectories are those the run selected; model, T and sampling are those of the profile. `one call` is a call of
+`generate` for each batch, with our uniform numbers and our stop rule, so that its texts are the same but for rounding:
+
+    one call   q a a a . .     a row that has ended runs on until the longest of its batch has; every prompt is read
+               r b b b b b     from its first token
+
+Contestants take turns, after a few rollouts that nobody times.
 """
 
 import argparse
 import logging
-import statistics
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import polars as pl
 import torch
-from decoding_generate import OneCallDecoder, RoundsDecoder
-from scoring_meter import ForwardMeter
+from scoring_contestants import TokenMeter
+from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedModel
+from transformers.generation.stopping_criteria import StoppingCriteria, StoppingCriteriaList
 
 from cpmi_dagster.generation import fitting_batches
-from cpmi_dagster.generation.decoding import Decoder
-from cpmi_dagster.generation.engine import Generation, Stop
+from cpmi_dagster.generation.decoding import Continuation, Decoder, Start
 from cpmi_dagster.generation.monte_carlo import Portion, prefix_rollouts
-from cpmi_dagster.generation.settings import Rollouts, Sampling
+from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.generation.stopping import StopRule
+from cpmi_dagster.generation.token_sampling import draw_tokens
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
-from cpmi_dagster.models.language_models import LoadedModel, load_language_model
+from cpmi_dagster.models.language_models import load_language_model
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag.stage_run import in_labeling_order
 from cpmi_dagster.resources.lake.lake import Lake
 
-CONTESTANTS = {"decoder": Decoder, "copies": Decoder, "one call": OneCallDecoder, "rounds": RoundsDecoder}
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 WARM_UP = 4
-NO_LIMIT = 2**31
 logger = logging.getLogger(__name__)
 
 
-@dataclass
-class Measured:
-    """Runs of one contestant on one shard.
+class DrawnToken(LogitsProcessor):
+    """Leaves of the scores the one token that a row's uniform number, (rows, limit), decides."""
+
+    def __init__(self, numbers: torch.Tensor, begin: int, sampling: Sampling) -> None:
+        self._numbers, self._begin, self._sampling = numbers, begin, sampling
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """Scores (rows, vocabulary), minus infinity but for one token a row."""
+        tokens = draw_tokens(scores, self._numbers[:, input_ids.shape[1] - self._begin], self._sampling)
+        scores.fill_(-torch.inf).scatter_(1, tokens[:, None], 0.0)
+        return scores
+
+
+class RuleStops(StoppingCriteria):
+    """Ends rows by our stop rule.
 
     Attributes:
-        seconds: of each run.
-        passes: forward passes of a run.
-        tokens: tokens that went through the layers in a run, padding and ended rows included.
-        different: rollouts that are not those of the first contestant.
+        active: rows that have not ended, (rows,).
+        counts: sampled tokens of each row, (rows,).
     """
 
-    seconds: list[float] = field(default_factory=list)
-    passes: int = 0
-    tokens: int = 0
-    different: int = 0
+    def __init__(self, rule: StopRule, rows: int, begin: int) -> None:
+        self._rule, self._begin = rule, begin
+        self.counts, self.active = torch.zeros(rows, dtype=torch.long), torch.ones(rows, dtype=torch.bool)
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor, **kwargs: Any) -> torch.Tensor:
+        """Which rows `generate` need not continue, (rows,)."""
+        self.counts += self.active
+        sampled = input_ids[:, self._begin :]
+        self.active &= ~self._rule.ended(sampled, torch.full_like(self.counts, sampled.shape[1]), self.active)
+        return ~self.active
 
 
-class RecordingEngine(TransformersEngine):
-    """An engine on a decoder of choice that keeps what it drew; only the one named `decoder` shares prompts."""
+class OneCallDecoder:
+    """A batch after another, each one call of `generate`; its interface is that of `Decoder`."""
 
-    def __init__(self, model: LoadedModel, batch_sequences: int, name: str) -> None:
-        super().__init__(model, batch_sequences)
-        self._decoder, self._shares = CONTESTANTS[name], name == "decoder"
-        self.drawn: list[tuple[str, int, bool]] = []
+    def __init__(
+        self, model: PreTrainedModel, sampling: Sampling, stop_rule: StopRule, batch_sequences: int, states: object
+    ) -> None:
+        self._model: Any = model
+        self._sampling, self._rule, self._places = sampling, stop_rule, batch_sequences
 
-    def generate(
-        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
-    ) -> list[list[Generation]]:
-        """See `RolloutEngine.generate`."""
-        with ExitStack() as stack:
-            stack.enter_context(patch.object(fitting_batches, "Decoder", self._decoder))
-            if not self._shares:
-                stack.enter_context(patch.object(fitting_batches, "worth_sharing", lambda *_: False))
-            generations = super().generate(prompts, sampling, samples, seed, stop, first)
-        self.drawn += [(one.text, one.tokens, one.truncated) for group in generations for one in group]
-        return generations
+    @torch.inference_mode()
+    def run(self, starts: Sequence[Start], beginnings: Sequence[object] = ()) -> Iterator[Continuation]:
+        """Continue every prompt; see `Decoder.run`."""
+        left = list(starts)
+        while left:
+            taken = [left.pop(0)]
+            while left and sum(len(start.owners) for start in [*taken, left[0]]) <= self._places:
+                taken.append(left.pop(0))
+            yield from self._batch(taken)
 
-
-def selected_trajectories(home: Path | str, shard: str) -> pl.DataFrame:
-    """What `labels/policy_rollouts` of a shard is made from, in its order."""
-    lake = Lake(home, "miniature")
-    chosen = lake.read("selection/selected_trajectories", None).filter(pl.col("shard") == shard)
-    return in_labeling_order(lake.read("alignment/trajectories", [shard]), chosen)
-
-
-def compare(
-    model: LoadedModel,
-    trajectories: pl.DataFrame,
-    rollouts: Rollouts,
-    seed: int,
-    repeats: int,
-    clock: str,
-    names: Sequence[str],
-) -> dict[str, Measured]:
-    """Let every contestant complete every prefix, in turns."""
-    measured = {name: Measured() for name in names}
-    first: list[tuple[str, int, bool]] = []
-    for _ in range(repeats):
-        for name, one in measured.items():
-            engine = RecordingEngine(model, rollouts.batch_sequences, name)
-            with ForwardMeter(model.model) as meter:
-                began = CLOCKS[clock]()
-                prefix_rollouts(
-                    trajectories, engine, [Portion(1, None, 0, rollouts.policy_count)], rollouts.sampling, seed
-                )
-                one.seconds.append(CLOCKS[clock]() - began)
-            first = first or engine.drawn
-            one.passes, one.tokens = len(meter.rows), meter.tokens
-            one.different = sum(text != other for text, other in zip(engine.drawn, first, strict=True))
-    return measured
-
-
-def report(shard: str, measured: dict[str, Measured]) -> None:
-    """Log a line for each contestant."""
-    ours = next(iter(measured.values()))
-    for name, one in measured.items():
-        fastest = min(one.seconds) / min(ours.seconds)
-        median = statistics.median(one.seconds) / statistics.median(ours.seconds)
-        logger.info(
-            "shard %s, %-9s %s s, x %.2f (median %.2f), %d passes, %d tokens computed, %d other texts",
-            shard,
-            name,
-            ", ".join(f"{seconds:.1f}" for seconds in one.seconds),
-            fastest,
-            median,
-            one.passes,
-            one.tokens,
-            one.different,
+    def _batch(self, starts: Sequence[Start]) -> Iterator[Continuation]:
+        prompts = [start.prompt for start in starts for _ in start.owners]
+        owners, longest = [owner for start in starts for owner in start.owners], max(map(len, prompts))
+        stops = RuleStops(self._rule, len(prompts), longest)
+        drawn = DrawnToken(torch.cat([start.numbers for start in starts]), longest, self._sampling)
+        output = self._model.generate(
+            inputs=torch.tensor([[*[0] * (longest - len(prompt)), *prompt] for prompt in prompts]),
+            attention_mask=torch.tensor([[0] * (longest - len(each)) + [1] * len(each) for each in prompts]),
+            max_new_tokens=self._sampling.max_new_tokens,
+            logits_processor=LogitsProcessorList([drawn]),
+            stopping_criteria=StoppingCriteriaList([stops]),
+            do_sample=False,
+            temperature=None,
+            top_p=None,
+            top_k=None,
+            eos_token_id=None,
+            pad_token_id=0,
         )
+        for row, owner in enumerate(owners):
+            tokens = output[row, longest : longest + int(stops.counts[row])].tolist()
+            yield Continuation(owner, tokens, not stops.active[row])
+
+
+CONTESTANTS = {"decoder": Decoder, "one call": OneCallDecoder}
 
 
 def main() -> None:
-    """Print the figures of every shard."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    """Log a line for each run of each contestant."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", type=Path, help="of a finished run of the profile; else as `cpmi`")
     parser.add_argument("--profile", default="miniature")
-    parser.add_argument("--only", nargs="+", choices=list(CONTESTANTS), default=list(CONTESTANTS))
-    parser.add_argument("--trajectories", type=int, help="of each shard; all by default")
+    parser.add_argument("--trajectories", type=int, default=2**31, help="of each shard; all by default")
     parser.add_argument("--shards", nargs="+", default=["001"])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     settings = load_settings(options.profile, options.home)
-    own = settings.models.rollouts or settings.models.labeler
-    model = load_language_model(own.name, dtype=own.dtype)
-    rollouts = settings.rollouts
-    engine = TransformersEngine(model, rollouts.batch_sequences)
+    chosen = settings.models.rollouts or settings.models.labeler
+    model = load_language_model(chosen.name, dtype=chosen.dtype, device="cpu")
+    lake, rollouts = Lake.of(settings), settings.rollouts
+
+    def roll_out(trajectories: pl.DataFrame) -> pl.DataFrame:
+        engine, every = (
+            TransformersEngine(model, rollouts.batch_sequences),
+            [Portion(1, None, 0, rollouts.policy_count)],
+        )
+        return prefix_rollouts(trajectories, engine, every, rollouts.sampling, settings.seed)[0]
+
     for shard in options.shards:
-        trajectories = selected_trajectories(settings.home, shard).head(options.trajectories or NO_LIMIT)
-        every = [Portion(1, None, 0, rollouts.policy_count)]
-        prefix_rollouts(trajectories.head(WARM_UP), engine, every, rollouts.sampling, 0)
-        measured = compare(model, trajectories, rollouts, settings.seed, options.repeats, options.clock, options.only)
-        report(shard, measured)
+        selected = lake.read("selection/selected_trajectories", None).filter(pl.col("shard") == shard)
+        trajectories = in_labeling_order(lake.read("alignment/trajectories", [shard]), selected)
+        trajectories, first = trajectories.head(options.trajectories), None
+        roll_out(trajectories.head(WARM_UP))
+        for name, decoder in [*CONTESTANTS.items()] * options.repeats:
+            with patch.object(fitting_batches, "Decoder", decoder), TokenMeter(model.model) as meter:
+                began = time.perf_counter()
+                rows = roll_out(trajectories)
+                seconds = time.perf_counter() - began
+            first = rows if first is None else first
+            others = sum(one != other for one, other in zip(rows.iter_rows(), first.iter_rows(), strict=True))
+            logger.info(
+                "shard %s, %-9s %.1f s, %d passes, %d tokens computed, %d other texts",
+                shard, name, seconds, meter.passes, meter.tokens, others,
+            )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def no_models() -> Iterator[None]:
         yield
 
 
-def score_chunk(run: StageRun, role, scoring, negatives, chunk: pl.DataFrame, advance, **_) -> StageOutput:
+def score_chunk(run: StageRun, scoring, negatives, chunk: pl.DataFrame, advance, **_) -> StageOutput:
     """Log-probabilities under every context, template and answer."""
     kept = ["trajectory_id", "context", "step_index"]
     rows = _contexts(chunk, scoring.conditionings).select(kept).join(_answers(negatives, chunk), on="trajectory_id")
@@ -43,25 +43,13 @@ def score_chunk(run: StageRun, role, scoring, negatives, chunk: pl.DataFrame, ad
         REJECTED_TRAJECTORIES: TABLES[REJECTED_TRAJECTORIES].schema.create_empty(),
     }
     advance(chunk.height)
-    return StageOutput(frames, run.models.identity(role), _cost(rows.height * scoring.templates))
+    return StageOutput(frames, run.models.identity("labeler"), _cost(rows.height * scoring.templates))
 
 
-def score_controls(run: StageRun, _, scoring, negatives, chunk: pl.DataFrame, advance) -> StageOutput:
-    """Log-probabilities of the controls' targets."""
-    contexts = _contexts(chunk, scoring.conditionings)
+def score_controls(run: StageRun, scoring, chunk: pl.DataFrame, advance) -> StageOutput:
+    """Log-probabilities of the steps."""
     steps = _contexts(chunk, ["incremental"]).filter(pl.col("step_index") < pl.col("steps").list.len() - 1)
-    targets = {
-        "step_surprisal": steps.with_columns(answer_rank=pl.lit(0, pl.Int64)),
-        "other_gold": contexts.with_columns(answer_rank=pl.lit(0, pl.Int64)),
-        "other_step": contexts.join(_answers(negatives["other_step"], chunk), on="trajectory_id"),
-        "question_negatives": contexts.join(_answers(negatives["other_step"], chunk), on="trajectory_id"),
-    }
-    columns = ["trajectory_id", "context", "step_index", "answer_rank"]
-    names = dict.fromkeys(part.partition("/")[0] for part in run.parts)
-    named = [targets[name].select(columns).with_columns(control=pl.lit(name)) for name in names]
-    rows = (
-        pl.concat(named) if named else pl.DataFrame(schema={**dict.fromkeys(columns, pl.String), "control": pl.String})
-    )
+    rows = steps.with_columns(answer_rank=pl.lit(0, pl.Int64), control=pl.lit("step_surprisal"))
     advance(chunk.height)
     frame = _scored(rows, scoring.templates, "labels/control_logprobs")
     return StageOutput(frame, run.models.identity("labeler"), _cost(frame.height))

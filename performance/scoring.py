@@ -1,178 +1,191 @@
-"""The token-tree scorer beside four other ways to score the same trajectories with the same model, in one run.
+"""The token-tree scorer beside lm-evaluation-harness and the released procedure: the same answers, model and run.
 
-    python performance/scoring.py                                   a few minutes on two cores
+    python performance/scoring.py                                   some minutes on two cores
     python performance/scoring.py --trajectories 6 --repeats 3
-    python performance/scoring.py --throughput --device cuda --shape qwen3-8b --dtype bfloat16 --trajectories 2000
+    python performance/scoring.py --throughput --device cuda --shape qwen3-8b --dtype bfloat16 --trajectories 600
+
+    three conditionings          tokens   seconds       seconds / tree   largest difference
+    tree                          7,708   8.2, 8.1                1.00              4.3e-06
+    released                    298,012   155.0                   19.0              5.1e-06
 
 Questions and steps are real (ProcessBench-GSM8K and -MATH, gold answers from GSM8K and MATH), four hard negatives each,
-four templates; the model is a randomly initialised Qwen3, for speed does not depend on what the weights are. Without
-`--data` and without the folder of shared data beside the repository, problems of the embedded world take their place.
+four templates. Without `--data` and without the folder of shared data beside the repository, problems of the embedded
+world take their place. Differences are from the reference scorer, on the first trajectory.
 """
 
 import argparse
 import logging
-import subprocess
-import sys
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import torch
-from scoring_comparison import (
-    CLOCKS,
-    TEMPLATES,
-    Measured,
-    Workload,
-    compare,
-    comparison_table,
-    largest_difference,
-    plain_table,
+from rich.console import Console
+from rich.table import Table
+from scoring_contestants import (
+    RELEASED_BATCH,
+    Harness,
+    Logprobs,
+    TokenMeter,
+    distinct_tokens,
+    released,
+    requests_of,
+    tree,
 )
-from scoring_contestants import dense
-from scoring_growth import growth, plot
-from scoring_models import QWEN_VOCABULARY, SHAPES, random_model
-from scoring_sample import load_workload, representative
-from scoring_sequences import averages_of
-from scoring_throughput import report
-from scoring_workload import several_a_question
-from transformers import PreTrainedTokenizerFast
+from scoring_workload import (
+    NEGATIVES,
+    QWEN_VOCABULARY,
+    SHAPES,
+    byte_level_bpe,
+    negatives_of,
+    random_model,
+    read_trajectories,
+    representative,
+)
 
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.settings import Scoring
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-SHARED_DATA = REPOSITORY.parent / "shared" / "data"
-PLOT = REPOSITORY / "docs" / "scoring_cost.png"
-MEMORY_SCRIPT = Path(__file__).with_name("scoring_memory.py")
-MEMORY_ROW = 4096
-DENSE_ROW = 512
-ATTEMPTS = 5
-THREE: tuple[Conditioning, ...] = ("marginal", "incremental", "prefix")
-MARGINAL: tuple[Conditioning, ...] = ("marginal",)
-FULL_SIZE = "qwen3-8b"
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+ROUNDS: dict[str, tuple[Conditioning, ...]] = {
+    "three conditionings": ("marginal", "incremental", "prefix"),
+    "marginal alone": ("marginal",),
+}
+TEMPLATES, HARNESS_BATCHES = 4, (4, RELEASED_BATCH)
+QUICK_SECONDS, QUICK_REPEATS = 20.0, 2
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+FULL_SET, WARM_UP, MATRIX_RUNS = 80_000, 16, 20
+MATRIX = {"cuda": 8192, "cpu": 1024}
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A row of the last table: what was measured, and what it should be."""
+@dataclass
+class Measured:
+    """A contestant's runs: seconds of each, what went through the model in the last, and its values."""
 
-    name: str
-    value: float
-    target: str
+    meter: TokenMeter
+    seconds: list[float] = field(default_factory=list)
+    logprobs: Logprobs = field(default_factory=dict)
 
-    def row(self) -> tuple[str, str, str]:
-        """Texts of the row."""
-        return self.name, f"{self.value:.3g}", self.target
+    @property
+    def best(self) -> float:
+        """Seconds of the fastest run."""
+        return min(self.seconds)
 
 
-def round_of(
-    title: str, workload: Workload, names: tuple[str, ...], options: argparse.Namespace
+def compare(
+    model: LoadedModel, contestants: dict[str, Callable[[], Logprobs]], repeats: int, clock: str
 ) -> dict[str, Measured]:
-    """Run contestants on a workload, log their table, and return what was measured."""
-    averages = averages_of(workload.pieces)
-    logger.info(
-        "%s: %d trajectories; on average %.0f tokens of template and question, %.1f steps of %.0f tokens, targets of "
-        "%.1f; %d sequences, %d distinct tokens, %.1f times fewer than one sequence each",
-        title,
-        averages.trajectories,
-        averages.prompt,
-        averages.steps,
-        averages.step,
-        averages.target,
-        len(workload.requests),
-        workload.distinct,
-        workload.unpadded()["released"] / workload.distinct,
-    )
-    measured = compare(workload.model, workload.contestants(*names), options.repeats, options.clock)
-    logger.info("%s", comparison_table(title, measured, workload.reference(), workload.unpadded()))
+    """Run every contestant in turn, the whole round as often as asked, and quick ones a few times more.
+
+    Args:
+        clock: key of `CLOCKS`; processor seconds are steadier on a busy machine, with one thread.
+    """
+    now, measured = CLOCKS[clock], {name: Measured(TokenMeter(model.model)) for name in contestants}
+    for turn in range(repeats + QUICK_REPEATS):
+        for name, run in contestants.items():
+            one = measured[name]
+            if turn >= repeats and one.best > QUICK_SECONDS:
+                continue
+            with TokenMeter(model.model) as one.meter:
+                began = now()
+                one.logprobs = run()
+                wait(model.device)
+                one.seconds.append(now() - began)
+            logger.info("  %-20s run %d: %8.2f s, %9d tokens", name, turn + 1, one.seconds[-1], one.meter.tokens)
     return measured
 
 
-def fastest(measured: dict[str, Measured], name: str) -> str:
-    """The fastest contestant whose name starts so."""
-    return min((key for key in measured if key.startswith(name)), key=lambda key: measured[key].best)
+def largest_difference(one: Logprobs, other: Logprobs) -> float:
+    """Largest difference of two values with the same key, nats; over the keys of `other`."""
+    return max(abs(one[key] - value) for key, value in other.items())
 
 
-def times(measured: dict[str, Measured], name: str) -> float:
-    """Its seconds in units of the tree's."""
-    return measured[fastest(measured, name)].best / measured["tree"].best
+def round_of(title: str, model: LoadedModel, trajectories: pl.DataFrame, options: argparse.Namespace) -> Table:
+    """A round of every contestant, as a table."""
+    scoring = Scoring(templates=TEMPLATES, conditionings=ROUNDS[title])
+    negatives = negatives_of(trajectories, NEGATIVES, options.seed)
+    requests = requests_of(trajectories, negatives, model.tokenizer, scoring)
+    reference = tree(model, trajectories.head(1), negatives, scoring.model_copy(update={"scorer": "reference"}))
+    tree(model, trajectories.head(1), negatives, scoring)  # tries its readers, once a model
+    harnesses = {f"harness, batch {batch}": Harness(model, batch) for batch in HARNESS_BATCHES}
+    contestants: dict[str, Callable[[], Logprobs]] = {
+        "tree": lambda: tree(model, trajectories, negatives, scoring),
+        "released": lambda: released(model, requests),
+        **{name: lambda harness=harness: harness(requests) for name, harness in harnesses.items()},
+    }
+    measured = compare(model, contestants, options.repeats, options.clock)
+    ours, distinct = measured["tree"], distinct_tokens(requests)
+    over = f"the tree computes {ours.meter.tokens / distinct:.3f} times its {distinct:,} distinct tokens"
+    table = Table(title=f"{title}, {trajectories.height} trajectories: {over}", title_justify="left")
+    for heading in ("scorer", "tokens", "seconds", "seconds / tree", "largest difference"):
+        table.add_column(heading, justify="left" if heading == "scorer" else "right")
+    for name, one in measured.items():
+        seconds, times = ", ".join(f"{each:.2f}" for each in one.seconds), f"{one.best / ours.best:.2f}"
+        table.add_row(
+            name, f"{one.meter.tokens:,}", seconds, times, f"{largest_difference(one.logprobs, reference):.1e} nats"
+        )
+    return table
 
 
-def dense_ratio(workload: Workload, measured: dict[str, Measured], options: argparse.Namespace) -> float:
-    """The tree's seconds per token in units of a dense pass's, in rows as long as its longest or in short ones."""
-    now, meter = CLOCKS[options.clock], measured["tree"].meter
-    seconds: list[float] = []
-    for longest in (max(tokens for _, tokens in meter.rows), DENSE_ROW):
-        for _ in range(options.repeats):
-            began = now()
-            dense(workload.model, meter, longest)
-            seconds.append(now() - began)
-            logger.info("  dense, rows of %d tokens: %.2f s", longest, seconds[-1])
-    return measured["tree"].best / min(seconds)
+def wait(device: torch.device) -> None:
+    """Until the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
 
 
-def comparisons(
-    model: LoadedModel, trajectories: pl.DataFrame, few: pl.DataFrame, options: argparse.Namespace
-) -> list[Figure]:
-    """The rounds and the figures that follow from them; `few` are those that get more attempts."""
-    three = Workload(model, trajectories, THREE, options.seed)
-    marginal = Workload(model, trajectories, MARGINAL, options.seed)
-    several = Workload(model, several_a_question(few, ATTEMPTS, options.seed), THREE, options.seed)
-    everyone = ("tree", "released", "harness", "cached")
-    Workload(model, trajectories.head(1), MARGINAL, options.seed).tree()  # tries its readers once; not counted
-    together = round_of("three conditionings together", three, everyone, options)
-    ratio = dense_ratio(three, together, options)
-    harness, cached = fastest(together, "harness"), fastest(together, "cached")
-    alone = round_of("marginal alone", marginal, ("tree", "released", harness, cached), options)
-    five = round_of(f"{ATTEMPTS} trajectories a question", several, ("tree", harness), options)
-    differences = [
-        largest_difference(one["tree"].logprobs or {}, workload.reference())
-        for workload, one in ((three, together), (marginal, alone), (several, five))
-    ]
-    return [
-        Figure("tokens computed / distinct tokens", together["tree"].meter.tokens / three.distinct, "<= 1.05"),
-        Figure("released / tree, three together", times(together, "released"), ">= 18"),
-        Figure("released / tree, marginal alone", times(alone, "released"), ">= 11"),
-        Figure("harness / tree, three together", times(together, "harness"), ">= 7.5"),
-        Figure(f"harness / tree, {ATTEMPTS} trajectories a question", times(five, "harness"), ">= 8.5"),
-        Figure("cached prefix / tree, three together", times(together, "cached"), ">= 1.7"),
-        Figure("seconds a token, tree / dense", ratio, "<= 1.25"),
-        Figure("largest difference from the reference scorer, nats", max(differences), "<= 1e-4"),
-        Figure("outside the model / total", 1 - together["tree"].forward_share, "<= 0.05"),
-    ]
+def matrix_rate(model: LoadedModel) -> float:
+    """Operations a second of one large matrix product in the model's type."""
+    size = MATRIX[model.device.type]
+    left, right = (torch.randn(size, size, device=model.device, dtype=model.model.dtype) for _ in range(2))
+    torch.matmul(left, right)
+    wait(model.device)
+    began = time.perf_counter()
+    for _ in range(MATRIX_RUNS):
+        torch.matmul(left, right)
+    wait(model.device)
+    return MATRIX_RUNS * 2 * size**3 / (time.perf_counter() - began)
 
 
-def measure_growth(trajectories: pl.DataFrame, tokenizer: PreTrainedTokenizerFast, options: argparse.Namespace) -> None:
-    """Growth along each axis, and its plot."""
-    shape = options.growth_shape
-    logger.info("growth of one trajectory's cost (seconds: shape %s)", shape)
-    counter, timed = (random_model(name, tokenizer, len(tokenizer)) for name in ("tiny", shape))
-    points = growth(trajectories.head(1), counter, timed, options.clock, options.seed)
-    plot(points, options.plot, f"Cost of labelling one trajectory (seconds: random Qwen3 of shape {shape}, CPU)")
-    logger.info("plot: %s", options.plot)
+def operations(model: LoadedModel, meter: TokenMeter) -> float:
+    """Two for each parameter of the body and token, and for each weight of the projection and position projected.
+
+    Attention is left out, so a share of the matrix rate errs on the low side.
+    """
+    outer: tuple[Any, Any] = model.model.get_input_embeddings(), model.model.get_output_embeddings()
+    embedding, projection = (layer.weight.numel() for layer in outer)
+    body = sum(weight.numel() for weight in model.model.parameters()) - embedding - projection
+    return 2.0 * (body * meter.tokens + projection * meter.projected)
 
 
-def measure_memory(data: Path | None, options: argparse.Namespace) -> None:
-    """Peak memory of a long row, measured in a process of its own."""
-    place = ["--data", str(data)] if data else []
-    sizes = ["--row-tokens", str(MEMORY_ROW), "--vocabulary", str(options.vocabulary)]
-    subprocess.run([sys.executable, str(MEMORY_SCRIPT), *place, *sizes], check=True)
+def throughput(model: LoadedModel, trajectories: pl.DataFrame, options: argparse.Namespace) -> None:
+    """Log the tree scorer's share of the device's matrix rate and the hours for 80,000; the released way on a few."""
+    scoring, rate = Scoring(templates=TEMPLATES, conditionings=ROUNDS["three conditionings"]), matrix_rate(model)
+    logger.info("matrix rate of %s in %s: %.1f TFLOP/s", model.device, model.model.dtype, rate / 1e12)
+    few, values = trajectories.head(options.released_trajectories), []
+    runs = (("warm-up", trajectories.head(WARM_UP)), ("tree", trajectories), ("tree, few", few), ("released", few))
+    for name, rows in runs:
+        negatives = negatives_of(rows, NEGATIVES, options.seed)
+        requests = requests_of(rows, negatives, model.tokenizer, scoring)
+        with TokenMeter(model.model) as meter:
+            began = time.perf_counter()
+            values.append(released(model, requests) if name == "released" else tree(model, rows, negatives, scoring))
+            wait(model.device)
+            seconds = time.perf_counter() - began
+        logger.info(
+            "%s: %d trajectories, %d tokens, %.1f s, %.2f trajectories/s, %.0f %% of the matrix rate, %.2f h for all",
+            name, rows.height, meter.tokens, seconds, rows.height / seconds,
+            100 * operations(model, meter) / seconds / rate, FULL_SET / rows.height * seconds / 3600,
+        )  # fmt: skip
+    logger.info("largest difference of the last two: %.1e nats", largest_difference(values[-1], values[-2]))
 
 
-def throughput(trajectories: pl.DataFrame, tokenizer: PreTrainedTokenizerFast, options: argparse.Namespace) -> None:
-    """The report of one device."""
-    vocabulary = QWEN_VOCABULARY if options.shape == FULL_SIZE else len(tokenizer)
-    model = random_model(options.shape, tokenizer, vocabulary, options.device, options.dtype)
-    attempts = -(-options.trajectories // trajectories.height)
-    drawn = several_a_question(trajectories, attempts, options.seed).head(options.trajectories)
-    scoring = Scoring(templates=TEMPLATES, conditionings=THREE)
-    report(model, drawn, options.released_trajectories, scoring, options.seed)
-
-
-def parse_arguments() -> argparse.Namespace:
-    """Options of the command line."""
+def main() -> None:
+    """Print the rounds, or the throughput of one device."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with GSM8K, MATH and ProcessBench")
     parser.add_argument("--trajectories", type=int, default=2)
@@ -182,38 +195,28 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--shape", choices=sorted(SHAPES), default="25m")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall")
-    parser.add_argument("--only", choices=("comparison", "growth", "memory"), help="one part instead of all")
-    parser.add_argument("--growth-shape", choices=sorted(SHAPES), default="1m")
-    parser.add_argument("--plot", type=Path, default=PLOT)
     parser.add_argument("--throughput", action="store_true", help="one device at full size instead")
     parser.add_argument("--released-trajectories", type=int, default=16, help="of --throughput, the released way")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Print the comparison, or the throughput of one device."""
+    options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    options = parse_arguments()
     torch.set_num_threads(options.threads)
     data = options.data or (SHARED_DATA if SHARED_DATA.is_dir() else None)
     logger.info("problems of %s", data or "the embedded world, for there is no --data: shorter than real ones")
-    trajectories, tokenizer = load_workload(data, options.vocabulary)
+    trajectories, texts = read_trajectories(data)
+    tokenizer = byte_level_bpe(texts, options.vocabulary, "gsm8k+math" if data else "embedded world")
+    vocabulary = QWEN_VOCABULARY if options.shape == "qwen3-8b" else len(tokenizer)
+    model = random_model(options.shape, tokenizer, vocabulary, options.device, options.dtype)
     if options.throughput:
-        throughput(trajectories, tokenizer, options)
+        throughput(
+            model, trajectories.sample(min(options.trajectories, trajectories.height), seed=options.seed), options
+        )
         return
     chosen = representative(trajectories, tokenizer, options.trajectories, options.seed)
-    if options.only in (None, "memory"):
-        measure_memory(data, options)
-    if options.only in (None, "comparison"):
-        model = random_model(options.shape, tokenizer, len(tokenizer), options.device, options.dtype)
-        few = representative(trajectories, tokenizer, max(1, options.trajectories // 2), options.seed)
-        figures = comparisons(model, chosen, few, options)
-        logger.info("%s", plain_table("figures", ("figure", "measured", "target"), [one.row() for one in figures]))
-    if options.only in (None, "growth"):
-        measure_growth(chosen, tokenizer, options)
+    for title in ROUNDS:
+        Console(width=140).print(round_of(title, model, chosen, options))
 
 
 if __name__ == "__main__":

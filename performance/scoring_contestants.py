@@ -1,89 +1,139 @@
-"""Ways to score the same requests with the same model; each takes token ids and returns log p of every target.
+"""Ways to score the same answers behind the same contexts with the same model; each returns log p of every answer.
 
 Contexts "q" and "q s", answers "a b" and "a c"; what goes through the model:
 
-    released        q a b | q a c | q s a b | q s a c     a sequence each, padded batches of 12 in the order they come
-    harness         q s a | q a                           a sequence per text without its last token, longest first
-    cached prefix   q s   | a, a | a, a                   question and steps once, answers behind them (scoring_cached)
-    tree            q s a a                               ours; its seconds include tokenising and building tables
-    dense           as many tokens as the tree, without branches: the unit of "seconds per token"
+    released    q a b | q a c | q s a b | q s a c     a sequence each, padded batches of 12 in the order they come
+    harness     q s a | q a                           a sequence per text without its last token, longest first
+    tree        q s a a                               ours; its seconds include tokenising and building tables
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise, product
+from typing import Any, NamedTuple, cast
 
 import polars as pl
 import torch
-from scoring_meter import ForwardMeter
-from scoring_sequences import Key, Request, padded_tokens
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.trajectories.templates import render_question, render_step, render_target
 
 RELEASED_BATCH = 12
 KEY_COLUMNS = ("trajectory_id", "template", "context", "step_index", "answer_rank")
+TokenIds = tuple[int, ...]
+Key = tuple[str, int, str, int, int]
 Logprobs = Mapping[Key, float]
-Item = TypeVar("Item")
 
 
-def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """The items, so many at a time."""
-    return (items[first : first + size] for first in range(0, len(items), size))
+class Request(NamedTuple):
+    """A target to score behind a context; the key is that of `labels.answer_logprobs`."""
+
+    key: Key
+    context: TokenIds
+    target: TokenIds
+
+
+def requests_of(
+    trajectories: pl.DataFrame, negatives: pl.DataFrame, tokenizer: PreTrainedTokenizerBase, scoring: Scoring
+) -> list[Request]:
+    """One request per (trajectory, template, context, answer), in this order; made without the scorer."""
+
+    def ids(text: str) -> TokenIds:
+        return tuple(tokenizer.encode(text, add_special_tokens=False))
+
+    wrong = dict(negatives.sort("rank").group_by("trajectory_id").agg("answer").iter_rows())
+    requests = []
+    for row in trajectories.iter_rows(named=True):
+        name, steps = row["trajectory_id"], [ids(render_step(step)) for step in row["steps"]]
+        targets = [ids(render_target(answer)) for answer in (row["gold_answer"], *wrong[name])]
+        contexts = contexts_of(scoring.conditionings, len(steps))
+        for template, context in product(range(scoring.templates), contexts):
+            prompt = ids(render_question(row["question"], template))
+            read = sum((steps[step] for step in context.steps(len(steps))), prompt)
+            keys = ((name, template, context.kind, context.step_index, rank) for rank in range(len(targets)))
+            requests += [Request(key, read, target) for key, target in zip(keys, targets, strict=True)]
+    return requests
+
+
+def distinct_tokens(requests: Iterable[Request]) -> int:
+    """Distinct non-empty prefixes of all contexts and answers without last tokens, counted from sorted texts."""
+    texts = sorted({request.context + request.target[:-1] for request in requests})
+    return sum(map(len, texts)) - sum(_common_length(one, other) for one, other in pairwise(texts))
+
+
+def _common_length(one: TokenIds, other: TokenIds) -> int:
+    return next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), len(one))
+
+
+class TokenMeter:
+    """Counts what goes through a model inside a `with` block, by hooks, so that every contestant is measured alike.
+
+    Attributes:
+        tokens: tokens through the layers, padding included.
+        projected: positions projected to the vocabulary.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        body: Any = model.base_model
+        self._layer = next(module for module in body.modules() if isinstance(module, torch.nn.ModuleList))[0]
+        self._projection: Any = model.get_output_embeddings()
+        self.passes = self.tokens = self.projected = 0
+
+    def __enter__(self) -> "TokenMeter":
+        """Attach the hooks."""
+        read = self._layer.register_forward_pre_hook(self._count_read, with_kwargs=True)
+        self._handles = [read, self._projection.register_forward_pre_hook(self._count_projected)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take them off."""
+        for handle in self._handles:
+            handle.remove()
+
+    def _count_read(self, _: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.passes += 1
+        self.tokens += (args[0] if args else kwargs["hidden_states"]).shape[:2].numel()
+
+    def _count_projected(self, _: torch.nn.Module, args: tuple[Any, ...]) -> None:
+        self.projected += args[0].shape[:-1].numel()
 
 
 def tree(model: LoadedModel, trajectories: pl.DataFrame, negatives: pl.DataFrame, scoring: Scoring) -> Logprobs:
-    """Ours, from text to table."""
+    """Ours, from text to table; with `scorer: reference`, one sequence at a time."""
     table = answer_logprobs(trajectories, negatives, model, scoring).logprobs
     return {cast(Key, row[:-1]): row[-1] for row in table.select(*KEY_COLUMNS, "logprob_sum").iter_rows()}
 
 
-def released(model: LoadedModel, requests: Sequence[Request], batch: int = RELEASED_BATCH) -> Logprobs:
+def released(model: LoadedModel, requests: Sequence[Request]) -> Logprobs:
     """The authors' procedure: sequences padded on the right with a mask, logits of every position, log-softmax over
-    the target's.
-
-    Args:
-        model: the labeler.
-        requests: in the order trajectory, template, context, answer.
-        batch: sequences of a forward pass.
-    """
+    the target's."""
     scored: dict[Key, float] = {}
-    for part in batches(requests, batch):
-        ids, mask = _right_padded([request.context + request.target for request in part], model.device)
+    for first in range(0, len(requests), RELEASED_BATCH):
+        part = requests[first : first + RELEASED_BATCH]
+        lengths = torch.tensor([len(one.context) + len(one.target) for one in part])
+        longest = int(lengths.max())
+        texts = [[*one.context, *one.target, *[0] * longest][:longest] for one in part]
+        ids = torch.tensor(texts).to(model.device)
+        mask = (torch.arange(longest) < lengths[:, None]).long().to(model.device)
         with torch.inference_mode():
             logits = model.model(input_ids=ids, attention_mask=mask, use_cache=False).logits
             for request, row, own in zip(part, logits, ids, strict=True):
-                first, last = len(request.context), len(request.context) + len(request.target)
-                logprobs = row[first - 1 : last - 1].float().log_softmax(-1)
-                scored[request.key] = float(logprobs.gather(1, own[first:last, None]).double().sum())
+                start, end = len(request.context), len(request.context) + len(request.target)
+                logprobs = row[start - 1 : end - 1].float().log_softmax(-1)
+                scored[request.key] = float(logprobs.gather(1, own[start:end, None]).double().sum())
     return scored
 
 
-def released_tokens(requests: Sequence[Request], batch: int = RELEASED_BATCH) -> int:
-    """Tokens that `released` computes, padding included."""
-    return padded_tokens([len(request.context) + len(request.target) for request in requests], batch)
-
-
-def _right_padded(texts: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids and mask, [texts, longest]."""
-    longest = max(map(len, texts))
-    ids = torch.tensor([[*text, *[0] * (longest - len(text))] for text in texts])
-    lengths = torch.tensor([len(text) for text in texts])
-    mask = (torch.arange(longest) < lengths[:, None]).long()
-    return ids.to(device), mask.to(device)
-
-
 class Harness:
-    """lm-evaluation-harness on the loaded model.
+    """lm-evaluation-harness on the loaded model, so many sequences a forward pass.
 
     `HFLM.loglikelihood` tokenises the pair itself and moves the newline that ends a context into the target; the ids
     of this project's layout go to `HFLM._loglikelihood_tokens`, to which it hands its own. That sorts by length,
     computes sequences that differ only in their last token once, and projects every position to the vocabulary.
-
-    Args:
-        model: the labeler.
-        batch: sequences of a forward pass.
     """
 
     def __init__(self, model: LoadedModel, batch: int) -> None:
@@ -100,27 +150,3 @@ class Harness:
         pairs = [(None, list(request.context), list(request.target)) for request in requests]
         outcomes = self._model._loglikelihood_tokens(pairs, disable_tqdm=True)
         return {request.key: value for request, (value, _) in zip(requests, outcomes, strict=True)}
-
-
-def harness_tokens(requests: Sequence[Request], batch: int) -> int:
-    """Tokens that the harness computes, padding included."""
-    texts = {request.context + request.target[:-1] for request in requests}
-    return padded_tokens(sorted(map(len, texts), reverse=True), batch)
-
-
-def dense(model: LoadedModel, meter: ForwardMeter, longest: int) -> None:
-    """Ordinary causal passes over as many random tokens as were metered, as many positions projected.
-
-    Args:
-        model: the labeler.
-        meter: of the tree scorer.
-        longest: tokens of a row.
-    """
-    share = meter.projected / max(meter.tokens, 1)
-    generator = torch.Generator().manual_seed(0)
-    with torch.inference_mode():
-        for first in range(0, meter.tokens, longest):
-            tokens = min(longest, meter.tokens - first)
-            ids = torch.randint(0, len(model.tokenizer), (1, tokens), generator=generator)
-            kept = torch.arange(max(1, round(tokens * share)))
-            model.model(input_ids=ids.to(model.device), logits_to_keep=kept.to(model.device), use_cache=False)

@@ -1,171 +1,181 @@
-"""Trajectories to score: real questions and steps with their gold answers, hard negatives, several to a question.
+"""Trajectories to score, and a random Qwen3 with a tokenizer for them: speed does not depend on what the weights are.
 
 ProcessBench  {"id": "gsm8k-0", "problem": "Sue lives in a fun neighborhood. ...", "steps": ["To find out ...", ...]}
 GSM8K         {"question": "Sue lives in a fun neighborhood. ...", "answer": "... #### 6"}
 -> trajectory gsm8k-0, its question and steps, gold answer "6"; negatives "7", "5", "8", "4"
 
-Real sets hold few attempts at the same problem. `several_a_question` makes more of them out of a real one: an attempt
-keeps the first steps, then goes its own way, with another opening word and other numbers in every step, so that not
-even a step read alone is shared. A step is kept with a chance of one in four: of 7,914 pairs of solutions that four
-models wrote to the same GSM8K problem (`gsm8k/example_model_solutions.jsonl.gz`) 2 % share their first step, samples
-of one model share more.
+shape      width  layers  heads  kv  head  intermediate        parameters without embeddings
+25m          512       8     16   8    32          1536        25.2 million
+qwen3-8b    4096      36     32   8   128         12288        6.9 billion
 """
 
 import gzip
+import hashlib
 import json
 import random
 import re
-from collections.abc import Iterator
-from functools import cache
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import polars as pl
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen3Config
 
 from cpmi_dagster.alignment.align import align_questions
 from cpmi_dagster.alignment.references import read_references
+from cpmi_dagster.miniature.names import local_path
+from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.negatives.settings import Negatives
+from cpmi_dagster.trajectories.templates import TEMPLATES, render_question, render_step, render_target
 
-REFERENCE_FILES: dict[str, tuple[str, ...]] = {
+REFERENCE_FILES = {
     "gsm8k": ("gsm8k/train.jsonl.gz", "gsm8k/test.jsonl"),
     "math": ("math/train.jsonl.gz", "math/test_without_math500_odd.jsonl.gz"),
 }
 REFERENCE_FIELDS = {"gsm8k": ("question", "answer"), "math": ("id", "problem", "solution")}
 STEP_FILES = {"gsm8k": "processbench/gsm8k.even.jsonl.gz", "math": "processbench/math.even.jsonl.gz"}
-KEPT_STEP_CHANCE = 0.25
-OPENINGS = ("So", "Next", "Then", "Now", "Here", "First", "Thus", "Also", "Hence")
 SENTENCE_END = re.compile(r"\n+|(?<=[.!])\s+")
-COLUMNS = {
-    "trajectory_id": pl.String,
-    "question_id": pl.String,
-    "subset": pl.String,
-    "question": pl.String,
-    "steps": pl.List(pl.String),
+COLUMNS = {"trajectory_id": pl.String, "subset": pl.String, "question": pl.String, "steps": pl.List(pl.String)}
+NEGATIVES, DRAWS = 4, 2000
+TYPICAL = (155.0, 4.8, 83.0)
+"""Tokens of template and question, steps, and tokens a step of the sets that the targets are stated for."""
+QWEN_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+CACHE = Path(tempfile.gettempdir()) / "cpmi-scoring-bench"
+END = "<|endoftext|>"
+SHAPES = {
+    "tiny": (64, 2, 4, 2, 16, 192),
+    "25m": (512, 8, 16, 8, 32, 1536),
+    "qwen3-8b": (4096, 36, 32, 8, 128, 12_288),
 }
+QWEN_VOCABULARY = 151_936
 
 
-def missing_files(data: Path) -> list[Path]:
-    """Files of the workload that a folder lacks."""
-    names = [*STEP_FILES.values(), *(name for names in REFERENCE_FILES.values() for name in names)]
-    return [data / name for name in names if not (data / name).is_file()]
-
-
-def read_trajectories(data: Path | None) -> pl.DataFrame:
-    """Every trajectory whose problem has a gold answer.
+def read_trajectories(data: Path | None) -> tuple[pl.DataFrame, list[str]]:
+    """Every trajectory whose problem has a gold answer, and the texts of all problems, to train a tokenizer on.
 
     Args:
-        data: folder with `REFERENCE_FILES` and `STEP_FILES`; None takes problems of the embedded world.
+        data: folder with `REFERENCE_FILES` and `STEP_FILES`; None takes problems of the embedded world, whose own
+            solutions, sentence by sentence, are their attempts.
 
     Returns:
-        Columns trajectory_id, question_id, subset (gsm8k, math), question, steps, gold_answer.
+        Columns trajectory_id, subset (gsm8k, math), question, steps, gold_answer; texts.
     """
-    parts = []
-    for subset in REFERENCE_FILES:
-        references = read_references(_reference_rows(data, subset), subset, "all")
-        steps = pl.DataFrame(list(_attempts(data, subset)), schema=COLUMNS, orient="row")
+    parts, texts = [], []
+    for subset, names in REFERENCE_FILES.items():
+        files = [data / name for name in names] if data else [local_path(f"miniature:{subset}_train")]
+        rows = [row for file in files for row in _json_lines(file)]
+        kept = [{name: row[name] for name in REFERENCE_FIELDS[subset] if name in row} for row in rows]
+        references = read_references(kept, subset, "all")
+        solved = list(references.select("question", "solution").iter_rows())
+        texts += [f"{question}\n{solution}\n" for question, solution in solved]
+        if data:
+            attempts = [(row["id"], row["problem"], row["steps"]) for row in _json_lines(data / STEP_FILES[subset])]
+        else:
+            sentences = ([text for text in SENTENCE_END.split(solution) if text.strip()] for _, solution in solved)
+            attempts = [(f"{subset}-{n}", solved[n][0], steps) for n, steps in enumerate(sentences)]
+        steps = pl.DataFrame([(name, subset, *rest) for name, *rest in attempts], schema=COLUMNS, orient="row")
         found = align_questions(steps, references)["reference_row"]
         golds = [None if row is None else references["answer"][row] for row in found]
         parts.append(steps.with_columns(gold_answer=pl.Series(golds, dtype=pl.String)))
-    return pl.concat(parts).filter(pl.col("gold_answer") != "")
-
-
-def reference_texts(data: Path | None) -> Iterator[str]:
-    """Problems and solutions of GSM8K and MATH, to train a tokenizer on."""
-    for subset in REFERENCE_FILES:
-        for row in read_references(_reference_rows(data, subset), subset, "all").iter_rows(named=True):
-            yield f"{row['question']}\n{row['solution']}\n"
-
-
-def _reference_rows(data: Path | None, subset: str) -> list[dict[str, Any]]:
-    if data is None:
-        return _world()[f"{subset}_train"]
-    rows = [row for name in REFERENCE_FILES[subset] for row in _json_lines(data / name)]
-    return [{name: row[name] for name in REFERENCE_FIELDS[subset]} for row in rows]
-
-
-@cache
-def _world() -> dict[str, list[Any]]:
-    from cpmi_dagster.miniature.world import world_rows
-
-    return dict(world_rows())
-
-
-def _attempts(data: Path | None, subset: str) -> Iterator[tuple[str, str, str, str, list[str]]]:
-    """Rows of `COLUMNS`; in the embedded world a problem's own solution, sentence by sentence, is its attempt."""
-    if data is None:
-        references = read_references(_reference_rows(None, subset), subset, "all")
-        for number, (question, solution) in enumerate(references.select("question", "solution").iter_rows()):
-            name = f"{subset}-{number}"
-            yield name, name, subset, question, [text for text in SENTENCE_END.split(solution) if text.strip()]
-        return
-    for row in _json_lines(data / STEP_FILES[subset]):
-        yield row["id"], row["id"], subset, row["problem"], row["steps"]
+    return pl.concat(parts).filter(pl.col("gold_answer") != ""), texts
 
 
 def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
     content = path.read_bytes()
-    text = gzip.decompress(content) if path.suffix == ".gz" else content
-    return map(json.loads, text.splitlines())
-
-
-def several_a_question(trajectories: pl.DataFrame, attempts: int, seed: int) -> pl.DataFrame:
-    """So many attempts at every question: the real trajectory and variations of it (see the module's text).
-
-    Args:
-        trajectories: columns of `read_trajectories`.
-        attempts: trajectories a question gets.
-        seed: decides where and how the others leave the real one.
-    """
-    rows = []
-    for row in trajectories.iter_rows(named=True):
-        rng = random.Random(f"{seed}:{row['trajectory_id']}")
-        rows.append(row)
-        for attempt in range(1, attempts):
-            steps = _own_way(row["steps"], rng)
-            rows.append({**row, "trajectory_id": f"{row['trajectory_id']}/{attempt}", "steps": steps})
-    return pl.DataFrame(rows, schema=trajectories.schema, orient="row")
-
-
-def _own_way(steps: list[str], rng: random.Random) -> list[str]:
-    kept = 0
-    while kept < len(steps) - 1 and rng.random() < KEPT_STEP_CHANCE:
-        kept += 1
-    return steps[:kept] + [_rewritten(step, rng) for step in steps[kept:]]
-
-
-def _rewritten(step: str, rng: random.Random) -> str:
-    changed = re.sub(r"\d+", lambda number: str(int(number[0]) + rng.randrange(1, 10)), step)
-    return f"{rng.choice(OPENINGS)}{rng.randrange(10)}, {changed}"
-
-
-def with_step_count(trajectories: pl.DataFrame, count: int) -> pl.DataFrame:
-    """Every trajectory with so many steps: its own over and over, from the second time with a number."""
-    steps = [
-        [_again(row[index % len(row)], index // len(row)) for index in range(count)] for row in trajectories["steps"]
-    ]
-    return trajectories.with_columns(steps=pl.Series(steps))
-
-
-def _again(step: str, turn: int) -> str:
-    return f"{turn + 1}. {step.strip()}" if turn else step
-
-
-def with_step_length(trajectories: pl.DataFrame, factor: float) -> pl.DataFrame:
-    """Every step so many times as long: cut off, or repeated."""
-    steps = [[_stretched(step.strip(), factor) for step in row] for row in trajectories["steps"]]
-    return trajectories.with_columns(steps=pl.Series(steps))
-
-
-def _stretched(text: str, factor: float) -> str:
-    length = max(1, round(len(text) * factor))
-    return " ".join([text] * -(-length // max(len(text), 1)))[:length].strip() or text[:1]
+    return map(json.loads, (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines())
 
 
 def negatives_of(trajectories: pl.DataFrame, count: int, seed: int) -> pl.DataFrame:
-    """So many hard negatives of every trajectory: edits of its gold answer, as where a model's samples run out.
-
-    Returns:
-        Columns of `labels.hard_negatives`.
-    """
+    """So many hard negatives of every trajectory: edits of its gold answer, as where a model's samples run out."""
     return hard_negatives(trajectories, None, Negatives(count=count), seed).negatives
+
+
+def representative(
+    trajectories: pl.DataFrame, tokenizer: PreTrainedTokenizerFast, count: int, seed: int
+) -> pl.DataFrame:
+    """Of many draws of so many trajectories, half of each subset, the one nearest to `TYPICAL`.
+
+    A few trajectories drawn blindly are longer or shorter than the set by a third, and every ratio moves with that.
+    They are also as rich in answers that differ before their last token as the whole set: the harness computes others
+    once.
+    """
+
+    def tokens(text: str) -> list[int]:
+        return tokenizer.encode(text, add_special_tokens=False)
+
+    wrong = dict(negatives_of(trajectories, NEGATIVES, seed).group_by("trajectory_id").agg("answer").iter_rows())
+    sizes, names = {}, {subset: [] for subset in STEP_FILES}
+    for row in trajectories.iter_rows(named=True):
+        name, steps = row["trajectory_id"], row["steps"]
+        prompt = mean(len(tokens(render_question(row["question"], template))) for template in range(len(TEMPLATES)))
+        targets = (render_target(answer) for answer in (row["gold_answer"], *wrong[name]))
+        answers = len({tuple(tokens(target)[:-1]) for target in targets})
+        sizes[name] = prompt, len(steps), sum(len(tokens(render_step(step))) for step in steps), answers
+        names[row["subset"]].append(name)
+    wanted = (*TYPICAL, mean(mean(sizes[name][3] for name in own) for own in names.values()))
+
+    def distance(draw: list[str]) -> float:
+        prompt, steps, length, answers = (mean(sizes[name][place] for name in draw) for place in range(4))
+        own = prompt, steps, length / steps, answers
+        return sum(abs(value / other - 1) for value, other in zip(own, wanted, strict=True))
+
+    rng, shares = random.Random(seed), [(count + place) // len(names) for place in range(len(names))]
+    draws = [
+        [name for own, share in zip(names.values(), shares, strict=True) for name in rng.sample(own, share)]
+        for _ in range(DRAWS)
+    ]
+    return trajectories.filter(pl.col("trajectory_id").is_in(min(draws, key=distance)))
+
+
+def byte_level_bpe(texts: Iterable[str], vocabulary: int, name: str) -> PreTrainedTokenizerFast:
+    """A byte-level BPE with Qwen's word pattern, digits one by one; trained once and kept in the temporary folder.
+
+    Args:
+        texts: what it is trained on, the templates aside.
+        name: says which texts these are.
+    """
+    settings = hashlib.sha256(f"{QWEN_PATTERN}{TEMPLATES}{name}{vocabulary}".encode()).hexdigest()[:12]
+    file = CACHE / f"bpe-{vocabulary}-{settings}.json"
+    if not file.is_file():
+        tokenizer = Tokenizer(models.BPE())
+        split = pre_tokenizers.Split(Regex(QWEN_PATTERN), behavior="isolated")
+        byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
+        tokenizer.decoder = decoders.ByteLevel()
+        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocabulary, special_tokens=[END], initial_alphabet=alphabet, show_progress=False
+        )
+        tokenizer.train_from_iterator([*texts, *TEMPLATES], trainer)
+        CACHE.mkdir(parents=True, exist_ok=True)
+        tokenizer.save(str(file))
+    return PreTrainedTokenizerFast(tokenizer_file=str(file), eos_token=END, pad_token=END)
+
+
+def random_model(
+    shape: str, tokenizer: PreTrainedTokenizerFast, vocabulary: int, device: str = "cpu", dtype: str = "float32"
+) -> LoadedModel:
+    """A Qwen3 of one of the `SHAPES`; the tokenizer's ids are below `vocabulary`."""
+    width, layers, heads, kv_heads, head, intermediate = SHAPES[shape]
+    config = Qwen3Config(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        intermediate_size=intermediate,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        head_dim=head,
+        max_position_embeddings=32_768,
+        tie_word_embeddings=False,
+    )
+    torch.manual_seed(0)
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype)).eval()
+    return LoadedModel(model, tokenizer, f"random:{shape}", config.max_position_embeddings)

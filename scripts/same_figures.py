@@ -63,9 +63,7 @@ def compare(table: str, old: pl.DataFrame, new: pl.DataFrame) -> int:
         for name in values
     ]
     different = both.filter(~pl.all_horizontal(equal)) if equal else both.clear()
-    missing, added = (
-        one.join(other, on=key, how="anti", nulls_equal=True) for one, other in ((old, new), (new, old))
-    )
+    missing, added = (one.join(other, on=key, how="anti", nulls_equal=True) for one, other in ((old, new), (new, old)))
     print(
         f"{table:34} {both.height:>8,} rows in both {missing.height:>7,} missing {added.height:>7,} new "
         f"{different.height:>7,} different"

@@ -8,14 +8,12 @@ Each family's own module knows the fields of its source; here they are dispatche
     gsm8k              0           Janet’s ducks lay…  –        18      –             –            –
 """
 
-from pathlib import Path
-
 import polars as pl
 
 from cpmi_dagster.benchmarks.registry import BENCHMARKS
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.miniature.names import local_path
 
 
 def read_benchmark(name: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -49,12 +47,12 @@ def check_benchmark_file(name: str, path: str | None) -> None:
     """Refuse a benchmark whose local file does not exist, with where to get it.
 
     Args:
-        path: its path in the profile, None on the hub; files of the embedded world are not checked.
+        path: its path in the profile, None on the hub.
 
     Raises:
         SourceError: there is no such file or folder.
     """
-    if path is None or path.startswith(MINIATURE) or Path(path).exists():
+    if path is None or local_path(path).exists():
         return
     origin = BENCHMARKS[name].origin if name in BENCHMARKS else None
     advice = f"get it from {origin} (docs/logic_sets.md), " if origin else "correct the path, "

@@ -1,8 +1,7 @@
 """Where rows come from: local files and folders, the embedded world, or the hub.
 
 Local files are those of `data_files.py`; a folder is all such files in name order, or a data set that `datasets` saved.
-Of a DuckDB file, one relation is read.
-`miniature:NAME` is a file of the embedded world, which is written to `<home>/world/VERSION-seed-N` at its first use.
+Of a DuckDB file, one relation is read. `miniature:NAME` is a file in the package.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +13,7 @@ import polars as pl
 
 from cpmi_dagster.errors import SourceError, first_line
 from cpmi_dagster.files.file_states import changed_while_read, file_digest, file_state
-from cpmi_dagster.files.locks import locked
-from cpmi_dagster.files.whole_files import remove_unfinished
-from cpmi_dagster.miniature.names import MINIATURE
+from cpmi_dagster.miniature.names import local_path
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource, TrajectorySource
 from cpmi_dagster.resources.sources.data_files import database_files, local_files, read_files, read_relation
@@ -34,7 +31,6 @@ class DataSources:
 
     def __init__(self, settings: Settings) -> None:
         self._home = settings.home
-        self._seed = settings.seed
         self._limits = settings.sources.limits
 
     def version(self, source: DataSource) -> dict[str, Any]:
@@ -96,29 +92,13 @@ class DataSources:
             raise SourceError(f"{source.place} contains text that is not UTF-8; save it as UTF-8") from error
 
     def files(self, source: DataSource) -> list[Path]:
-        """The local files of a source; those of the embedded world are written at their first use.
+        """The local files of a source.
 
         Raises:
             SourceError: there is none.
         """
-        place = str(source.path)
-        if source.relation is not None:
-            return database_files(Path(place))
-        path = self._world_file(place.removeprefix(MINIATURE)) if place.startswith(MINIATURE) else Path(place)
-        return local_files(path)
-
-    def _world_file(self, name: str) -> Path:
-        from cpmi_dagster.miniature import WORLD_FILES, WORLD_VERSION, write_world
-
-        if name not in WORLD_FILES:
-            raise SourceError(f"the embedded world has no file `{name}`; it has {', '.join(WORLD_FILES)}")
-        folder = self._home / "world" / f"{WORLD_VERSION}-seed-{self._seed}"
-        with locked(folder / ".lock"):
-            if not all((folder / file).is_file() for file in WORLD_FILES.values()):
-                for file in WORLD_FILES.values():
-                    remove_unfinished(folder / file)
-                write_world(folder, seed=self._seed)
-        return folder / WORLD_FILES[name]
+        path = local_path(str(source.path))
+        return local_files(path) if source.relation is None else database_files(path)
 
     def _revision(self, source: DataSource) -> str:
         return source.revision or HubLock(self._home).revision("dataset", str(source.hub))

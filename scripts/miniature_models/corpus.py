@@ -19,13 +19,13 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from cpmi_dagster.miniature.held_out import MAKERS, draw
-from cpmi_dagster.miniature.plans import Problem
-from cpmi_dagster.miniature.question_rows import CHOICE_LETTERS, draw_choices
-from cpmi_dagster.miniature.slips import draw_solution
-from cpmi_dagster.miniature.solutions import Solution, solve
-from cpmi_dagster.miniature.word_problems import LARGE, STANDARD
 from cpmi_dagster.trajectories.templates import TEMPLATES, render_question, render_step, render_target
+from scripts.miniature_world.held_out import MAKERS, draw
+from scripts.miniature_world.plans import Problem
+from scripts.miniature_world.question_rows import CHOICE_LETTERS, draw_choices
+from scripts.miniature_world.slips import draw_solution
+from scripts.miniature_world.solutions import Solution, solve
+from scripts.miniature_world.word_problems import LARGE, STANDARD
 
 MARKS = {True: "Right\n", False: "Wrong\n"}
 LARGE_SHARE = 0.25

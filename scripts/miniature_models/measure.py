@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-from cpmi_dagster.miniature.world import world_rows
 from cpmi_dagster.trajectories.templates import ANSWER_PREFIX, render_question
 from scripts.miniature_models.tokenizer import EOS_ID, PAD_ID
+from scripts.miniature_world.world import world_rows
 
 logger = logging.getLogger(__name__)
 

@@ -20,12 +20,12 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from cpmi_dagster.miniature.held_out import MAKERS, draw
 from scripts.miniature_models.batches import Batch, training_batches
 from scripts.miniature_models.measure import accuracy
 from scripts.miniature_models.muon import Muon
 from scripts.miniature_models.recipes import POSITIONS, RECIPES, ModelRecipe
 from scripts.miniature_models.tokenizer import EOS_ID, PAD_ID, build_tokenizer
+from scripts.miniature_world.held_out import MAKERS, draw
 
 logger = logging.getLogger(__name__)
 

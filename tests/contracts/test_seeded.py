@@ -7,9 +7,9 @@ import pytest
 
 from cpmi_dagster.contracts.seeded import derived_seed, uniform_number
 from cpmi_dagster.generation.token_sampling import prompt_seeds, uniform_numbers
-from cpmi_dagster.miniature.held_out import is_held_out
 from cpmi_dagster.negatives.hard_negatives import trajectory_seed
 from cpmi_dagster.negatives.mistakes import propose
+from scripts.miniature_world.held_out import is_held_out
 
 
 def test_a_derived_seed_depends_on_seed_ids_and_their_order():

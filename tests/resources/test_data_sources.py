@@ -241,7 +241,7 @@ def test_a_missing_file_says_what_to_give(tmp_path, sources):
 
 
 def test_an_unknown_part_of_the_world_lists_those_there_are(sources):
-    with pytest.raises(SourceError, match="it has math_shepherd"):
+    with pytest.raises(SourceError, match=r"it has folio_validation, .* math_shepherd"):
         sources.rows(DataSource(path="miniature:nothing"))
 
 
