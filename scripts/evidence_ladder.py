@@ -31,6 +31,7 @@ from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.reports.evidence import THIRDS, aucs_by_knowledge
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import best_anew, best_free_control, first_errors_found, in_order, steps_with_truth
+from cpmi_dagster.reports.paper import format_figure
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 from scripts.heads_table import FLOOR, TO_BEAT, ModelFigures, figures_of_models
@@ -207,9 +208,9 @@ def answer_table(found: Sequence[Answer], title: str, is_asked: bool) -> Table:
     for column in ("question", "ours", "other", "difference", "p", *(["p (Holm)"] if is_asked else []), "n"):
         table.add_column(column)
     p_values = [each.apart.p_value for each in found[1:]]
-    adjusted = [[""], *([f"{value:.3f}"] for value in holm(p_values))] if is_asked else [[] for _ in found]
+    adjusted = [[""], *([format_figure(value, 3)] for value in holm(p_values))] if is_asked else [[] for _ in found]
     for (question, ours, other, apart), holms in zip(found, adjusted, strict=True):
-        cells = (f"{ours.value:.3f}", f"{other.value:.3f}", shown(apart), f"{apart.p_value:.3f}", *holms)
+        cells = (f"{ours.value:.3f}", f"{other.value:.3f}", shown(apart), format_figure(apart.p_value, 3), *holms)
         table.add_row(question, *cells, f"{apart.n:,}")
     return table
 

@@ -26,6 +26,7 @@ from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, shown
 from cpmi_dagster.contracts.keys import PROBLEMS, PROCESSBENCH
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.reports.paper import format_figure
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.registry import reward_label
 
@@ -96,9 +97,9 @@ def table_of(found: dict[str, ModelFigures], chance: pl.DataFrame) -> Table:
         table.add_row(
             reward_label(label),
             *(shown(figure.estimate()) for figure in (*judge.f1.values(), judge.auc, judge.inner)),
-            *(f"{shown(each)}, p {each.p_value:.3f}" for each in apart),
+            *(f"{shown(each)}, p {format_figure(each.p_value, 3) or '–'}" for each in apart),
         )
-    guessed = (Estimate(*figures) for figures in chance.select("f1", "low", "high", "n").iter_rows())
+    guessed = (Estimate(*own) for own in chance.select("f1", "low", "high", "n", "units", "unit").iter_rows())
     table.add_row("Chance", *map(shown, guessed))
     return table
 
