@@ -117,7 +117,7 @@ def _artifact_stage(artifact: Artifact) -> Stage:
     scope = f" ({label}): the paper's figures next to ours." if label else "; our figures only."
     measure.__doc__ = artifact.paper.title + scope
     key = _artifact_key(artifact.name)
-    return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="8", eager=True)(measure)
+    return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="9", eager=True)(measure)
 
 
 ARTIFACT_STAGES = tuple(_artifact_stage(artifact) for artifact in ARTIFACTS.values())
@@ -136,7 +136,7 @@ LABELS_MADE = r"""
 
 @stage(
     REPORT,
-    code_version="11",
+    code_version="12",
     inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, REJECTED_ROWS, REFERENCES],
     settings=MEASURED_BY,
     models=MODEL_ROLES,

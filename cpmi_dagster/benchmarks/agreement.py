@@ -48,8 +48,8 @@ def agreement(one: npt.ArrayLike, other: npt.ArrayLike, questions: npt.ArrayLike
 
 
 def steps_lacking(figure: Estimate, half_width: float = HALF_WIDTH) -> int | None:
-    """About how many more steps bring a figure's interval down to ± `half_width`; None where it is a point."""
-    now = (figure.high - figure.low) / 2
+    """About how many more steps bring a figure's interval down to ± `half_width`; None for a point or no interval."""
+    now = 0 if figure.low is None or figure.high is None else (figure.high - figure.low) / 2
     return max(0, math.ceil(figure.n * (now / half_width) ** 2) - figure.n) if now else None
 
 

@@ -172,7 +172,7 @@ def accuracy(choices: pl.DataFrame, bootstrap_samples: int = 1000, seed: int = 0
         choices: what `choose` returns, or several recipes' with their `recipe`.
 
     Returns:
-        [recipe,] benchmark, n, aggregation, value, low, high, problems.
+        [recipe,] benchmark, n, aggregation, value, low, high, problems, units, unit.
     """
     keys = [*(["recipe"] if "recipe" in choices.columns else []), "benchmark", "n", "aggregation"]
     rows = []

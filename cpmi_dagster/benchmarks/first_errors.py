@@ -238,6 +238,7 @@ def _sums(solutions: Solutions, rules: Rules, choices: Choices, weights: Floats)
 def _score(totals: Floats, solutions: Solutions, rule: Rule | None = None) -> FirstErrorScore:
     with np.errstate(invalid="ignore", divide="ignore"):
         err, cor = (totals[:, :2] / totals[:, 2:]).T
-    wrong, count = int(solutions.erroneous.sum()), len(solutions.erroneous)
-    f1 = Resampled.of(f1_of_accuracies(err, cor), count)
-    return FirstErrorScore(Resampled.of(err, wrong), Resampled.of(cor, count - wrong), f1, rule)
+    kinds = _kinds(solutions, solutions.weights.shape[1])
+    (wrong, wrong_units), (right, right_units) = ((int(each.sum()), int((each > 0).sum())) for each in kinds)
+    f1 = Resampled.of(f1_of_accuracies(err, cor), wrong + right, min(wrong_units, right_units))
+    return FirstErrorScore(Resampled.of(err, wrong, wrong_units), Resampled.of(cor, right, right_units), f1, rule)

@@ -19,7 +19,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import Difference, Resampled, bootstrap, bootstrap_mean, share
+from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Difference, Resampled, bootstrap, bootstrap_mean, share
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.rewards.registry import CORPUS_LABELS
 from cpmi_dagster.trajectories.step_truth import with_truth
@@ -27,8 +27,8 @@ from cpmi_dagster.trajectories.step_truth import with_truth
 STEP = ["trajectory_id", "step_index"]
 DETAILS: dict[str, pl.DataType] = {"kind": pl.String(), "operations_left": pl.Int64()}
 """What a truth may say of a step besides whether it is right."""
-FEWEST_OF_EACH = 10
-"""Right steps or solutions, and wrong ones, below which an AUC is no evidence: its interval would be too narrow."""
+FEWEST_OF_EACH = FEWEST_UNITS
+"""Right steps or solutions, and wrong ones, below which an AUC is no evidence, whatever questions they are of."""
 IS_LAST = pl.col("step_index") == pl.col("step_count") - 1
 PLACES: dict[str, pl.Expr] = {
     "first": pl.col("step_index") == 0,

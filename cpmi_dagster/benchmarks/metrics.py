@@ -170,4 +170,5 @@ def _bootstrap_ranked(
         wrong = np.add.reduceat(weights * ~truth[order], starts, axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
             draws.append(statistic(right, wrong, distinct))
-    return Resampled(figure(values, truth), np.concatenate(draws), len(values))
+    units = min(len(np.unique(numbers[kind])) for kind in (truth, ~truth))
+    return Resampled(figure(values, truth), np.concatenate(draws), len(values), units)

@@ -60,6 +60,7 @@ class _Steps:
         category: [steps] place in `CATEGORIES`.
         question: [steps] number of the original question.
         problems: [categories] how many problems each has.
+        questions: [categories] of how many original questions they are.
         weights: [1 + samples, questions] how often each question counts: see `question_weights`.
     """
 
@@ -68,6 +69,7 @@ class _Steps:
     category: np.ndarray
     question: np.ndarray
     problems: np.ndarray
+    questions: np.ndarray
     weights: Floats
 
 
@@ -93,7 +95,7 @@ def prmbench_scores(
 
     Returns:
         level (category, group, overall), name (NR, …, Simplicity, …, Overall), score, f1, f1_negative (null for
-        groups), low, high, n (problems), threshold.
+        groups), low, high, n (problems), units and unit (a group's: of its smallest category), threshold.
 
     Raises:
         BenchmarkError: a category is empty, or predictions do not fit the problems.
@@ -115,14 +117,16 @@ def prmbench_scores(
             totals += _totals(steps, on_others, steps.weights * (folds == fold))
         overall = _figures(steps, totals)[FIGURES[-1]]
         scores = pl.concat([scores, _frame({("overall", CROSS_FITTED): overall})], how="diagonal")
-    return scores.select("level", "name", "score", "f1", "f1_negative", "low", "high", "n", "threshold")
+    figures = ("score", "f1", "f1_negative", "low", "high", "n", "units", "unit")
+    return scores.select("level", "name", *figures, "threshold")
 
 
 def prmbench_chance(problems: pl.DataFrame, protocol: Protocol, seed: int) -> pl.DataFrame:
     """What step scores have that are drawn uniformly from 0 to 1: means over `CHANCE_DRAWS` judges.
 
     Returns:
-        level, name, score, low, high, n as `prmbench_scores`, `low` and `high` the range of 95 % of these judges.
+        level, name, score, low, high, n, units, unit as `prmbench_scores`, `low` and `high` the range of 95 % of these
+        judges.
     """
     steps, random = _judged_steps(constant_predictions(problems, 1.0), problems, 0, seed), np.random.default_rng(seed)
     judges = []
@@ -168,9 +172,11 @@ def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame, samples: in
         pl.col("probabilities").alias("probability"),
     ).explode("step_index", "probability", empty_as_null=False)
     steps = steps.with_columns(valid=~pl.col("step_index").is_in(pl.col("error_steps")))
+    asked = judged.select("category", number).unique()["category"]
     return _Steps(
         *(steps[name].to_numpy() for name in ("probability", "valid", "category", "question")),
         problems=np.bincount(judged["category"].to_numpy(), minlength=len(CATEGORIES)),
+        questions=np.bincount(asked.to_numpy(), minlength=len(CATEGORIES)),
         weights=question_weights(number.n_unique(), samples, seed),
     )
 
@@ -207,11 +213,12 @@ def _figures(steps: _Steps, totals: Floats) -> dict[tuple[str, str], Resampled]:
     figures = {}
     for number, (level, name) in enumerate(FIGURES):
         own = {"category": [number], "group": members(name), "overall": list(range(len(CATEGORIES)))}[level]
-        figures[level, name] = Resampled.of(scores[:, number], int(steps.problems[own].sum()))
+        units = steps.weights.shape[1] if level == "overall" else int(steps.questions[own].min())
+        figures[level, name] = Resampled.of(scores[:, number], int(steps.problems[own].sum()), units)
     return figures
 
 
 def _frame(figures: dict[tuple[str, str], Resampled]) -> pl.DataFrame:
-    """level, name, score, low, high, n."""
+    """level, name, score, low, high, n, units, unit."""
     rows = [{"level": level, "name": name, **asdict(each.estimate())} for (level, name), each in figures.items()]
     return pl.DataFrame(rows).rename({"value": "score"})

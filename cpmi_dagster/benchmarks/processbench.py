@@ -76,9 +76,9 @@ def processbench_scores(
         cross_fitted: whether to add the row `average, cross-fitted`; there is none where nothing is chosen.
 
     Returns:
-        subset, f1, low, high, n, err, cor, each of these two with `_low`, `_high` and `_n`, and of the rule
-        threshold, patience, inverted. The averages are absent unless all four are scored; the rule is null where
-        several were used.
+        subset, f1, low, high, n, units, unit, err, cor, each of these two with `_low`, `_high` and so on, and of the
+        rule threshold, patience, inverted. The averages are absent unless all four are scored, and have the units of
+        the smallest; the rule is null where several were used.
 
     Raises:
         BenchmarkError: a subset is empty or one-sided, predictions do not fit it, or GSM8K is missing.
@@ -207,7 +207,8 @@ def _average(scores: Mapping[str, FirstErrorScore], rule: Rule | None = None) ->
 
     def mean(figures: Sequence[Resampled]) -> Resampled:
         values, draws = [each.value for each in figures], [each.draws for each in figures]
-        return Resampled(float(np.mean(values)), np.mean(draws, axis=0), sum(each.n for each in figures))
+        count, units = sum(each.n for each in figures), min(each.units for each in figures)
+        return Resampled(float(np.mean(values)), np.mean(draws, axis=0), count, units, figures[0].unit)
 
     return _combined([scores[name] for name in AVERAGED], mean, rule)
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein, wasserstein
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Estimate, Resampled
+from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Estimate, Resampled, of_judges
 
 DISTRIBUTION_SUBSET = "processbench_math"
 CHANCE_AUC = 0.5
@@ -60,7 +60,7 @@ def chance_wasserstein(problems: pl.DataFrame, seed: int) -> Estimate:
     correct = _with_truth(own.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len())))["correct"]
     random = np.random.default_rng(seed)
     draws = np.array([wasserstein(random.random(len(correct)), correct) for _ in range(CHANCE_DRAWS)])
-    return Resampled(float(draws.mean()), draws, len(correct)).estimate()
+    return of_judges(draws, len(correct)).estimate()
 
 
 def _arrays(steps: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

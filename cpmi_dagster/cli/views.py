@@ -161,7 +161,7 @@ def show_results(
     from cpmi_dagster.reports.headline import measures_labels
 
     if headline.height:
-        what = "measured, with 95 % intervals"
+        what = "measured, with 95 % intervals and the n behind them"
         if console.width < WIDE:  # figures would be broken over lines
             headline = headline.with_columns(pl.exclude("Reward").str.replace(r" \[.*\]", ""))
             what = "measured; the report has the intervals"
@@ -279,6 +279,7 @@ def show_evaluation(console: SafeConsole, figures: "pl.DataFrame", name: str, fo
     from cpmi_dagster.reports.process_level import readable
 
     if form == "table":
-        console.print(table_of(readable(figures), f"{name}: percent (AUC and score means in [0, 1]), 95 % intervals"))
+        what = "percent (AUC and score means in [0, 1]), 95 % intervals of n questions"
+        console.print(table_of(readable(figures), f"{name}: {what}"))
     else:
         show_frame(console, figures, form)

@@ -1,7 +1,7 @@
 """The contracts of the group `reports`: every table or figure of the paper in one shape, the report, the database.
 
-artifact      row   column  paper  measured  low   high   n    profile
-processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  miniature
+artifact      row   column  paper  measured  low   high   n    units  unit      profile
+processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  96     question  miniature
 """
 
 import dataframely as dy
@@ -23,11 +23,15 @@ class PaperComparison(dy.Schema):
     column = dy.String(primary_key=True, description="column label, as in the paper")
     paper = dy.Float64(nullable=True, description="the paper's figure; null if it has none")
     measured = dy.Float64(nullable=True, description="our figure; null if this profile does not measure it")
-    low = dy.Float64(nullable=True, description="lower end of the 95 % interval")
+    low = dy.Float64(nullable=True, description="lower end of the 95 % interval; null from fewer than 10 units")
     high = dy.Float64(nullable=True, description="upper end of the 95 % interval")
     n = dy.Int64(
         nullable=True, description="number of problems, steps, trajectories or training runs behind the figure"
     )
+    units = dy.Int64(
+        nullable=True, description="how many are resampled for the interval; of two kinds, those with the rarer one"
+    )
+    unit = dy.String(nullable=True, description="what is resampled: question, shard, judge")
     profile = dy.String(description="profile on which ours was measured")
 
 

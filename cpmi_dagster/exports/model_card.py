@@ -15,7 +15,7 @@ from cpmi_dagster.exports.reward_models import PROCESS_REWARD_MODELS, ExportedMo
 from cpmi_dagster.files.text import in_markdown
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.prm.card import HEADS
-from cpmi_dagster.reports.paper import format_figure, format_interval
+from cpmi_dagster.reports.paper import format_estimate, format_figure
 from cpmi_dagster.reports.quality import MEASURES
 from cpmi_dagster.trajectories.templates import TEMPLATES
 
@@ -93,9 +93,8 @@ def model_card(facts: ModelFacts, model: ExportedModel) -> str:
             metric_value=round(figure.value, decimals + 1),
         )
         results.append(result)
-        value = f"{format_figure(figure.value, decimals)} {format_interval(figure.low, figure.high, decimals)}".strip()
         by_chance = format_figure(chance, decimals) if (chance := facts.chance.get(measure)) is not None else "–"
-        rows.append((name, value, by_chance, place))
+        rows.append((name, format_estimate(figure, decimals), by_chance, place))
     metadata = ModelCardData(
         model_name=facts.name,
         base_model=facts.base_model,

@@ -91,4 +91,4 @@ def _section(figures: Sequence[tuple[str, str]], profile: str = "") -> str:
     if not figures:
         return f"{FIGURES}\n\nNothing has been measured with this model yet; `cpmi run` measures it.\n\n"
     rows = "".join(f"| {name} | {value} |\n" for name, value in figures)
-    return f"{FIGURES}\n\n| on the sets of profile `{profile}` | measured [95 % interval] |\n|---|---|\n{rows}\n"
+    return f"{FIGURES}\n\n| on the sets of profile `{profile}` | measured [95 % interval; n] |\n|---|---|\n{rows}\n"

@@ -3,8 +3,8 @@
 ARTIFACTS["processbench"].needs    ->  ("sources/benchmark_problems", "benchmarks/processbench_predictions", …)
 build_artifact(ARTIFACTS["processbench"], inputs, "miniature")
 
-artifact      row   column  paper  measured  low   high   n    profile
-processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  miniature
+artifact      row   column  paper  measured  low   high   n    units  unit      profile
+processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  96     question  miniature
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ class Artifact:
     Attributes:
         name: of its asset, and in `paper.yaml`.
         needs: keys of the tables that our figures are measured from.
-        measure: returns our figures as columns row, column, measured, low, high, n.
+        measure: returns our figures as `measured_frame` has them.
         rows: rows of a reward type or a reward model, or what gives those of a profile; none where every profile has
             all rows.
         tested: what the figures of a column rest on; None where labels alone are enough.
@@ -165,7 +165,7 @@ def build_artifact(artifact: Artifact, inputs: ReportInputs, profile: str) -> pl
         BenchmarkError: predictions do not fit their problems.
     """
     ours = artifact.measure(inputs)
-    figures = paper_figures(artifact.name, profile).drop("measured", "low", "high", "n")
+    figures = paper_figures(artifact.name, profile).select("artifact", "row", "column", "paper", "profile")
     printed = figures.join(ours, on=["row", "column"], how="left", maintain_order="left")
     unprinted = ours.join(figures, on=["row", "column"], how="anti", maintain_order="left").with_columns(
         artifact=pl.lit(artifact.name), paper=pl.lit(None, pl.Float64), profile=pl.lit(profile)

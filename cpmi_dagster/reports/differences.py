@@ -23,7 +23,7 @@ from scipy import stats
 
 from cpmi_dagster.benchmarks.resampling import Difference, holm
 from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
+from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement, p_value
 from cpmi_dagster.reports.paper import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE
 from cpmi_dagster.reports.quality import MAIN_MEASURES, MEASURES, scaled
 from cpmi_dagster.reports.reward_rows import (
@@ -54,8 +54,8 @@ SPREAD = " spread"
 RANGE = " over seeds"
 """Columns of standard deviations, and of means with the least and the greatest figure in the interval's place."""
 CONFIDENCE = 0.95
-FEWEST = 2
-"""Recipes of which a spread is taken."""
+FEWEST, TRAINING = 2, "training run"
+"""Recipes of which a spread is taken. Student's and Welch's intervals are as wide as their small number makes them."""
 
 
 def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
@@ -75,16 +75,16 @@ def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
     primary = tested.pop(PRIMARY, None)
     measurements = [] if primary is None else _of_test(PRIMARY_ROW, PRIMARY[1], primary)
     adjusted = holm([difference.p_value for difference in tested.values()])
-    for ((row, name), difference), p_value in zip(tested.items(), adjusted, strict=True):
+    for ((row, name), difference), by_holm in zip(tested.items(), adjusted, strict=True):
         measurements += _of_test(row, name, difference)
-        measurements.append(Measurement(row, name + ADJUSTED_P_VALUE, p_value, n=difference.n))
+        measurements.append(p_value(row, name + ADJUSTED_P_VALUE, by_holm, difference))
     return measured_frame(measurements)
 
 
 def _of_test(row: str, measure: str, difference: Difference) -> list[Measurement]:
     return [
         measurement(row, measure, scaled(difference, MEASURES[measure].scale)),
-        Measurement(row, measure + P_VALUE, difference.p_value, n=difference.n),
+        p_value(row, measure + P_VALUE, difference.p_value, difference),
     ]
 
 
@@ -131,9 +131,9 @@ def measure_seeds(inputs: ReportInputs) -> pl.DataFrame:
         for row, own in values.items():
             mean, spread, count = float(np.mean(own)), float(np.std(own, ddof=1)), len(own)
             arm = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * spread / count**0.5
-            measurements.append(Measurement(row, name, mean, mean - arm, mean + arm, count))
+            measurements.append(Measurement(row, name, mean, mean - arm, mean + arm, count, count, TRAINING))
             measurements.append(Measurement(row, name + SPREAD, spread, n=count))
-            measurements.append(Measurement(row, name + RANGE, mean, min(own), max(own), count))
+            measurements.append(Measurement(row, name + RANGE, mean, min(own), max(own), count, count, TRAINING))
             objective, comma, _ = row.rpartition(", ")
             baseline = f"{objective}{comma}{BASELINE}"  # `PQM, CPMI` is compared with `PQM, MC`
             if row in comparable and row != baseline and baseline in values:
@@ -144,7 +144,8 @@ def measure_seeds(inputs: ReportInputs) -> pl.DataFrame:
                     interval = test.confidence_interval(CONFIDENCE)
                     bounds = float(interval.low), float(interval.high)
                 apart, both = float(np.mean(own) - np.mean(values[baseline])), count + len(values[baseline])
-                measurements.append(Measurement(f"{row}{DIFFERENCE}{baseline}", name, apart, *bounds, both))
+                difference = f"{row}{DIFFERENCE}{baseline}"
+                measurements.append(Measurement(difference, name, apart, *bounds, both, both, TRAINING))
     return measured_frame(measurements)
 
 

@@ -4,14 +4,15 @@
     Token   generated tokens, likewise
     RelEff  (Q / C) / (Q of the baseline / C of the baseline), with C = labeling time
 
-Intervals of costs resample shards, so they need at least two; a baseline relative to itself has none. An interval of
-RelEff joins those of its three terms on the logarithmic scale as if they were independent; both qualities are measured
-on the same problems, so it is wider than need be.
+Intervals of costs resample shards; a baseline relative to itself has none. An interval of RelEff joins those of its
+three terms on the logarithmic scale as if they were independent; both qualities are measured on the same problems, so
+it is wider than need be. Its units are those of the term that has fewest.
 """
 
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -46,7 +47,8 @@ def measure_efficiency(
         for row, ratio in of_rows.items():
             measurements.append(measurement(row, column, ratio))
             if row != first:
-                measurements.append(measurement(row, f"{column} saved (%)", _percent_of_change(ratio, -1)))
+                saved = ratio.through(lambda own: 100 - 100 * own)
+                measurements.append(measurement(row, f"{column} saved (%)", saved))
     return measured_frame([*measurements, *_relative_efficiencies(quality, ratios["Time"], first)])
 
 
@@ -78,7 +80,8 @@ def measure_labelers(inputs: ReportInputs) -> pl.DataFrame:
     measurements = measure_quality(inputs, rows, columns)
     for column, cost in COST_COLUMNS.items():
         for row, ratio in cost_ratios(inputs, rows, "mc", cost).items():
-            measurements.append(measurement(row, f"{column} change (%)", _percent_of_change(ratio, 1)))
+            change = ratio.through(lambda own: 100 * own - 100)
+            measurements.append(measurement(row, f"{column} change (%)", change))
     return measured_frame(measurements)
 
 
@@ -140,22 +143,19 @@ def _relative_efficiencies(
     measurements = []
     for (row, column), figure in figures.items():
         base = figures.get((baseline, column))
-        if row in time and time[row].value and base is not None and base.measured:
+        if row in time and time[row].value and base and base.measured and figure.measured is not None:
             value = relative_efficiency(figure.measured, time[row].value, base.measured, 1.0)
-            terms = [(term.low or 0, term.high or 0) for term in (figure, base, time[row])]
+            terms = (figure, base, time[row])
+            ends = [(term.low or 0, term.high or 0) for term in terms]
+            fewest = min(terms, key=lambda term: term.units or 0)
             low, high = None, None
-            if row != baseline and all(0 < low <= high for low, high in terms):
+            if row != baseline and all(0 < low <= high for low, high in ends):
                 # each interval's half width on the logarithmic scale
-                spread = math.exp(math.hypot(*(math.log(high / low) / 2 for low, high in terms)))
+                spread = math.exp(math.hypot(*(math.log(high / low) / 2 for low, high in ends)))
                 low, high = value / spread, value * spread
-            measurements.append(Measurement(row, f"RelEff {column}", value, low, high, figure.n))
+            resampled = (fewest.units, fewest.unit) if row != baseline else (None, None)
+            measurements.append(Measurement(row, f"RelEff {column}", value, low, high, figure.n, *resampled))
     return measurements
-
-
-def _percent_of_change(ratio: Estimate, sign: int) -> Estimate:
-    """How much more than the baseline in percent, or how much less where `sign` is -1."""
-    low, high = sorted(sign * (100 * end - 100) for end in (ratio.low, ratio.high))
-    return Estimate(sign * (100 * ratio.value - 100), low, high, ratio.n)
 
 
 def _costs(inputs: ReportInputs, method: str, cost: str) -> pl.DataFrame:
@@ -167,7 +167,7 @@ def _costs(inputs: ReportInputs, method: str, cost: str) -> pl.DataFrame:
 def _resampled(
     inputs: ReportInputs, shards: pl.DataFrame, figure: Callable[[Floats], Floats], has_interval: bool = True
 ) -> Estimate:
-    """A figure of sums over shards, its interval NaN where resampling shards says nothing about it."""
-    estimate = bootstrap(shards.drop("shard").to_numpy(), figure, *inputs.draws).estimate()
-    interval = (estimate.low, estimate.high) if has_interval and shards.height > 1 else (math.nan, math.nan)
-    return Estimate(estimate.value, *interval, int(shards["trajectories"].sum()))
+    """A figure of sums over shards; without an interval where resampling shards says nothing about it."""
+    found = bootstrap(shards.drop("shard").to_numpy(), figure, *inputs.draws).estimate()
+    count = int(shards["trajectories"].sum())
+    return replace(found, n=count, unit="shard") if has_interval else Estimate(found.value, None, None, count)

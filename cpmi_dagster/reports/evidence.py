@@ -28,7 +28,7 @@ import polars as pl
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, PLACES, STEP, common_steps, label_aucs
 from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Floats, Resampled, bootstrap, bootstrap_mean, holm
 from cpmi_dagster.contracts.keys import LOGPROBS, SCORES, STEP_REWARDS, TRAJECTORIES
-from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
+from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement, p_value
 from cpmi_dagster.reports.labels import (
     LABEL_AUC,
     WITHOUT_LAST,
@@ -244,10 +244,10 @@ def measure_evidence(inputs: ReportInputs) -> pl.DataFrame:
             measurement(row, METHOD, ours.estimate()),
             measurement(row, OTHER, other.estimate()),
             measurement(row, APART, difference),
-            Measurement(row, APART + P_VALUE, difference.p_value, n=difference.n),
+            p_value(row, APART + P_VALUE, difference.p_value, difference),
         ]
         if row in p_values:
-            measured.append(Measurement(row, APART + ADJUSTED_P_VALUE, p_values[row], n=difference.n))
+            measured.append(p_value(row, APART + ADJUSTED_P_VALUE, p_values[row], difference))
     return measured_frame(measured)
 
 

@@ -9,8 +9,8 @@ A finding is a question, its answer, whether this profile's data can tell, and t
                                         labels. …
 
 The data can tell where the 95 % interval of a difference does not hold 0, and Holm's p-value is below 0.05; the primary
-difference of `label_evidence` has none. An answer states every such difference of its table. Findings without figures
-are left out.
+difference of `label_evidence` has none. An answer states every such difference of its table; from too few questions it
+says that, and nothing else. Findings without figures are left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
+from cpmi_dagster.benchmarks.resampling import too_few
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.reports import evidence, label_trust
 from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW
@@ -47,6 +48,8 @@ from cpmi_dagster.reports.reward_rows import (
 NOTHING = pl.DataFrame(schema=COMPARISON_SCHEMA)
 Frames = Mapping[str, pl.DataFrame]
 Figure = Mapping[str, Any]
+Verdict = bool | str | None
+"""Whether a difference is above 0; None where it may be 0, a text where too few questions say so."""
 
 
 class Finding(NamedTuple):
@@ -57,12 +60,14 @@ class Finding(NamedTuple):
         tells: whether the difference is more than noise.
         answer: a sentence.
         figures: sentences with the numbers behind it.
+        few: what stands in the verdict's place where too few questions give none.
     """
 
     title: str
     tells: bool
     answer: str
     figures: str
+    few: str = ""
 
     @property
     def text(self) -> str:
@@ -85,7 +90,7 @@ def _trust(frames: Frames, option: str) -> Finding | None:
     figures = f"Of {half['n']:,} questions, it knows {' and '.join(shares)}."
     prefix, column = f"{label_trust.ANSWERS}: ", label_trust.MEAN + label_trust.INNER
     answers = table.filter(pl.col("row").str.starts_with(prefix)).with_columns(pl.col("row").str.strip_prefix(prefix))
-    ours, verdict = _figure(answers, METHOD, column), None
+    ours, verdict, few = _figure(answers, METHOD, column), None, ""
     right, wrong = (_figure(table, label_trust.SOLUTIONS, each) for each in (label_trust.RIGHT, label_trust.WRONG))
     counted = f"{right['measured']:,.0f} right, {wrong['measured']:,.0f} wrong" if right and wrong else ""
     if right and wrong and min(right["measured"], wrong["measured"]) < FEWEST_OF_EACH:
@@ -93,8 +98,10 @@ def _trust(frames: Frames, option: str) -> Finding | None:
             f"; whether labels tell right from wrong final answers cannot be said: the solutions ({counted}) are too "
             f"few, it takes {FEWEST_OF_EACH} of each"
         )
+    elif ours is not None and (few := _few(ours)):
+        answer += f"; whether labels tell right from wrong final answers cannot be said: {few}"
     elif ours is not None:
-        verdict = _verdict({name: ours[name] and ours[name] - CHANCE_AUC for name in ("measured", "low", "high")})
+        verdict = _verdict(_scaled(ours, less=CHANCE_AUC))
         words = {
             True: "tell right from wrong final answers",
             False: "are lower where the final answer is right",
@@ -113,7 +120,7 @@ def _trust(frames: Frames, option: str) -> Finding | None:
         f" None of this says which steps are right. {judged}. Next: judge fifty steps with “cpmi explore{option}”, "
         "name its own_labels.jsonl as sources.step_truth, and run again."
     )
-    return Finding("Trust without truth", verdict is not None, f"{answer}.", figures)
+    return Finding("Trust without truth", verdict is not None, f"{answer}.", figures, few)
 
 
 def _free_labels(frames: Frames) -> Finding | None:
@@ -167,7 +174,8 @@ def _increment(frames: Frames) -> Finding | None:
     p_values = {row: _figure(table, row, GAIN + ADJUSTED_P_VALUE) for row in gains}
     verdicts = {row: _verdict(gain, p_values[row]) for row, gain in gains.items()}
     words = {True: "improves with", False: "worsens with", None: "cannot be shown to improve with"}
-    answer = f"A ranking of steps by {alone['row']} {_clauses(words, verdicts)}."
+    subject = f"ranking of steps by {alone['row']}"
+    answer = _stated(f"A {subject}", words, verdicts, f"a {subject} improves with")
     shown = (
         f"{row} {_shown(gain, 3)}{_adjusted(p_values[row])}{_fewer(gain, alone, 'steps')}"
         for row, gain in gains.items()
@@ -176,7 +184,7 @@ def _increment(frames: Frames) -> Finding | None:
         f"Over {alone['n']:,} steps, last steps excluded, a regression on {alone['row']} has AUC {_shown(alone, 3)}. "
         f"Added to it, these change the AUC: {', '.join(shown)}."
     )
-    return Finding("What it adds", set(verdicts.values()) != {None}, answer, figures)
+    return _finding("What it adds", verdicts, answer, figures)
 
 
 def _adjusted(p_value: Figure | None) -> str:
@@ -187,12 +195,15 @@ def _adjusted(p_value: Figure | None) -> str:
 def _rollouts(frames: Frames) -> Finding | None:
     """Do the labels equal those by rollouts, and what do they cost?"""
     ours, theirs, difference, p_value = _evidence(frames, evidence.TO_MC)
-    if ours is None or theirs is None or difference is None or difference["low"] is None:
+    if ours is None or theirs is None or difference is None:
         return None
     margin = format_figure(evidence.MARGIN, 2)
-    is_equal = max(abs(difference["low"]), abs(difference["high"])) <= evidence.MARGIN
+    ends = [abs(difference[end]) for end in ("low", "high") if difference[end] is not None]
+    is_equal = bool(ends) and max(ends) <= evidence.MARGIN
     verdict = _verdict(difference, p_value)
-    if is_equal:
+    if few := _few(difference):
+        words = f"cannot be compared: {few}"
+    elif is_equal:
         words = f"rank steps equally well, within ± {margin}"
     elif verdict is None:
         words = f"can neither be distinguished nor called equal within ± {margin}"
@@ -210,7 +221,7 @@ def _rollouts(frames: Frames) -> Finding | None:
             f"{format_figure(time['measured'], 2)} times its time."
         )
     answer = f"Labels by {METHOD} and by {BASELINE} {words}."
-    return Finding(f"Against {BASELINE}", is_equal or verdict is not None, answer, figures)
+    return _finding(f"Against {BASELINE}", {"": True if is_equal else verdict}, answer, figures)
 
 
 def _knowledge(frames: Frames) -> Finding | None:
@@ -219,8 +230,9 @@ def _knowledge(frames: Frames) -> Finding | None:
     if most is None or least is None or difference is None:
         return None
     verdict = _verdict(difference, p_value)
-    words = {None: "cannot be shown to depend on", True: "rises with", False: "falls with"}[verdict]
-    answer = f"How well {METHOD} labels steps {words} what its labeler knows of the answer."
+    words = {None: "cannot be shown to depend on", True: "rises with", False: "falls with"}
+    known = {"what its labeler knows of the answer": verdict}
+    answer = _stated(f"How well {METHOD} labels steps", words, known, f"the quality of {METHOD}'s labels depends on")
     figures = (
         f"AUC without last steps is {_shown(least)} where the gold answer is least likely before any step, and "
         f"{_shown(most)} where it is most likely; they differ by {_shown(difference)}."
@@ -234,7 +246,7 @@ def _knowledge(frames: Frames) -> Finding | None:
             )
             values = ", ".join(format_figure(each["measured"], 2) for each in left)
             figures += f" With {counts} operations left to do, the AUC of {label} is {values}."
-    return Finding("When it works", verdict is not None, answer, figures)
+    return _finding("When it works", known, answer, figures)
 
 
 def _divergence(frames: Frames) -> Finding | None:
@@ -244,14 +256,18 @@ def _divergence(frames: Frames) -> Finding | None:
     if size is None or signed is None:
         return None
     words = {None: "cannot be shown to depend on", True: "rises with", False: "falls with"}
-    answer = (
-        f"The size of {METHOD} {words[_verdict(size)]} the Jeffreys divergence that section 4.2 says it approximates; "
-        f"{METHOD} itself, with its sign, {words[_verdict(signed)]} it."
-    )
+    verdicts = {name: _verdict(figure) for name, figure in (("size", size), ("signed", signed))}
+    if few := _few(size):
+        answer = f"Whether {METHOD} follows the Jeffreys divergence, as section 4.2 says, cannot be said: {few}."
+    else:
+        answer = (
+            f"The size of {METHOD} {words[verdicts['size']]} the Jeffreys divergence that section 4.2 says it "
+            f"approximates; {METHOD} itself, with its sign, {words[verdicts['signed']]} it."
+        )
     figures = f"Over {size['n']:,} steps, the rank correlations are {_shown(size)} and {_shown(signed)}."
     if negative := _figure(table, METHOD, evidence.NEGATIVE):
         figures += f" The divergence is never negative; {METHOD} is negative at {_percent(negative)} of the steps."
-    return Finding("Against section 4.2", {_verdict(size), _verdict(signed)} != {None}, answer, figures)
+    return _finding("Against section 4.2", verdicts, answer, figures)
 
 
 def _models(frames: Frames) -> Finding | None:
@@ -268,7 +284,7 @@ def _models(frames: Frames) -> Finding | None:
     differ = [f"{MEASURES[named].words} differs by {_shown(primary, 1)} ({listed}; one threshold from GSM8K)"]
     for measure in COMPARED:
         figure, p_value = (_figure(differences, pair, measure + part) for part in ("", ADJUSTED_P_VALUE))
-        if figure and (verdict := _verdict(figure, p_value)) is not None:
+        if figure and isinstance(verdict := _verdict(figure, p_value), bool):
             verdicts[MEASURES[measure].words] = verdict
             differ.append(f"{MEASURES[measure].words} by {_shown(figure, MEASURES[measure].decimals)}")
     subject, other = f"reward models trained on {METHOD} labels", f"those on {BASELINE} labels"
@@ -277,7 +293,7 @@ def _models(frames: Frames) -> Finding | None:
     if not failing:
         return found
     answer = f"These reward models cannot tell labels apart: {' and '.join(failing)}."
-    return found._replace(tells=False, answer=answer)
+    return found._replace(tells=False, answer=answer, few="")
 
 
 def _instrument(table: pl.DataFrame) -> tuple[list[str], str]:
@@ -289,7 +305,7 @@ def _instrument(table: pl.DataFrame) -> tuple[list[str], str]:
     for row, has_to_beat in ((CEILING_ROW, True), (FLOOR_ROW, False)):
         own, chance = (_figure(table, name + OFFICIAL, "Average") for name in (row, CHANCE_ROW))
         if own and chance and own["low"] is not None:
-            above = {name: own[name] - chance["measured"] for name in ("measured", "low", "high")}
+            above = _scaled(own, less=chance["measured"])
             figures.append(f"one {row.lower()} {_shown(above, 1)}")
             if (_verdict(above) is True) != has_to_beat:
                 failing.append(f"one {row.lower()} is {'not ' if has_to_beat else ''}above chance")
@@ -319,33 +335,62 @@ def _evidence(frames: Frames, row: str) -> list[Figure | None]:
     return [_figure(table, row, column) for column in (METHOD, evidence.OTHER, apart, apart + ADJUSTED_P_VALUE)]
 
 
-def _verdict(difference: Figure, p_value: Figure | None = None) -> bool | None:
-    """Whether a difference is above 0; None where its interval holds 0 or its p-value is above 0.05."""
+def _few(figure: Figure) -> str:
+    """What stands in the place of a verdict on a figure that too few questions give."""
+    return too_few(figure["units"], figure["unit"])
+
+
+def _scaled(figure: Figure, factor: float = 1.0, less: float = 0.0) -> Figure:
+    """A figure and its interval in another unit of measure, less a number."""
+    ends = ("measured", "low", "high")
+    return {**figure, **{end: None if figure[end] is None else factor * figure[end] - less for end in ends}}
+
+
+def _verdict(difference: Figure, p_value: Figure | None = None) -> Verdict:
+    """The verdict on a difference; None where its interval holds 0 or its p-value is above 0.05."""
+    if few := _few(difference):
+        return few
     is_noise = difference["low"] is None or difference["low"] <= 0 <= difference["high"]
     return None if is_noise or (p_value and p_value["measured"] > SIGNIFICANT) else difference["measured"] > 0
 
 
-def _compared(title: str, subject: str, other: str, verdicts: Mapping[str, bool | None], figures: str) -> Finding:
+def _finding(title: str, verdicts: Mapping[str, Verdict], answer: str, figures: str) -> Finding:
+    """A finding of some verdicts: the data can tell where one of them says so."""
+    few = [verdict for verdict in verdicts.values() if isinstance(verdict, str)]
+    tells = any(isinstance(verdict, bool) for verdict in verdicts.values())
+    return Finding(title, tells, answer, figures, few[0] if len(few) == len(verdicts) else "")
+
+
+def _compared(title: str, subject: str, other: str, verdicts: Mapping[str, Verdict], figures: str) -> Finding:
     """A finding that states the verdict by every measure; one verdict where all agree."""
-    words = {True: "are better", False: "are worse", None: "cannot be distinguished"}
-    answer = f"Against {other}, {subject} {_clauses({each: f'{said} by' for each, said in words.items()}, verdicts)}."
-    if len(set(verdicts.values())) == 1:
-        verdict = next(iter(verdicts.values()))
-        answer = f"{subject[0].upper()}{subject[1:]} {words[verdict]} {'from' if verdict is None else 'than'} {other}."
-    return Finding(title, set(verdicts.values()) != {None}, answer, figures)
+    words: dict[Verdict, str] = {True: "are better", False: "are worse", None: "cannot be distinguished"}
+    by = {each: f"{said} by" for each, said in words.items()}
+    answer = _stated(f"Against {other}, {subject}", by, verdicts, f"{subject} are better or worse than {other} by")
+    first = next(iter(verdicts.values()))
+    if first in words and set(verdicts.values()) == {first}:
+        answer = f"{subject[0].upper()}{subject[1:]} {words[first]} {'from' if first is None else 'than'} {other}."
+    return _finding(title, verdicts, answer, figures)
 
 
-def _clauses(words: Mapping[bool | None, str], verdicts: Mapping[str, bool | None]) -> str:
-    """What has each verdict, after the words for it: `improves with MC, and cannot be shown to improve with CPMI`."""
-    by_verdict = {each: [name for name, verdict in verdicts.items() if verdict is each] for each in words}
-    joined = {each: (" and " if each is not None else " or ").join(names) for each, names in by_verdict.items()}
-    return ", and ".join(f"{words[each]} {names}" for each, names in joined.items() if names)
+def _stated(subject: str, words: Mapping[Verdict, str], verdicts: Mapping[str, Verdict], whether: str) -> str:
+    """What has each verdict, after the words for it: `… improves with MC, and cannot be shown to improve with CPMI.`
+
+    Args:
+        whether: what comes before the names of those that too few questions say nothing of.
+    """
+    names = {each: [name for name, verdict in verdicts.items() if verdict == each] for each in verdicts.values()}
+    joined = {each: (" or " if each is None else " and ").join(found) for each, found in names.items()}
+    known = [f"{said} {joined[each]}" for each, said in words.items() if each in joined]
+    sentences = [f"{subject} {', and '.join(known)}."] if known else []
+    few = (each for each in joined if isinstance(each, str))
+    sentences += [f"Whether {whether} {joined[each]} cannot be said: {each}." for each in few]
+    return " ".join(sentences)
 
 
 def _percent(figure: Figure) -> str:
     """A share and its interval in percent."""
-    value, low, high = (None if figure[name] is None else 100 * figure[name] for name in ("measured", "low", "high"))
-    return f"{format_figure(value, 0)} % {format_interval(low, high, 0)}".strip()
+    percent = _scaled(figure, 100)
+    return f"{format_figure(percent['measured'], 0)} % {format_interval(percent, 0)}".strip()
 
 
 def _fewer(figure: Figure, other: Figure, unit: str) -> str:
@@ -355,5 +400,4 @@ def _fewer(figure: Figure, other: Figure, unit: str) -> str:
 
 def _shown(figure: Figure, decimals: int = 2) -> str:
     """A figure and its interval."""
-    interval = format_interval(figure["low"], figure["high"], decimals)
-    return f"{format_figure(figure['measured'], decimals)} {interval}".strip()
+    return f"{format_figure(figure['measured'], decimals)} {format_interval(figure, decimals)}".strip()

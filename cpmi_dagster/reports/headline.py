@@ -14,7 +14,8 @@
 Step surprisal takes the labeler, but no gold answer. Models trained on true steps and on uniform labels say whether
 reward models can be compared at all. Chance is uniform random scores, and a blind pick among steps or candidates
 (Pass@1); the ceiling of best of 8 is Pass@8. The best free label may be another one in each column. Every value has its
-interval in `<column>_low` and `<column>_high`; over seeds, these are the least and the greatest.
+interval in `<column>_low` and `<column>_high` (over seeds, the least and the greatest), and what is resampled for it
+in `<column>_units` and `<column>_unit`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,6 +50,7 @@ from cpmi_dagster.reports.reward_rows import (
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, reward_label
 
 NOTHING = pl.DataFrame(schema=COMPARISON_SCHEMA)
+OF_INTERVALS = ("low", "high", "units", "unit")
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,8 @@ def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]
         recipes: the profile's reward models; those that differ in more than their labels have no row here.
 
     Returns:
-        Columns `reward`, then each of `HEADLINE_COLUMNS` with `_low` and `_high`; only rows with any figure, and none
-        where no label or reward model has one.
+        Columns `reward`, then each of `HEADLINE_COLUMNS` with `_low`, `_high`, `_units` and `_unit`; only rows with any
+        figure, and none where no label or reward model has one.
     """
     quality, costs = (frames.get(name, NOTHING)["row"].to_list() for name in ("label_quality", "efficiency"))
     of_recipes = {row.row for row in main_rows(recipes) if row.recipe}
@@ -118,12 +120,12 @@ def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]
     for name, _, artifact, own_column, _, fixed, renamed, suffix in map(astuple, HEADLINE_COLUMNS):
         figures = frames.get(artifact, NOTHING).filter(pl.col("row").str.ends_with(suffix), column=own_column)
         figures = figures.with_columns(pl.col("row").str.strip_suffix(suffix).replace(renamed))
-        own = figures.drop_nulls("measured").select("row", "measured", "low", "high")
+        own = figures.drop_nulls("measured").select("row", "measured", *OF_INTERVALS)
         free = own.filter(pl.col("row") == (best_free(figures, own_column) or "")).with_columns(row=pl.lit(BEST_FREE))
         floors = list(fixed.items()) if own.height else []
         limits = pl.DataFrame(floors, schema={"row": pl.String, "measured": pl.Float64}, orient="row")
         every = pl.concat([own, free, limits], how="diagonal").unique("row", keep="first", maintain_order=True)
-        shown = every.rename({"row": "reward", "measured": name, "low": f"{name}_low", "high": f"{name}_high"})
+        shown = every.rename({"row": "reward", "measured": name, **{each: f"{name}_{each}" for each in OF_INTERVALS}})
         table = table.join(shown, on="reward", how="left", maintain_order="left")
     measured = table.filter(pl.any_horizontal(pl.col(column.name).is_not_null() for column in HEADLINE_COLUMNS))
     return measured if measured["reward"].is_in(labels).any() else measured.clear()
@@ -145,12 +147,12 @@ def headline_texts(row: Mapping[str, Any], column: HeadlineColumn) -> tuple[str,
     """One figure of a headline row and its interval, as text; empty where not measured."""
     return (
         format_figure(row[column.name], column.decimals),
-        format_interval(row[f"{column.name}_low"], row[f"{column.name}_high"], column.decimals),
+        format_interval(row, column.decimals, f"{column.name}_"),
     )
 
 
 def format_headline(table: pl.DataFrame) -> pl.DataFrame:
-    """The headline as strings for people, `0.747 [0.702, 0.790]`, under readable headings; `–` where not measured."""
+    """The headline as strings for people, `0.747 [0.702, 0.790; n=96]`, under readable headings; `–`: not measured."""
     rows, columns = [], shown_columns(table)
     for row in table.iter_rows(named=True):
         texts = {column.title: " ".join(headline_texts(row, column)).strip() or "–" for column in columns}

@@ -2,7 +2,7 @@
 
     html = render_report("miniature", "2026-01-31", comparisons, inputs)
 
-    row "CPMI", column "GSM8K"  ->  TableCell(ours="41.2", interval="[36.0, 46.1]", paper="49.4")
+    row "CPMI", column "GSM8K"  ->  TableCell(ours="41.2", interval="[36.0, 46.1; n=96]", paper="49.4")
     column "share", 0.0653      ->  PlainCell("6.5 %", number=True)
 
 A comparison with more than `WIDEST` columns and fewer rows is transposed, so that it fits the page.
@@ -17,6 +17,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from cpmi_dagster.alignment.review import AlignmentReview
+from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.prm.settings import Recipe
@@ -212,7 +213,7 @@ def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
         table: the paper's table, for column order and decimals.
         comparison: rows of its artifact; the result is without rows if it is empty.
     """
-    ours = comparison.drop_nulls("measured")
+    ours = comparison.filter(pl.col("measured").is_not_null() | (pl.col("units") < FEWEST_UNITS))
     present = (ours if ours.height else comparison)["column"].unique(maintain_order=True).to_list()
     columns = order_columns(list(table.columns), present)
     cells = {
@@ -228,7 +229,9 @@ def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
         headings, lines = rows, [(heading, list(line)) for heading, line in zip(headings, turned, strict=True)]
     sizes = comparison["n"].drop_nulls()
     counts = [f"{size:,}" for size in dict.fromkeys((sizes.min(), sizes.max()))] if len(sizes) else []
-    return Table(headings, lines, f"Ours: n = {' to '.join(counts)}." if counts else "")
+    return Table(
+        headings, lines, f"Ours: over {' to '.join(counts)} problems, steps or trajectories." if counts else ""
+    )
 
 
 def order_columns(printed: Sequence[str], present: Sequence[str]) -> list[str]:
@@ -254,7 +257,7 @@ def _cell(figure: Mapping[str, Any], table: PaperTable) -> TableCell:
     is_difference = DIFFERENCE in row + column or column.startswith(DIFFERENCE_COLUMN)
     return TableCell(
         ours=format_figure(measured, decimals),
-        interval=format_interval(low, high, decimals),
+        interval=format_interval(figure, decimals),
         paper=format_figure(figure["paper"], printed),
         within_noise=is_difference and is_noise,
     )

@@ -3,7 +3,6 @@
 ReportInputs(frames={"benchmarks/best_of_n_choices": choices, ...}, recipes=settings.recipes, labeler="Qwen3-8B-Base")
 """
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -26,16 +25,20 @@ class Measurement(NamedTuple):
     Attributes:
         row: row label, as in the paper where it has the row.
         column: column label, likewise.
+        measured: None for a p-value that too few units do not give.
         low: lower end of the interval; None where there is none.
         n: number of problems, steps or trajectories.
+        units: how many of `unit` are resampled; None where nothing is.
     """
 
     row: str
     column: str
-    measured: float
+    measured: float | None
     low: float | None = None
     high: float | None = None
     n: int | None = None
+    units: int | None = None
+    unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -99,11 +102,15 @@ class ReportInputs:
         return [(str(name), said) for (name,), said in by_judge.items()]
 
 
-def measurement(row: str, column: str, estimate: Estimate | Difference) -> Measurement:
-    """An estimate in its cell of a table; an interval that is not finite is left out."""
-    is_finite = math.isfinite(estimate.low) and math.isfinite(estimate.high)
-    low, high = (estimate.low, estimate.high) if is_finite else (None, None)
-    return Measurement(row, column, estimate.value, low, high, estimate.n)
+def measurement(row: str, column: str, figure: Estimate) -> Measurement:
+    """An estimate in its cell of a table."""
+    units, unit = (None, None) if figure.units is None else (figure.units, figure.unit)
+    return Measurement(row, column, figure.value, figure.low, figure.high, figure.n, units, unit)
+
+
+def p_value(row: str, column: str, value: float | None, difference: Difference) -> Measurement:
+    """A p-value of a difference in its cell of a table."""
+    return measurement(row, column, difference)._replace(measured=value, low=None, high=None)
 
 
 def measured_frame(measurements: Iterable[Measurement]) -> pl.DataFrame:

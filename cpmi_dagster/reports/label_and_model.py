@@ -42,8 +42,9 @@ def measure_label_and_model_quality(inputs: ReportInputs) -> pl.DataFrame:
     types = in_order([*steps["reward_type"].unique(maintain_order=True), TRUTH_TYPE])
     recipes = {name: recipe for name in types if (recipe := inputs.recipe_of(RecipeRow(reward_label(name), name)))}
     aucs = label_aucs(inner.filter(pl.col("reward_type").is_in(list(recipes))), *inputs.draws)
-    judged = inner.drop_nulls("correct").select(STEP).n_unique()
-    aucs[TRUTH_TYPE] = Resampled(1.0, np.ones(inputs.bootstrap_samples), judged)
+    judged = inner.drop_nulls("correct")
+    counts = judged.select(STEP).n_unique(), judged["question_id"].n_unique()
+    aucs[TRUTH_TYPE] = Resampled(1.0, np.ones(inputs.bootstrap_samples), *counts)
     points = {
         name: (aucs[name], f1)
         for name, recipe in recipes.items()
@@ -67,7 +68,7 @@ def rank_correlation(points: Sequence[tuple[Resampled, Resampled]]) -> Resampled
         points: both figures of each point; those of one kind were resampled alike, the two kinds over other questions.
 
     Returns:
-        n is the number of points; NaN where all figures of a kind are equal.
+        n is the number of points, units are those of the figure that has fewest; NaN where all of a kind are equal.
     """
     ranks = []
     for figures in zip(*points, strict=True):
@@ -78,4 +79,4 @@ def rank_correlation(points: Sequence[tuple[Resampled, Resampled]]) -> Resampled
     other[1:] = np.roll(other[1:], 1, axis=0)
     with np.errstate(invalid="ignore"):
         spearman = (one * other).sum(axis=1) / np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
-    return Resampled.of(spearman, len(points))
+    return Resampled.of(spearman, len(points), min(figure.units for both in points for figure in both))

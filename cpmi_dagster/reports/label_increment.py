@@ -17,7 +17,7 @@ import polars as pl
 from cpmi_dagster.benchmarks.label_increment import regression_auc, steps_with_labels
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, label_aucs
 from cpmi_dagster.benchmarks.resampling import Resampled, holm
-from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
+from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement, p_value
 from cpmi_dagster.reports.labels import best_free_control, in_order, steps_with_truth
 from cpmi_dagster.reports.paper import ADJUSTED_P_VALUE, DIFFERENCE_COLUMN, P_VALUE
 from cpmi_dagster.reports.reward_rows import BASELINE, BASELINE_TYPE, METHOD, METHOD_TYPE
@@ -43,8 +43,8 @@ def measure_label_increment(inputs: ReportInputs) -> pl.DataFrame:
             measurement(row, WITHOUT, without.estimate()),
             measurement(row, WITH, with_it.estimate()),
             measurement(row, GAIN, gain),
-            Measurement(row, GAIN + P_VALUE, gain.p_value, n=gain.n),
-            Measurement(row, GAIN + ADJUSTED_P_VALUE, adjusted, n=gain.n),
+            p_value(row, GAIN + P_VALUE, gain.p_value, gain),
+            p_value(row, GAIN + ADJUSTED_P_VALUE, adjusted, gain),
         ]
     return measured_frame(measured)
 

@@ -83,7 +83,8 @@ def best_free_control(figures: Mapping[str, Resampled]) -> str | None:
 def best_anew(figures: Sequence[Resampled]) -> Resampled:
     """The best of some figures, chosen again in every resample."""
     draws = np.fmax.reduce([figure.draws for figure in figures])
-    return Resampled(max(figure.value for figure in figures), draws, figures[0].n)
+    units = min(figure.units for figure in figures)
+    return Resampled(max(figure.value for figure in figures), draws, figures[0].n, units)
 
 
 def auc_figures(aucs: Mapping[str, Resampled], column: str = "", row: str = "") -> list[Measurement]:

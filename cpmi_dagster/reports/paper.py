@@ -10,13 +10,17 @@
 becomes five rows of `tables.PaperComparison` with `measured` null.
 """
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from importlib import resources
+from typing import Any
 
 import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from cpmi_dagster.benchmarks.resampling import Estimate, too_few
 from cpmi_dagster.contracts.report_tables import PaperComparison
 
 OFFICIAL = " (official)"
@@ -110,8 +114,19 @@ def format_figure(figure: float | None, decimals: int | None = None) -> str:
     return f"{round(figure, decimals) + 0.0:,.{decimals}f}".replace("-", "−")  # + 0.0: no minus before a zero
 
 
-def format_interval(low: float | None, high: float | None, decimals: int | None = None) -> str:
-    """`[low, high]`, or nothing where there is no interval."""
+def format_interval(figure: Mapping[str, Any], decimals: int | None = None, prefix: str = "") -> str:
+    """`[31.0, 38.1; n=96]`, n of what is resampled; where there is no interval, `too few (1 question)` or nothing.
+
+    Args:
+        figure: a row with low, high, units and unit, the names behind the prefix.
+    """
+    low, high, units, unit = (figure[f"{prefix}{name}"] for name in ("low", "high", "units", "unit"))
     if low is None or high is None:
-        return ""
-    return f"[{format_figure(low, decimals)}, {format_figure(high, decimals)}]"
+        return too_few(units, unit)
+    count = "" if units is None else f"; n={units:,}"
+    return f"[{format_figure(low, decimals)}, {format_figure(high, decimals)}{count}]"
+
+
+def format_estimate(figure: Estimate, decimals: int | None = None) -> str:
+    """A figure and its interval: `34.6 [31.0, 38.1; n=96]`."""
+    return f"{format_figure(figure.value, decimals)} {format_interval(asdict(figure), decimals)}".strip()

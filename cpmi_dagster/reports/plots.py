@@ -152,7 +152,7 @@ def _draw_limits(panel: "Axes", official: pl.DataFrame) -> list[tuple[float, str
         name, style = names[figure["row"]]
         colour = INK if figure["row"] == CHANCE_ROW else colour_of(figure["row"])
         panel.axhline(figure["measured"], **{**LINE, "color": colour, "linestyle": style})
-        if figure["row"] != CHANCE_ROW:
+        if figure["row"] != CHANCE_ROW and figure["low"] is not None:
             panel.axhspan(figure["low"], figure["high"], color=colour, alpha=0.1, linewidth=0)
         ends.append((figure["measured"], name, colour))
     return ends
@@ -187,8 +187,7 @@ def _draw_label_and_model(measured: Mapping[str, pl.DataFrame]) -> "Figure | Non
         panel.annotate(row, (x, height), (place, 6), textcoords="offset points", **style)
     title = ""
     for found in figures.filter(row=CORRELATION).iter_rows(named=True):
-        interval = format_interval(found["low"], found["high"], 2)
-        title = f"Rank correlation without true steps {format_figure(found['measured'], 2)} {interval}"
+        title = f"Rank correlation without true steps {format_figure(found['measured'], 2)} {format_interval(found, 2)}"
     label_axes(panel, INNER_AUC, "ProcessBench F1 (%), one threshold", title)
     return figure
 

@@ -11,9 +11,9 @@ both           row "CPMI (fixed)"     the threshold 0.5
 
 `evaluate` gives the same figures of one judge, for `cpmi evaluate`:
 
-    benchmark     protocol  figure    value  low   high  n
-    ProcessBench  paper     GSM8K F1  47.9   42.1  53.0  200
-    PRMBench      released  NR        41.2   39.9  42.4  380
+    benchmark     protocol  figure    value  low   high  n    units  unit
+    ProcessBench  paper     GSM8K F1  47.9   42.1  53.0  200  96     question
+    PRMBench      released  NR        41.2   39.9  42.4  380  380    question
 
 Shares are in percent, with 95 % intervals over questions; AUC, Wasserstein and means are in [0, 1].
 """
@@ -103,12 +103,13 @@ def against_chance(distribution: pl.DataFrame) -> pl.DataFrame:
         distribution: comparison of the artifact `distribution`.
 
     Returns:
-        row, measured, low, high, verdict (`above`, `chance`, `below`); models without an interval are left out.
+        row, measured, low, high, units, unit, verdict (`above`, `chance`, `below`); models without an interval are left
+        out.
     """
     above, below = pl.col("low") > CHANCE_AUC, pl.col("high") < CHANCE_AUC
     verdict = pl.when(above).then(pl.lit("above")).when(below).then(pl.lit("below")).otherwise(pl.lit("chance"))
     measured = distribution.filter(column=STEP_AUC).drop_nulls(["measured", "low", "high"])
-    return measured.select("row", "measured", "low", "high", verdict=verdict)
+    return measured.select("row", "measured", "low", "high", "units", "unit", verdict=verdict)
 
 
 def measure_score_means(inputs: ReportInputs) -> pl.DataFrame:
@@ -223,7 +224,7 @@ def evaluate(
 
     Returns:
         judge, benchmark, protocol (null where no threshold is involved; `chance` is a random judge), figure, value,
-        low, high, n.
+        low, high, n, units, unit.
 
     Raises:
         BenchmarkError: the lines do not fit the problems; the message names the line.
@@ -240,7 +241,7 @@ def evaluate(
             protocol.alias("protocol"),
             pl.col("column").alias("figure"),
             pl.col("measured").alias("value"),
-            *("low", "high", "n"),
+            *("low", "high", "n", "units", "unit"),
         )
         figures.append(measured)
     # the total beside the groups is the overall score beside the categories
@@ -248,7 +249,7 @@ def evaluate(
 
 
 def readable(figures: pl.DataFrame) -> pl.DataFrame:
-    """Figures of `evaluate` for people: `47.9 [42.1, 53.0]`, with the decimals of the paper's tables."""
+    """Figures of `evaluate` for people: `47.9 [42.1, 53.0; n=96]`, with the decimals of the paper's tables."""
     tables = load_paper_tables()
     artifacts: dict[str, list[str]] = {}
     for artifact, (benchmark, *_) in EVALUATED.items():
@@ -257,5 +258,5 @@ def readable(figures: pl.DataFrame) -> pl.DataFrame:
     for row in figures.iter_rows(named=True):
         found = (tables[artifact].decimals(row["figure"]) for artifact in artifacts[row["benchmark"]])
         places = next((decimals for decimals in found if decimals is not None), 1)
-        shown.append(f"{format_figure(row['value'], places)} {format_interval(row['low'], row['high'], places)}")
-    return figures.select("benchmark", "protocol", "figure", pl.Series("value", shown, pl.String), "n")
+        shown.append(f"{format_figure(row['value'], places)} {format_interval(row, places)}")
+    return figures.select("benchmark", "protocol", "figure", pl.Series("value", shown, pl.String))

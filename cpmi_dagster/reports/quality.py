@@ -25,7 +25,7 @@ from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.prmbench import prmbench_chance, prmbench_overall
 from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol, processbench_average, processbench_chance
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH, QUESTION_SETS, question_set_labels
-from cpmi_dagster.benchmarks.resampling import Difference, Estimate, Resampled, bootstrap_mean
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC, DISTRIBUTION_SUBSET, resampled_step_auc
 from cpmi_dagster.contracts.keys import (
     CHOICES,
@@ -38,7 +38,7 @@ from cpmi_dagster.contracts.keys import (
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
 from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, steps_with_truth
-from cpmi_dagster.reports.paper import format_figure, format_interval
+from cpmi_dagster.reports.paper import format_estimate, format_figure
 from cpmi_dagster.reports.reward_rows import (
     CONTRAST_ROWS,
     MAIN_ROWS,
@@ -103,14 +103,15 @@ class Measure:
         return figure and scaled(figure.estimate(), self.scale)
 
 
-def scaled(figure: Estimate | Difference, scale: float) -> Estimate:
+def scaled(figure: Estimate, scale: float) -> Estimate:
     """A figure and its interval, multiplied."""
-    return Estimate(scale * figure.value, scale * figure.low, scale * figure.high, figure.n)
+    return figure.through(lambda value: scale * value)
 
 
 def in_percent(row: Mapping[str, Any], figure: str, prefix: str = "") -> Estimate:
-    """A row's share in percent, with its interval and n in the columns `low`, `high` and `n` behind the prefix."""
-    return scaled(Estimate(row[figure], *(row[f"{prefix}{name}"] for name in ("low", "high", "n"))), 100)
+    """A row's share in percent, with what else an `Estimate` has in columns of these names behind the prefix."""
+    others = (row[f"{prefix}{name}"] for name in ("low", "high", "n", "units", "unit"))
+    return scaled(Estimate(row[figure], *others), 100)
 
 
 def _right_choices(
@@ -156,7 +157,7 @@ MEASURES: dict[str, Measure] = {
         PROCESSBENCH,
         (DISTRIBUTION_SUBSET,),
         resampled_step_auc,
-        lambda _inputs, _recipe: Estimate(CHANCE_AUC, CHANCE_AUC, CHANCE_AUC, 0),
+        lambda _inputs, _recipe: Estimate(CHANCE_AUC, None, None, 0),
         scale=1,
         decimals=3,
     ),
@@ -311,9 +312,7 @@ def card_figures(inputs: ReportInputs, recipe: str) -> list[tuple[str, str]]:
     figures = []
     for measure in MEASURES.values():
         if (estimate := measure.of(inputs, recipe)) is not None:
-            shown = format_figure(estimate.value, measure.decimals)
-            interval = format_interval(estimate.low, estimate.high, measure.decimals)
             chance = measure.by_chance(inputs, recipe)
             beside = f" (chance {format_figure(chance.value, measure.decimals)})" if chance else ""
-            figures.append((measure.name, f"{shown} {interval}{beside}"))
+            figures.append((measure.name, format_estimate(estimate, measure.decimals) + beside))
     return figures

@@ -24,6 +24,7 @@ from cpmi_dagster.contracts.keys import (
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.reports.paper import format_interval
 from cpmi_dagster.reports.process_level import against_chance
 from cpmi_dagster.reports.reward_rows import CEILING_ROW, CONTROL_ROWS, FLOOR_ROW, main_rows
 from cpmi_dagster.resources.dag.materializations import asset_key, prefixed
@@ -218,7 +219,7 @@ def reward_models_beat_chance(lake: Lake, settings: Settings) -> dg.AssetCheckRe
         passed=best in ([], ["above"]) and not worse,
         severity=dg.AssetCheckSeverity.WARN,
         metadata={
-            model["row"]: "step AUC {measured:.3f} [{low:.3f}, {high:.3f}]: {verdict}".format(**model)
+            model["row"]: f"step AUC {model['measured']:.3f} {format_interval(model, 3)}: {model['verdict']}"
             for model in models.iter_rows(named=True)
         },
     )

@@ -30,6 +30,7 @@ def test_a_quarter_of_the_width_takes_sixteen_times_the_steps():
     assert steps_lacking(Estimate(0.7, 0.5, 0.9, n=50)) == 16 * 50 - 50
     assert steps_lacking(Estimate(0.7, 0.66, 0.74, n=50)) == 0
     assert steps_lacking(Estimate(1.0, 1.0, 1.0, n=50)) is None
+    assert steps_lacking(Estimate(0.7, None, None, n=50)) is None
 
 
 @given(st.integers(20, 400), st.floats(0.06, 0.3))

@@ -17,6 +17,7 @@ from cpmi_dagster.benchmarks.metrics import (
     wasserstein,
 )
 from cpmi_dagster.benchmarks.resampling import (
+    FEWEST_UNITS,
     Estimate,
     Resampled,
     bootstrap,
@@ -26,7 +27,9 @@ from cpmi_dagster.benchmarks.resampling import (
     holm,
     question_weights,
     resample_counts,
+    shown,
     sums_by_choice,
+    too_few,
 )
 from cpmi_dagster.errors import BenchmarkError
 
@@ -82,7 +85,7 @@ def test_resampling_an_auc_equals_repeating_each_step_as_often_as_its_question_i
         (lambda: roc_auc([0.1, 0.2], [True, True]), "only one kind"),
         (lambda: wasserstein([0.1, float("nan"), 0.2], [True, False, True]), "score 1 is not a finite number"),
         (lambda: bootstrap(np.empty((0, 2)), lambda totals: totals[..., 0], 10, 0), "no problems"),
-        (lambda: Resampled(0.5, np.array([np.nan]), 1).estimate(), "too small for an interval"),
+        (lambda: Resampled(0.5, np.array([np.nan]), 20, 20).estimate(), "too small for an interval"),
         (lambda: bootstrap_mean([1, 0], 10, 0).minus(bootstrap_mean([1, 0, 1], 10, 0)), "same problems"),
     ],
 )
@@ -132,7 +135,29 @@ def test_the_interval_of_a_mean_is_close_to_the_normal_one():
     half_width = 1.96 * values.std() / np.sqrt(len(values))
     assert estimate.low == pytest.approx(values.mean() - half_width, abs=0.1 * half_width)
     assert estimate.high == pytest.approx(values.mean() + half_width, abs=0.1 * half_width)
-    assert bootstrap_mean([1, 1, 1, 1], samples=50, seed=0).estimate() == Estimate(1, 1, 1, 4)
+    assert bootstrap_mean([1] * 20, samples=50, seed=0).estimate() == Estimate(1, 1, 1, 20, 20)
+
+
+@pytest.mark.parametrize(
+    ("questions", "text"), [(1, "too few (1 question)"), (9, "too few (9 questions)"), (FEWEST_UNITS, "")]
+)
+def test_few_questions_give_neither_interval_nor_p_value_however_many_problems_they_have(questions, text):
+    asked = np.arange(400) % questions
+    figure = bootstrap_mean(np.random.default_rng(0).random(400), 50, 0, asked)
+    for found in (figure.estimate(), figure.minus(figure), figure.minus_unpaired(figure)):
+        assert (found.units, too_few(found.units, found.unit)) == (questions, text)
+        assert [found.low is None, found.high is None] == [bool(text)] * 2
+        assert shown(found).endswith(text or f"; n={FEWEST_UNITS}]")
+    assert [each.p_value is None for each in (figure.minus(figure), figure.minus_unpaired(figure))] == [bool(text)] * 2
+
+
+def test_where_two_kinds_are_compared_the_questions_with_the_rarer_one_count():
+    scores, asked = np.random.default_rng(0).random(200), np.arange(200) % 50
+    for wrong, units in ((9, 9), (12, 12)):
+        auc = bootstrap_auc(scores, asked >= wrong, asked, 50, 0).estimate()
+        assert (auc.units, auc.low is None) == (units, units < FEWEST_UNITS)
+    without_pairs = np.arange(50) >= 2
+    assert bootstrap(1.0 - without_pairs, lambda totals: totals[..., 0], 50, 0).units == 2
 
 
 def test_problems_of_one_question_are_drawn_together_so_the_interval_is_wider():
@@ -165,6 +190,7 @@ def test_holms_p_values_are_those_of_the_textbook():
     """The four hypotheses of Wikipedia's article on the method, as R's `p.adjust` has them."""
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == []
+    assert holm([0.01, None, 0.04]) == [pytest.approx(0.02), None, pytest.approx(0.04)]
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))

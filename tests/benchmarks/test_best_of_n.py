@@ -133,11 +133,11 @@ def test_votes_tie_where_answers_weigh_the_same_and_a_lone_best_is_no_tie():
 
 
 def test_accuracy_is_the_share_of_problems_with_its_interval():
-    problems = [frames(("1", number < 3, [0.5]), problem_id=f"p{number}") for number in range(4)]
+    problems = [frames(("1", number < 9, [0.5]), problem_id=f"p{number}") for number in range(12)]
     candidates, scores = (pl.concat(part) for part in zip(*problems, strict=True))
     estimates = accuracy(choose(candidates, scores, ns=[1]), bootstrap_samples=200, seed=0)
     row = estimates.filter(aggregation="mean").row(0, named=True)
-    assert (row["benchmark"], row["n"], row["problems"], row["value"]) == ("gsm8k", 1, 4, 0.75)
+    assert (row["benchmark"], row["n"], row["problems"], row["value"]) == ("gsm8k", 1, 12, 0.75)
     assert row["low"] < 0.75 < row["high"]
 
 

@@ -42,7 +42,7 @@ def problem(classification, number, scores, wrong):
     return {
         "benchmark": "prmbench",
         "problem_id": f"p{number}:{classification}",
-        "question": f"question {number}",
+        "question": f"question {number:02}",
         "category": classification,
         "steps": ["step"] * len(scores),
         "error_steps": wrong,
@@ -59,12 +59,12 @@ def frames(rows):
     return both.drop("step_index", "probability"), predictions
 
 
-def full_set(scores=(0.9, 0.2, 0.8, 0.6), wrong=(1,)):
-    """Two problems of every category, all alike; multi_solutions without an error."""
+def full_set(scores=(0.9, 0.2, 0.8, 0.6), wrong=(1,), count=2):
+    """Problems of every category, all alike; multi_solutions without an error."""
     return [
         problem(name, number, list(scores), [] if name == "multi_solutions" else list(wrong))
         for name in CLASSIFICATIONS
-        for number in range(2)
+        for number in range(count)
     ]
 
 
@@ -175,11 +175,11 @@ def test_chance_has_its_own_level_under_every_protocol():
         assert row["low"] < row["score"] < row["high"]
 
 
-def noisy_set(seed):
-    """Six questions with a problem of each category, scores in tenths that say a little."""
+def noisy_set(seed, count=6):
+    """Questions with a problem of each category, scores in tenths that say a little."""
     rng = np.random.default_rng(seed)
     rows = []
-    for number in range(6):
+    for number in range(count):
         for name in CLASSIFICATIONS:
             wrong = [] if name == "multi_solutions" else [int(rng.integers(5))]
             scores = [round(float(rng.random()) * (0.6 if step in wrong else 1), 1) for step in range(5)]
@@ -198,11 +198,11 @@ def overall_by_loop(rows, protocol):
 
 @pytest.mark.parametrize("protocol", ["released", "best"])
 def test_every_resample_chooses_its_own_threshold(protocol):
-    rows = noisy_set(1)
+    rows = noisy_set(1, count=12)
     problems, predictions = frames(rows)
     overall = score_of(prmbench_scores(predictions, problems, protocol, bootstrap_samples=50, seed=4), "Overall")
     draws = []
-    for counts in np.concatenate(list(resample_counts(6, 50, 4))).astype(int):
+    for counts in np.concatenate(list(resample_counts(12, 50, 4))).astype(int):
         drawn = [row for row in rows for _ in range(counts[int(row["question"].split()[-1])])]
         draws.append(overall_by_loop(drawn, protocol))
     assert overall["score"] == pytest.approx(overall_by_loop(rows, protocol))
@@ -218,8 +218,8 @@ def test_a_cross_fitted_score_stands_beside_the_tuned_one():
 
 
 def test_two_models_are_compared_at_their_own_best_thresholds():
-    problems, good = frames(full_set())
-    _, bad = frames(full_set(scores=(0.2, 0.9, 0.3, 0.4)))
+    problems, good = frames(full_set(count=12))
+    _, bad = frames(full_set(scores=(0.2, 0.9, 0.3, 0.4), count=12))
     overall = [prmbench_overall(judge, problems, "best", samples=50, seed=0) for judge in (good, bad)]
     assert overall[0].minus(overall[1]).value > 0.2
     assert overall[0].minus(overall[0]).p_value == 1

@@ -219,7 +219,7 @@ def test_chance_of_one_subset_does_not_depend_on_the_others(protocol):
 
 
 def test_no_hit_at_all_is_an_f1_of_0():
-    problems, predictions = everywhere([([0.9, 0.9], 1), ([0.5, 0.9], 1), ([0.1], -1), ([0.2], -1)])
+    problems, predictions = everywhere([([0.9, 0.9], 1), ([0.5, 0.9], 1), ([0.1], -1), ([0.2], -1)] * 5)
     first = processbench_scores(predictions, problems, "paper", bootstrap_samples=20, seed=0).row(0, named=True)
     assert (first["f1"], first["low"], first["high"]) == (0, 0, 0)
 

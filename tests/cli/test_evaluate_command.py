@@ -21,7 +21,7 @@ SAMPLES = 50
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A profile of local files, and a judge's file of everything."""
     place = tmp_path_factory.mktemp("judged")
-    sets = {f"processbench_{subset}": rows for subset, rows in judged.made_up_processbench(20).items()}
+    sets = {f"processbench_{subset}": rows for subset, rows in judged.made_up_processbench(40).items()}
     sets["prmbench"] = judged.made_up_prmbench(3)
     lines = []
     for name, rows in sets.items():
@@ -50,7 +50,7 @@ def test_figures_are_those_of_the_metrics_under_every_protocol_and_nothing_is_ru
     rows = json.loads(evaluate(folder, "--format", "json"))
     found = {(row["protocol"], row["figure"]): row for row in rows if row["benchmark"] == "ProcessBench"}
     problems, predictions = [], []
-    for subset, solutions in judged.made_up_processbench(20).items():
+    for subset, solutions in judged.made_up_processbench(40).items():
         problems.append(read_benchmark(f"processbench_{subset}", pl.DataFrame(solutions)))
         scores = map(judged.processbench_probabilities, solutions)
         predictions.append(judged.as_predictions(f"processbench_{subset}", problems[-1]["problem_id"], scores))
@@ -72,7 +72,14 @@ def test_tables_are_for_people_and_csv_for_programs(folder: Path):
     table = evaluate(folder, "--name", "A judge")
     assert "A judge: percent" in table
     assert "GSM8K F1" in table
-    assert evaluate(folder, "--format", "csv").startswith("judge,benchmark,protocol,figure,value,low,high,n\nmy_judge,")
+    header = "judge,benchmark,protocol,figure,value,low,high,n,units,unit"
+    assert evaluate(folder, "--format", "csv").startswith(f"{header}\nmy_judge,")
+
+
+def test_figures_of_a_few_questions_have_no_interval(folder: Path):
+    rows = [row for row in json.loads(evaluate(folder, "--format", "json")) if row["benchmark"] == "PRMBench"]
+    assert {(row["low"], row["high"], row["units"], row["unit"]) for row in rows} == {(None, None, 3, "question")}
+    assert "too few (3 questions)" in " ".join(evaluate(folder).split())
 
 
 def test_a_benchmark_may_be_said_for_the_whole_file(folder: Path):

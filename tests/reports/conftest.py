@@ -66,7 +66,7 @@ def _processbench_problems(rng: np.random.Generator) -> pl.DataFrame:
     return pl.DataFrame([
         {"benchmark": benchmark, "problem_id": f"{benchmark}-{number}", "question": f"{benchmark} question {number}",
          "steps": ["step"] * STEPS, "first_error": int(rng.integers(STEPS)) if number % 2 else -1}
-        for benchmark in SUBSETS for number in range(16)
+        for benchmark in SUBSETS for number in range(24)
     ])  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def _prmbench_problems(rng: np.random.Generator) -> pl.DataFrame:
         {"benchmark": "prmbench", "problem_id": f"p{number}:{category.classification}", "question": f"q {number}",
          "steps": ["step"] * STEPS, "category": category.classification,
          "error_steps": [] if category.short_name == "MS" else [int(rng.integers(STEPS))]}
-        for category in CATEGORIES for number in range(6)
+        for category in CATEGORIES for number in range(12)
     ]  # fmt: skip
     return pl.DataFrame(rows, schema_overrides={"error_steps": pl.List(pl.Int64)})
 
@@ -111,7 +111,7 @@ def _costs(rng: np.random.Generator) -> pl.DataFrame:
         {"shard": f"{shard:03d}", "method": method, "model": "miniature:labeler", "trajectories": 80,
          "wall_seconds": 80 * seconds * float(rng.uniform(0.9, 1.1)), "forward_tokens": 80 * (tokens * 2 + 4000),
          "generated_tokens": int(80 * tokens * rng.uniform(0.95, 1.05))}
-        for shard in range(4) for method, (seconds, tokens) in COSTS.items()
+        for shard in range(12) for method, (seconds, tokens) in COSTS.items()
     ])  # fmt: skip
 
 

@@ -97,14 +97,16 @@ def test_a_profile_with_some_of_the_processbench_subsets_has_no_average(inputs: 
 
 def test_costs_are_compared_per_trajectory():
     costs = pl.DataFrame({
-        "shard": ["000", "001", "000", "001"], "method": ["mc", "mc", "cpmi", "cpmi"], "trajectories": [10, 10, 10, 5],
+        "shard": ["000", "001"] * 2, "method": ["mc", "mc", "cpmi", "cpmi"], "trajectories": [10, 10, 10, 5],
         "wall_seconds": [80.0, 120.0, 20.0, 10.0], "generated_tokens": [100, 100, 0, 0],
     })  # fmt: skip
+    # twelve shards of two kinds
+    costs = pl.concat(costs.with_columns(shard=pl.format("{}-{}", pl.lit(copy), "shard")) for copy in range(6))
     inputs = ReportInputs({"labels/labeling_costs": costs}, bootstrap_samples=50)
     ratios = cost_ratios(inputs, MAIN_ROWS, "mc", "wall_seconds")
     assert ratios["CPMI"].value == pytest.approx((30 / 15) / (200 / 20))
     assert ratios["CPMI"].low <= ratios["CPMI"].value <= ratios["CPMI"].high
-    assert (ratios["MC"].value, ratios["CPMI"].n) == (1.0, 15)
+    assert (ratios["MC"].value, ratios["CPMI"].n) == (1.0, 90)
     assert "PAV" not in ratios
     assert costs_per_subset(inputs, MAIN_ROWS, "wall_seconds")["MC"].value == pytest.approx(100_000)
 

@@ -104,7 +104,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], tuple[flo
     """(measured, low, high, n) by row and column, where every measure of a recipe is its number above."""
     monkeypatch.setattr(Measure, "of", lambda self, inputs, recipe: Estimate(FIGURES[recipe], 0, 0, 1))
     rows = measure_seeds(ReportInputs(recipes=RECIPES)).rows()
-    return {(row, column): (value, low, high, n) for row, column, value, low, high, n in rows}
+    return {(row, column): (value, low, high, n) for row, column, value, low, high, n, *_ in rows}
 
 
 def test_mean_and_spread_are_taken_over_seeds_with_students_interval(measured) -> None:

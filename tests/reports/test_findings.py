@@ -13,7 +13,8 @@ FOUND, INNER, HOLM = "First wrong step found", "Without last steps", "Difference
 
 
 def table(*rows: Row) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema=["row", "column", "measured", "low", "high"], orient="row").with_columns(n=100)
+    schema = dict.fromkeys(("row", "column"), pl.String) | dict.fromkeys(("measured", "low", "high"), pl.Float64)
+    return pl.DataFrame(rows, schema, orient="row").with_columns(n=100, units=None, unit=None)
 
 
 def answer(row: str, ours: float, other: float, low: float, high: float) -> list[Row]:

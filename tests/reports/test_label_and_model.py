@@ -50,7 +50,8 @@ def frames(controlled: ReportInputs) -> dict[str, pl.DataFrame]:
 def test_ranks_are_correlated_as_by_scipy_in_every_resample():
     rng = np.random.default_rng(3)
     aucs, scores = rng.random((6, 201)), rng.integers(0, 4, (6, 201)) / 4  # with ties
-    points = [(Resampled(x[0], x[1:], 40), Resampled(y[0], y[1:], 99)) for x, y in zip(aucs, scores, strict=True)]
+    pairs = zip(aucs, scores, strict=True)
+    points = [(Resampled(x[0], x[1:], 40, 40), Resampled(y[0], y[1:], 99, 99)) for x, y in pairs]
     found = rank_correlation(points)
     # resamples of one kind meet those of the other one place on
     draws = [spearmanr(aucs[:, 1 + place], scores[:, 1 + (place - 1) % 200]).statistic for place in range(200)]

@@ -177,7 +177,8 @@ def solutions(right: int, wrong: int) -> list[tuple]:
 
 def card(*rows: tuple) -> dict[str, pl.DataFrame]:
     schema = ["row", "column", "measured", "low", "high"]
-    return {"label_trust": pl.DataFrame(rows, schema=schema, orient="row", strict=False).with_columns(n=100)}
+    frame = pl.DataFrame(rows, schema=schema, orient="row", strict=False)
+    return {"label_trust": frame.with_columns(n=100, units=None, unit=None)}
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_the_card_holds_every_measure_of_its_recipe(inputs: ReportInputs) -> Non
     estimate = MEASURES["PRMB"].of(inputs, "cpmi_bce")
     assert estimate is not None
     shown = figures["PRMBench, overall PRMScore, the threshold with the best F1 of wrong steps"]
-    assert shown.startswith(f"{estimate.value:.1f} [{estimate.low:.1f}, {estimate.high:.1f}] (chance ")
+    assert shown.startswith(f"{estimate.value:.1f} [{estimate.low:.1f}, {estimate.high:.1f}; n=12] (chance ")
     assert figures["ROC-AUC of step scores on ProcessBench-Math"].endswith("(chance 0.500)")
     assert len(figures) == len(MEASURES)
     assert card_figures(ReportInputs(), "cpmi_bce") == []

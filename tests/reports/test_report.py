@@ -234,7 +234,7 @@ def test_a_wide_table_is_turned_on_its_side(comparisons: Comparisons):
     assert (label, cells[0].paper) == ("Step AUC", "0.759")
     narrow = comparison_table(ARTIFACTS["processbench"].paper, comparisons["processbench"])
     assert narrow.rows[0][0] == "MC"
-    assert narrow.caption == "Ours: n = 16 to 64."
+    assert narrow.caption == "Ours: over 24 to 96 problems, steps or trajectories."
 
 
 def test_the_two_aucs_go_by_two_names(comparisons: Comparisons):

@@ -52,6 +52,13 @@ def test_labels_that_see_different_things_rank_better_together():
     assert made.together.n == 400
 
 
+def test_solutions_of_a_few_questions_say_nothing_of_the_gain():
+    steps = labelled(90).with_columns(pl.format("q{}", pl.col("trajectory_id").str.tail(1)).alias("question_id"))
+    made = combined(steps.filter(pl.col("question_id") != "q9"), steps, NAMES, 20, 0, is_judged=False)
+    assert (made.gain.low, made.gain.high, made.gain.p_value) == (None, None, None)
+    assert all(text.endswith(" too few (9 questions)") for text in made.table["AUC, without last steps"])
+
+
 def test_steps_of_another_profile_get_what_the_coefficients_say():
     steps = labelled(100)
     made = combined(steps, steps, NAMES, 20, 0, is_judged=False)

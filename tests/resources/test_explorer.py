@@ -424,7 +424,8 @@ def test_the_figures_are_those_of_the_report_with_the_file_as_step_truth(client,
     )  # fmt: skip
     (mc,) = measure_label_quality(inputs).filter(row="MC", column="Label AUC").to_dicts()
     shown_auc, steps = cells(text, "aucs")[0][1:3]
-    assert shown_auc == f"{mc['measured']:.3f} [{mc['low']:.3f}, {mc['high']:.3f}]" and int(steps) == mc["n"]
+    assert shown_auc == f"{mc['measured']:.3f} [{mc['low']:.3f}, {mc['high']:.3f}; n={mc['units']}]"
+    assert int(steps) == mc["n"]
     rows = [json.loads(line) for line in labels.read_text().splitlines()]
     pairs = [
         (said["ann"][step], said["bob"][step])
