@@ -28,7 +28,7 @@ SAMPLING = {"temperature": 0.7, "top_p": 0.95, "max_new_tokens": 96}
 QUESTIONS = [
     {"id": "a", "question": "Ann has 4 hats and buys 3 more. How many hats has she?", "answer": "4 + 3 = 7\n#### 7"},
     {"problem": "Bob has 9 pens and loses 2 pens. How many pens has he?", "gold_answer": 7},
-    {"id": "c", "question": ["no text"]},
+    {"id": "c", "question": ["no", "text"]},
     {"prompt": "Tom had 12 cards. He gave away 5 cards. How many cards are left?", "solution": r"So $\boxed{7}$."},
     {"text": "What?"},
 ]
@@ -68,7 +68,7 @@ def test_every_sound_question_has_its_solutions_and_every_other_one_its_reason(d
     counts = solutions.group_by("question_number").len().sort("question_number").rows()
     assert counts == [(0, 3), (1, 3), (3, 3)]
     assert dict(questions.filter(pl.col("defect").is_not_null()).select("question_number", "defect").rows()) == {
-        2: "`question`: it must be text",
+        2: "`question`: it is a list of 2; give one text",
         4: "the row has columns text; it needs a text in question or problem or prompt",
     }
     assert (solutions["generated_tokens"] > 0).all()

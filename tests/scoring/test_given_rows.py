@@ -40,7 +40,7 @@ def test_values_of_other_libraries_are_those_that_they_hold(table, changed):
         ({"question": b"1 + 1?"}, "`question`: it must be text"),
         ({"steps": ["It is 2.", datetime.date(2024, 1, 1)]}, "`steps.1`: it must be text"),
         ({"steps": {"It is 2."}}, "`steps`: it must be a list"),
-        ({"gold_answer": True}, "`gold_answer`: a gold answer of the wrong kind"),
+        ({"gold_answer": True}, "`gold_answer`: it must be text"),
         ({"id": 1.5}, "`id`: it must be text or a whole number"),
         ({"steps": None, "solution": b"So 2."}, "`solution`: it must be text"),
         ({"steps": None, "conversations": [{"from": "tool", "value": "2"}]}, "`conversations`: it must be one message"),

@@ -83,7 +83,6 @@ def check_full_attention(model: "PreTrainedModel", longest: int) -> None:
 
 def _choose(model: LoadedModel, wanted: Reader) -> MaskReader:
     """The first reader whose values on a small tree are those of the tree's sequences written out."""
-    check_full_attention(model.model, longest=0)
     question = QUESTION * REPEATS.get(model.device.type, 1) + "\n"
     steps, targets = list(map(render_step, STEPS)), list(map(render_target, ANSWERS))
     ids = piece_ids(model.tokenizer, [question, *steps, *targets])
@@ -94,6 +93,7 @@ def _choose(model: LoadedModel, wanted: Reader) -> MaskReader:
         targets=dict(enumerate(ids[target] for target in targets)),
         contexts=contexts_of(["marginal", "prefix"], len(steps)),
     )
+    check_full_attention(model.model, longest=trajectory.longest_sequence)
     sequences = (token_logprobs(model, before, target) for _, before, target in written_out([trajectory]))
     expected = np.concatenate([logprobs.cpu().double().numpy() for logprobs in sequences])
     (piece,) = whole(*trees_of([trajectory]))
