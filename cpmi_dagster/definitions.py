@@ -51,8 +51,8 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels
 __all__ = [
     "ExportRequest", "JudgeServerRequest", "calibrate", "check_port", "check_schedule", "column_origins", "defs",
     "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "labels_made", "left_out",
-    "load_settings", "part_of_project", "plan", "query", "remove_unused", "run_with_progress", "serve_explorer",
-    "serve_judge", "serve_ui", "starter_for", "trace", "unused_files", "verify_home", "write_labels",
+    "load_settings", "of_earlier_runs", "part_of_project", "plan", "query", "remove_unused", "run_with_progress",
+    "serve_explorer", "serve_judge", "serve_ui", "starter_for", "trace", "unused_files", "verify_home", "write_labels",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
@@ -154,6 +154,7 @@ def _resources(settings: Settings, lake: Lake, progress: Progress | None = None)
 
 column_origins = partial(origins_of_column, MAKERS)
 home_status = partial(status.home_status, stages=MAKERS)
+of_earlier_runs = partial(reports.of_earlier_runs, stages=MAKERS)
 plan = partial(labeling_plan.plan, makers=MAKERS)
 run_with_progress = partial(run_profile, build_definitions, STAGES)
 

@@ -105,9 +105,10 @@ def run(
     if logs_are_json():
         ERR.print(f"the run has finished; its tables are in {settings.folder / 'cpmi.duckdb'}", markup=False)
     else:
-        labels, left_out = definitions.labels_made(settings), definitions.left_out(settings)
-        judged = definitions.judged_so_far(settings)
-        views.show_results(OUT, definitions.headline(settings), labels, left_out, judged, settings)
+        stale = definitions.of_earlier_runs(settings)
+        shown = (definitions.headline, definitions.labels_made, definitions.left_out, definitions.judged_so_far)
+        headline, labels, left_out, judged = (of(settings, stale) for of in shown)
+        views.show_results(OUT, headline, labels, left_out, judged, settings, stale)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")

@@ -52,11 +52,7 @@ def home_checks(stages: Mapping[str, Declaration]) -> dg.AssetChecksDefinition:
         severity = dg.AssetCheckSeverity.WARN if is_part else dg.AssetCheckSeverity.ERROR
         for key in sorted(context.selected_asset_check_keys):
             table = "/".join(key.asset_key.path)
-            found = (
-                _gone(context.instance, lake, settings, table)
-                if key.name == ON_DISK
-                else _stale(settings, table, states)
-            )
+            found = _gone(context.instance, lake, settings, table) if key.name == ON_DISK else states.stale(table)
             yield dg.AssetCheckResult(
                 passed=not found, asset_key=key.asset_key, check_name=key.name, metadata=found, severity=severity
             )
@@ -82,10 +78,3 @@ def _gone(instance: dg.DagsterInstance, lake: Lake, settings: Settings, table: s
 def _is_there(lake: Lake, table: str, partition: str | None) -> bool:
     record = lake.intact_record(table, partition)
     return record is not None and lake.tables.has_files(record)
-
-
-def _stale(settings: Settings, table: str, states: States) -> dict[str, str]:
-    if partitions_of(table, settings) is not None:
-        return states.partitions(table)
-    state = states.state(table)
-    return {"all": state.reason} if state.kind == "other" else {}

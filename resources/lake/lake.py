@@ -26,6 +26,7 @@ from cpmi_dagster.resources.lake.current_files import LAKE, Counted, CurrentFile
 from cpmi_dagster.resources.lake.homes import open_home
 from cpmi_dagster.resources.lake.pace import Pace
 from cpmi_dagster.resources.lake.parts import parts_asked
+from cpmi_dagster.resources.lake.profile_files import ProfileFile
 from cpmi_dagster.resources.lake.records import FileRecord, merged
 from cpmi_dagster.resources.lake.shared_locks import SharedLocks, shared_locks
 from cpmi_dagster.resources.lake.table_files import ALL, TableFiles, missing, own_columns, place_of, with_categories
@@ -43,6 +44,7 @@ class Lake:
         counted: the list; by default as it is on disk whenever something is read.
         locks: of several machines, where the home is on an object store.
         asked: the parts of a table that are read; all by default.
+        owner: the profile file that the list has to be of.
 
     Attributes:
         files: of the home.
@@ -59,6 +61,7 @@ class Lake:
         counted: Counted | None = None,
         locks: SharedLocks | None = None,
         asked: Callable[[str], Sequence[str]] | None = None,
+        owner: ProfileFile | None = None,
     ) -> None:
         self.home, self.profile = home, profile
         self.files = open_home(home)
@@ -68,18 +71,21 @@ class Lake:
         self.remake = remake
         self._fixed = counted
         self._asked = asked
+        self._owner = owner
+        self._check = cache(owner.check if owner else lambda: None)
         self._current = CurrentFiles(self.files, home, profile, asked)
         self._locks = locks if locks and locks.postgres else None
 
     @classmethod
     def of(cls, settings: Settings, remake: Iterable[str] = ()) -> "Lake":
         """The lake of a profile's home."""
-        asked = cache(partial(parts_asked, settings=settings))
-        return cls(settings.home, settings.profile, frozenset(remake), locks=shared_locks(settings), asked=asked)
+        asked, locks = cache(partial(parts_asked, settings=settings)), shared_locks(settings)
+        owner = ProfileFile(open_home(settings.home), settings)
+        return cls(settings.home, settings.profile, frozenset(remake), locks=locks, asked=asked, owner=owner)
 
     def fixed(self) -> "Lake":
         """The same files; which of them are read stays as it is now, whatever other runs make."""
-        return Lake(self.home, self.profile, self.remake, self.counted, self._locks, self._asked)
+        return Lake(self.home, self.profile, self.remake, self.counted, self._locks, self._asked, self._owner)
 
     def seeing(self, entries: Counted) -> "Lake":
         """The same files, some partitions read from these; the list on disk stays as it is."""
@@ -87,7 +93,7 @@ class Lake:
 
     def remaking(self, keys: Iterable[str]) -> "Lake":
         """The same files, those of some tables to be made again."""
-        return Lake(self.home, self.profile, frozenset(keys), self._fixed, self._locks, self._asked)
+        return Lake(self.home, self.profile, frozenset(keys), self._fixed, self._locks, self._asked, self._owner)
 
     # which files are current
 
@@ -97,7 +103,9 @@ class Lake:
 
         Raises:
             LakeError: the list is damaged, or the home is of an earlier form.
+            SettingsError: it is of another profile file of this name.
         """
+        self._check()
         return self._current.counted if self._fixed is None else self._fixed
 
     def entry(self, key: str, partition: str | None = None) -> Entry | None:
@@ -108,7 +116,13 @@ class Lake:
         """Have some partitions read from these files from now on."""
         if not self._current.has(entries):
             with self._locked(f"current.{self.profile}", LOG.warning):
+                self.claim()
                 self._current.count(entries)
+
+    def claim(self) -> None:
+        """Note that the list is of the profile's file."""
+        if self._owner:
+            self._owner.note()
 
     def partitions(self, key: str) -> list[str]:
         """Partitions of a table that have been made, and whose files are there."""
@@ -130,6 +144,7 @@ class Lake:
         Raises:
             LakeError: the list of a profile is damaged.
         """
+        self._check()
         lists = [CurrentFiles(self.files, self.home, profile).counted for profile in profiles_of(self.files)]
         return {name for listed in lists for place, entry in listed.items() for name in _names(*place, entry)}
 
