@@ -1,7 +1,7 @@
 """Every table and figure of the paper next to ours, the HTML report, and the published database."""
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -40,9 +40,11 @@ from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, Artifact, build_artifact
 from cpmi_dagster.reports.coverage import Coverage
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.presentation import preview
 from cpmi_dagster.resources.dag.stage import Stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.database import FILE_NAME, Database
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parts import partitions_of
@@ -188,26 +190,43 @@ def results_database(run: StageRun) -> StageOutput:
     return StageOutput(counts, files=[FILE_NAME])
 
 
-def headline(settings: Settings) -> pl.DataFrame:
-    """The headline table as text, from the artifacts that have been made; empty where none has."""
+def of_earlier_runs(settings: Settings, stages: Mapping[str, Declaration]) -> dict[str, str]:
+    """What the profile's settings would not give, of the tables that a run shows at its end: since when, and why."""
+    states, found = States.of(settings, stages), {}
+    for key in (STEP_REWARDS, REJECTED_ROWS, REJECTED_TRAJECTORIES, *map(_artifact_key, ARTIFACTS), REPORT):
+        for name, reason in states.stale(key).items():
+            record = states.lake.intact_record(key, name if TABLES[key].partitioning else None)
+            made = f" ({record.written_at[:16].replace('T', ' ')} UTC)" if record else ""
+            found.setdefault(key, f"of an earlier run{made} and stale: {reason}")
+    if states.state(REPORT).kind == "missing":
+        found[REPORT] = "of another profile of this home"
+    return found
+
+
+def headline(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
+    """The headline table as text, from the artifacts that have been made; empty where none has.
+
+    Args:
+        stale: tables of earlier runs, which are left out; likewise below.
+    """
     from cpmi_dagster.reports.headline import format_headline, headline_table
 
     lake = Lake.of(settings)
-    made = [name for name in ARTIFACTS if lake.exists(_artifact_key(name))]
+    made = [name for name in ARTIFACTS if (key := _artifact_key(name)) not in stale and lake.exists(key)]
     return format_headline(headline_table({name: lake.read(_artifact_key(name)) for name in made}, settings.recipes))
 
 
-def judged_so_far(settings: Settings) -> str:
+def judged_so_far(settings: Settings, stale: Collection[str] = ()) -> str:
     """How many steps are judged, where they are too few to measure labels against; empty otherwise."""
     lake, key = Lake.of(settings), _artifact_key("label_trust")
-    return label_trust.judged_so_far(lake.read(key)) if lake.exists(key) else ""
+    return label_trust.judged_so_far(lake.read(key)) if key not in stale and lake.exists(key) else ""
 
 
-def labels_made(settings: Settings) -> pl.DataFrame:
+def labels_made(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
     """A row per reward type: trajectories, steps, the rewards' spread, the step of the lowest; none without labels."""
     lake = Lake.of(settings)
     try:
-        if not lake.partitions(STEP_REWARDS):
+        if STEP_REWARDS in stale or not lake.partitions(STEP_REWARDS):
             return pl.DataFrame()
         with Database(lake, settings).reader() as connection:
             return ask(connection, LABELS_MADE)
@@ -216,14 +235,14 @@ def labels_made(settings: Settings) -> pl.DataFrame:
         return pl.DataFrame()
 
 
-def left_out(settings: Settings) -> pl.DataFrame:
+def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
     """Source rows that are no trajectory, and trajectories without labels: reason, count, first; most first."""
     lake, named = Lake.of(settings), {REJECTED_ROWS: "row_number", REJECTED_TRAJECTORIES: "trajectory_id"}
     try:
         frames = [
             lake.read(key).select("reason", first=pl.format(f"{column.partition('_')[0]} {{}}", column))
             for key, column in named.items()
-            if lake.partitions(key)
+            if key not in stale and lake.partitions(key)
         ]
     except CpmiError as error:  # a summary fails no run
         LOG.warning("what was left out is not summarised: %s", error)

@@ -98,9 +98,10 @@ def run(
         raise CpmiError("; ".join(outcome.failures))
     if quiet or outcome.waiting:
         return
-    labels, left_out = definitions.labels_made(settings), definitions.left_out(settings)
-    judged = definitions.judged_so_far(settings)
-    views.show_results(OUT, definitions.headline(settings), labels, left_out, judged, settings)
+    stale = definitions.of_earlier_runs(settings)
+    headline, judged = definitions.headline(settings, stale), definitions.judged_so_far(settings, stale)
+    labels, left_out = definitions.labels_made(settings, stale), definitions.left_out(settings, stale)
+    views.show_results(OUT, headline, labels, left_out, judged, settings, stale)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")

@@ -4,7 +4,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.cli.tables import MAX_CELL, facts_table, new_table, show_frame, table_of
+from cpmi_dagster.contracts.keys import REPORT, STEP_REWARDS
 from cpmi_dagster.files.text import cut
 from cpmi_dagster.files.time_left import TimeLeft
 
@@ -147,6 +148,7 @@ def show_results(
     left_out: "pl.DataFrame",
     judged: str,
     settings: "Settings",
+    stale: Mapping[str, str] = {},
 ) -> None:
     """The headline, or the labels where it does not measure them; what has none; where results are; further commands.
 
@@ -155,6 +157,7 @@ def show_results(
         labels: from `definitions.labels_made`; empty without labels.
         left_out: from `definitions.left_out`; empty where everything is labelled.
         judged: from `definitions.judged_so_far`; empty where there are no steps judged, or enough.
+        stale: from `definitions.of_earlier_runs`.
     """
     import polars as pl
 
@@ -177,11 +180,13 @@ def show_results(
         tables = "alignment.rejected_rows and labels.rejected_trajectories"
         console.print(f"Left out  for {more:,} more reasons; {tables} list everything", highlight=False)
     lowest = labels["lowest at"][0] if labels.height else "…"
-    report = settings.home / "report" / "index.html"
+    report, option = settings.home / "report" / "index.html", settings.profile_option
+    renewed = {key: f"{words}; `{program()} run{option}` renews it" for key, words in stale.items()}
     if report.is_file():
-        console.print(f"Report    {report}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"Database  {settings.home / 'cpmi.duckdb'}", highlight=False, markup=False, soft_wrap=True)
-    option = settings.profile_option
+        note = f" is {renewed[REPORT]}" if REPORT in renewed else ""
+        console.print(f"Report    {report}{note}", highlight=False, markup=False, soft_wrap=True)
+    note = f" has labels {renewed[STEP_REWARDS]}" if STEP_REWARDS in renewed else ""
+    console.print(f"Database  {settings.home / 'cpmi.duckdb'}{note}", highlight=False, markup=False, soft_wrap=True)
     commands = (
         f"{program()} explore{option} (labels in a browser), ui{option} (the DAG), status{option}, "
         f'query{option} "…", trace{option} {lowest}'

@@ -107,6 +107,7 @@ class Settings(BaseSettings):
     benchmarks: Benchmarks = Benchmarks()
     orchestration: Orchestration = Orchestration()
     _given: str = PrivateAttr(default=DEFAULT_PROFILE)
+    _file: Path | None = PrivateAttr(default=None)
 
     @classmethod
     def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
@@ -212,6 +213,11 @@ class Settings(BaseSettings):
         return "" if self._given == DEFAULT_PROFILE else f" -p {shlex.quote(self._given)}"
 
     @property
+    def file(self) -> Path | None:
+        """The file of the profile; None for one that is shipped."""
+        return self._file
+
+    @property
     def shard_keys(self) -> list[str]:
         """Partition keys `000`, `001`, ..."""
         return [shard_name(shard) for shard in range(self.shards)]
@@ -281,7 +287,8 @@ def load_settings(
         raise SettingsError(_explain(written_in, error)) from error
     # CPMI_PROFILE and CPMI_HOME name a profile file and a relative folder; what was resolved above wins
     settings = settings.model_copy(update={"profile": values["profile"], "home": values["home"]})
-    settings._given = chosen
+    settings._given, path = chosen, _profile_path(chosen).absolute()
+    settings._file = None if path.parent.samefile(PROFILES) else path
     return settings
 
 

@@ -105,7 +105,7 @@ def what_is_stale(settings: Settings, stages: Mapping[str, Declaration], readers
     for key in readers:
         if TABLES[key].partitioning is None:
             parts += [key] * (states.state(key).kind == "other")
-        elif stale := [*states.partitions(key)]:
+        elif stale := [*states.stale(key)]:
             more = f" and {len(stale) - MOST_NAMED} more" if len(stale) > MOST_NAMED else ""
             parts.append(f"{key} of shards {', '.join(stale[:MOST_NAMED])}{more}")
     if not parts:

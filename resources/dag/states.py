@@ -109,9 +109,11 @@ class States:
             self._known[place] = self._judged(stage, partition)
         return self._known[place]
 
-    def partitions(self, key: str) -> dict[str, str]:
-        """The partitions of the profile that are made of other facts, each with the reason."""
-        found = {name: self.state(key, name) for name in partitions_of(key, self.settings) or ()}
+    def stale(self, key: str) -> dict[str, str]:
+        """The partitions of a table that are made of other facts, each with the reason; `all` where it has none."""
+        partitions = partitions_of(key, self.settings)
+        names = {"all": None} if partitions is None else {name: name for name in partitions}
+        found = {name: self.state(key, partition) for name, partition in names.items()}
         return {name: state.reason for name, state in found.items() if state.kind == "other"}
 
     def to_make(self, stage: Declaration, partition: str | None, check: bool = False) -> ToMake:
@@ -277,7 +279,7 @@ def refuse_stale(states: States, declaration: Declaration) -> None:
     for key in declaration.inputs:
         if TABLES[key].partitioning != "shard" or declaration.partitioning == "shard":
             continue
-        if stale := states.partitions(key):
+        if stale := states.stale(key):
             names, reason = list(stale), next(iter(stale.values()))
             more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
             group = TABLES[key].group

@@ -25,6 +25,7 @@ from cpmi_dagster.resources.lake.chunk_store import WORK, ChunkStore, unfinished
 from cpmi_dagster.resources.lake.current_files import LAKE, Counted, CurrentFiles, Entry
 from cpmi_dagster.resources.lake.pace import Pace
 from cpmi_dagster.resources.lake.parts import parts_asked
+from cpmi_dagster.resources.lake.profile_files import ProfileFile
 from cpmi_dagster.resources.lake.records import FileRecord, merged
 from cpmi_dagster.resources.lake.table_files import ALL, TableFiles, missing, own_columns, place_of, with_categories
 
@@ -40,6 +41,7 @@ class Lake:
         remake: tables whose files do not count, so that they are made again.
         counted: the list; by default as it is on disk whenever something is read.
         asked: the parts of a table that are read; all by default.
+        owner: the profile file that the list has to be of.
 
     Attributes:
         tables: the files of its tables, read by the profile or not.
@@ -53,6 +55,7 @@ class Lake:
         remake: frozenset[str] = frozenset(),
         counted: Counted | None = None,
         asked: Callable[[str], Sequence[str]] | None = None,
+        owner: ProfileFile | None = None,
     ) -> None:
         self.home, self.profile = home, profile
         self.tables = TableFiles(home)
@@ -60,17 +63,23 @@ class Lake:
         self.remake = remake
         self._fixed = counted
         self._asked = asked
+        self._owner = owner
         self._current = CurrentFiles(home, profile, asked)
 
     @classmethod
     def of(cls, settings: Settings, remake: Iterable[str] = ()) -> "Lake":
-        """The lake of a profile's home."""
-        asked = cache(partial(parts_asked, settings=settings))
-        return cls(settings.home, settings.profile, frozenset(remake), asked=asked)
+        """The lake of a profile's home.
+
+        Raises:
+            SettingsError: it has the results of another profile file.
+        """
+        asked, owner = cache(partial(parts_asked, settings=settings)), ProfileFile(settings)
+        owner.check()
+        return cls(settings.home, settings.profile, frozenset(remake), asked=asked, owner=owner)
 
     def fixed(self) -> "Lake":
         """The same files; which of them are read stays as it is now, whatever other runs make."""
-        return Lake(self.home, self.profile, self.remake, self.counted, self._asked)
+        return Lake(self.home, self.profile, self.remake, self.counted, self._asked, self._owner)
 
     def seeing(self, entries: Counted) -> "Lake":
         """The same files, some partitions read from these; the list on disk stays as it is."""
@@ -95,7 +104,13 @@ class Lake:
         """Have some partitions read from these files from now on."""
         if not self._current.has(entries):
             with self._locked(f"current.{self.profile}", LOG.warning):
+                self.claim()
                 self._current.count(entries)
+
+    def claim(self) -> None:
+        """Note that the list is of the profile's file."""
+        if self._owner:
+            self._owner.note()
 
     def partitions(self, key: str) -> list[str]:
         """Partitions of a table that have been made, and whose files are there."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.dagster_home import view_instance
+from cpmi_dagster.resources.lake.profile_files import ProfileFile
 from cpmi_dagster.resources.web.guarded_webserver import AS_MODULE
 from cpmi_dagster.resources.web.own_pages_only import LOCALHOST
 
@@ -44,8 +45,9 @@ def serve_ui(settings: Settings, profile: str | None, port: int, announce: Calla
         announce: called when the home can be served, just before the webserver starts.
 
     Raises:
-        SettingsError: see `view_instance`.
+        SettingsError: see `view_instance`, or the home has the results of another profile file.
     """
+    ProfileFile(settings).check()
     with view_instance(settings) as instance:
         folder = instance.root_directory
     environment = {

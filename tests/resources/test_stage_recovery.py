@@ -63,7 +63,8 @@ def test_what_killed_runs_left_of_a_finished_partition_goes(run_of):
     path.with_name(".f.parquet.5f0c1f2a.cpmi-tmp").touch()
     declared.bring_up_to_date(run, "000")
     left = {each.name for each in run.lake.root.rglob("*") if each.is_file() and each.suffix != ".lock"}
-    assert left == {path.name, "miniature.json", "chunk-0.json", f"chunk-0.{SCORES.replace('/', '.')}.parquet"}
+    listed = {"miniature.json", "miniature.profile"}
+    assert left == {path.name, *listed, "chunk-0.json", f"chunk-0.{SCORES.replace('/', '.')}.parquet"}
     assert own.load("0") is None
     assert another.load("0"), "another profile, or other settings, may go on from these"
 
@@ -137,7 +138,7 @@ def test_a_damaged_file_counts_as_stale(run_of):
     declared.bring_up_to_date(run, "000")
     path = run.lake.paths(NEGATIVES, "000")[0]
     path.write_bytes(path.read_bytes()[:100])
-    assert states_of(run, declared).partitions(NEGATIVES) == {"000": f"{NEGATIVES} 000 is damaged"}
+    assert states_of(run, declared).stale(NEGATIVES) == {"000": f"{NEGATIVES} 000 is damaged"}
 
 
 def test_a_file_in_which_a_bit_flipped_is_made_again_by_its_own_stage(run_of, flip):

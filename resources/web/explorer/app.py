@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.files.whole_files import check_writable
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.lake.profile_files import ProfileFile
 from cpmi_dagster.resources.web.explorer.judging import Judging
 from cpmi_dagster.resources.web.explorer.own_labels import OwnLabels
 from cpmi_dagster.resources.web.explorer.pages import Pages
@@ -121,7 +122,9 @@ def serve_explorer(settings: Settings, port: int, labels: Path | None, announce:
 
     Raises:
         SourceError: the file of labels is not one, or cannot be written.
+        SettingsError: the home has the results of another profile file.
     """
+    ProfileFile(settings).check()
     if labels:
         OwnLabels(labels).all()
         check_writable(labels)
