@@ -150,7 +150,8 @@ def _check_judge_of(benchmark: str, problems: pl.DataFrame) -> None:
     file = Path("judged.jsonl")
     file.write_text("\n".join(map(json.dumps, said)), encoding="utf-8")
     figures = readable(evaluate("mine", read_judged_lines(file, benchmark), problems, DRAWS, 0))
-    assert figures.select("figure", "value").rows()[-1] == ("PRM800K F1", "100.0 [100.0, 100.0]")
+    name, value = figures.select("figure", "value").rows()[-1]
+    assert (name, value.startswith("100.0 too few (")) == ("PRM800K F1", True), (name, value)
 
 
 def _check_cost_and_labels(name: str, label: str, share: float) -> None:
