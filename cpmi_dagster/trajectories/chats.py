@@ -9,12 +9,12 @@ what they say is no step of a solution.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
-from cpmi_dagster.files.text import Text, cut
+from cpmi_dagster.files.text import Text, cut, encodable
 from cpmi_dagster.trajectories.row_fields import listed, require_filled
 
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
@@ -56,7 +56,7 @@ def read_chat(messages: Any, roles: Sequence[str] = (USER, ASSISTANT)) -> list[s
     """
     said = [(role, message) for message in messages_of(messages) if _role(role := role_of(message)) != SYSTEM]
     if [_role(role) for role, _ in said] != list(roles):
-        named = cut(", ".join(role for role, _ in said), MOST_SHOWN) or "none"
+        named = _names(role for role, _ in said) or "none"
         raise ValueError(
             f"it must be {' and then '.join(TURNS[role] for role in roles)}, and has {named}; give the question and "
             "the solution alone"
@@ -106,17 +106,20 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 def _text_of_part(part: Any) -> str:
     fields = part if isinstance(part, Mapping) else {}
-    kind, text = fields.get("type", "text"), fields.get("text")
+    kind, text = str(fields.get("type") or "text"), fields.get("text")
     if kind != "text" or not isinstance(text, str):
-        named = f"`{kind}`" if kind != "text" else cut(", ".join(map(str, fields)), MOST_SHOWN) or type(part).__name__
+        named = f"`{_names([kind])}`" if kind != "text" else _names(fields) or type(part).__name__
         raise ValueError(f'a part of a message is {named}; it must be {{"type": "text", "text": "…"}}')
     return text
 
 
 def _other_shape(message: Mapping[str, Any]) -> ValueError:
-    filled = (str(name) for name, value in message.items() if value is not None)
-    fields = cut(", ".join(filled), MOST_SHOWN) or "no fields"
+    fields = _names(name for name, value in message.items() if value is not None) or "no fields"
     return ValueError(f"a message has {fields}; it must be an object {SHAPES}")
+
+
+def _names(names: Iterable[Any]) -> str:
+    return cut(encodable(", ".join(map(str, names))), MOST_SHOWN)
 
 
 def _first(message: Mapping[str, Any], names: Sequence[str]) -> Any:

@@ -64,6 +64,11 @@ def test_what_is_no_question_and_solution_is_refused_by_its_name(messages, reaso
     assert defect.startswith("`conversations`: ") and reason in defect and "None" not in defect
 
 
+@pytest.mark.parametrize("message", [("\ud800", "a"), ("user", [{"type": "\ud800"}]), ("user", [{"\ud800": "a"}])])
+def test_names_that_no_file_can_hold_are_told_without_what_cannot_be_written(message):
+    assert "\ufffd" in str(read_row({"messages": turns(message, ("assistant", "b"))}).defect)
+
+
 def test_a_question_or_solution_may_be_messages_of_one_turn_or_a_list_of_one_text():
     asked, said = turns(("system", "Be good."), ("user", QUESTION)), turns(("assistant", SOLUTION))
     for row in (
