@@ -52,16 +52,24 @@ def _leave() -> None:
 
 
 @pytest.fixture(scope="session")
-def small_profile(tmp_path_factory) -> str:
-    """A profile that runs the whole DAG in about a minute."""
-    return write_profile(tmp_path_factory.mktemp("profile") / "small.yaml", SMALL)
+def shared_folder(tmp_path_factory, worker_id) -> Path:
+    """A folder that all workers share."""
+    base = tmp_path_factory.getbasetemp()
+    return base if worker_id == "master" else base.parent
 
 
 @pytest.fixture(scope="session")
-def finished_home(small_profile, tmp_path_factory, worker_id) -> Path:
+def small_profile(shared_folder) -> str:
+    """A profile that runs the whole DAG in about a minute; one file, as a home is of one."""
+    file = shared_folder / "small.yaml"
+    with FileLock(f"{file}.lock"):
+        return str(file) if file.exists() else write_profile(file, SMALL)
+
+
+@pytest.fixture(scope="session")
+def finished_home(small_profile, shared_folder) -> Path:
     """A home in which every asset of the small profile was made, once for all workers; tests must not change it."""
-    base = tmp_path_factory.getbasetemp()
-    home = (base if worker_id == "master" else base.parent) / "finished"
+    home = shared_folder / "finished"
     with FileLock(f"{home}.lock"):
         if not home.exists():
             outcome = run_all(load_settings(small_profile, home))
