@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -65,7 +66,16 @@ def node_command(address: str, gcs: int, dashboard: int) -> list[str]:
     if address == HEAD:
         role = ["--head", f"--port={gcs}", "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"]
     limits = ["--num-cpus=1", "--num-gpus=0", f"--object-store-memory={100 * 2**20}"]
+    # as many ports as the system has: the usual range of workers would hold some of those that are free here
+    limits += ["--min-worker-port=0", "--max-worker-port=0", f"--ray-client-server-port={free_port()}"]
     return ["ray", "start", "--block", f"--node-ip-address={address}", *role, *limits]
+
+
+def has_started(node: psutil.Process, log: Path) -> bool:
+    """Whether a node says so in its log; a failure that shows the log if it has ended instead."""
+    said = log.read_text()
+    assert node.is_running() and node.status() != psutil.STATUS_ZOMBIE, said
+    return "Ray runtime started" in said
 
 
 def write_launcher(settings: Settings, dashboard: int) -> None:
@@ -130,7 +140,7 @@ def test_a_run_whose_node_is_killed_goes_on_on_another_and_each_shard_is_made_on
         for address in (HEAD, OTHER):
             log = tmp_path / f"{address}.log"
             nodes.append(stack.enter_context(running(node_command(address, gcs, dashboard), environment, log)))
-            wait_until(lambda log=log: "Ray runtime started" in log.read_text(), SECONDS, f"{address} does not start")
+            wait_until(partial(has_started, nodes[-1], log), SECONDS, f"{address} does not start")
         daemon = ["dagster-daemon", "run", "-m", "cpmi_dagster.definitions"]
         stack.enter_context(running(daemon, environment, tmp_path / "daemon.log"))
         runs = [launch(shard, environment) for shard in settings.shard_keys]
