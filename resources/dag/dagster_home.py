@@ -6,10 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
-import sqlalchemy.exc
 import yaml
 from dagster._core.instance.ref import InstanceRef
-from dagster_shared.check import CheckError
 
 from cpmi_dagster.errors import SettingsError, first_line
 from cpmi_dagster.files.whole_files import try_to_write, write_whole
@@ -84,7 +82,9 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
             instance = dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=UNCAPTURED))
             instance.get_runs_count()
             instance.event_log_storage.get_concurrency_keys()
-    except (dg.DagsterError, CheckError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except SettingsError:
+        raise
+    except Exception as error:  # Dagster has no class of its own for a value that it does not take
         reason = " ".join(str(error).split()).partition(" Expected: ")[0]
         raise SettingsError(
             f"Dagster cannot use {folder / 'dagster.yaml'} ({reason}); correct it, or move it away, and run again"
@@ -102,9 +102,9 @@ def storage_errors(settings: Settings) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # by name: dagster-postgres need not be installed
+        # by name: dagster-postgres need not be installed; `orig` is what SQLAlchemy wraps
         is_of_server = type(error).__name__ == "DagsterPostgresException"
-        if not is_of_server and not isinstance(error, (sqlalchemy.exc.DatabaseError, sqlite3.DatabaseError)):
+        if not (is_of_server or hasattr(error, "orig") or isinstance(error, sqlite3.DatabaseError)):
             raise
         raise unusable_storage(dagster_folder(settings), error) from error
 
