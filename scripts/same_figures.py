@@ -29,6 +29,8 @@ KEYS = {
 """The key of each table that is compared."""
 GROUPS = ("reward_type", "artifact", "context")
 """Columns by whose values rows that one home lacks are counted."""
+PROVENANCE = ("run_id", "code_version")
+"""Columns that say who made a row and when."""
 
 
 def read_table(home: Path, table: str) -> pl.DataFrame:
@@ -51,7 +53,7 @@ def compare(table: str, old: pl.DataFrame, new: pl.DataFrame) -> int:
     key = KEYS[table]
     texts = [pl.col(name).cast(pl.String) for name in key if old.schema[name] in (pl.Categorical, pl.Enum)]
     old, new = old.with_columns(texts), new.with_columns(texts)
-    values = [name for name in old.columns if name in new.columns and name not in key]
+    values = [name for name in old.columns if name in new.columns and name not in (*key, *PROVENANCE)]
     both = old.join(new, on=key, how="inner", suffix="_new", nulls_equal=True)
     equal = [
         (pl.col(name) - pl.col(f"{name}_new")).abs().le(TOLERANCE).fill_null(False)
