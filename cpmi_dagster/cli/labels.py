@@ -19,6 +19,7 @@ from cpmi_dagster.cli.options import (
     app,
 )
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
+from cpmi_dagster.errors import UsageError
 from cpmi_dagster.files.text import counted
 
 PRM_HELP = "Folder of a reward model, trained here, exported or of others; or a hub id."
@@ -141,23 +142,10 @@ def judge(
         raise typer.Exit(1)
 
 
-@app.command(epilog="Example: `cpmi serve-judge --prm models/cpmi_bce --port 8300`")
-def serve_judge(
-    prm: Annotated[str, typer.Option(help=PRM_HELP)],
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 8300,
-    threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below this probability are wrong.")] = 0.5,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    form: FormOption = None,
-    revision: RevisionOption = None,
-) -> None:
-    """Judge over HTTP: POST /judge with question and steps, or /pooling as clients of vLLM's reward models do."""
-    from cpmi_dagster import definitions
-
-    definitions.check_port(port)
-    address = f"Judge: http://127.0.0.1:{port}/judge (Ctrl-C stops it)"
-    request = definitions.JudgeServerRequest(prm, port, threshold, device, dtype, form, revision)
-    definitions.serve_judge(request, lambda: ERR.print(address, highlight=False))
+@app.command(hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def serve_judge() -> None:
+    """Was removed; says what does its work."""
+    raise UsageError("`cpmi serve-judge` was removed; export the reward model and serve it with vLLM (docs/export.md)")
 
 
 @app.command(epilog="Example: `cpmi evaluate --predictions judged.jsonl --profile paper`")
