@@ -24,7 +24,7 @@ from cpmi_dagster.exports.reward_models import save_reward_model
 from cpmi_dagster.prm import judge_models, score_steps
 from cpmi_dagster.prm.judge_forms import FORMS
 from cpmi_dagster.prm.judge_models import load_judge
-from cpmi_dagster.prm.judging import JudgeRequest, Solution, judge_file, judged_rows
+from cpmi_dagster.prm.judging import Solution, judge_file, judged_rows
 
 pytestmark = pytest.mark.slow
 
@@ -412,11 +412,10 @@ def test_a_solution_that_is_too_long_or_has_the_mark_in_its_text_keeps_its_line_
     folder, _ = make("qwen_prm", context=256)
     lines = [solution(["5"]), solution(["a<extra_0>b"], id="mark"), solution(["5"] * 90, id="long")]
     (tmp_path / "in.jsonl").write_text("\n".join(line.model_dump_json() for line in lines))
-    done = judge_file(JudgeRequest(str(folder), tmp_path / "in.jsonl", tmp_path / "out.jsonl"), lambda *_: None)
-    assert done.judged == 1
-    (mark, why), (long, count) = done.rejected
-    assert (mark, long) == ("mark", "long")
-    assert "has `<extra_0>`, which marks the end of a step" in why and "the model reads at most 256" in count
+    rows = judge_file(str(folder), tmp_path / "in.jsonl", tmp_path / "out.jsonl", lambda *_: None)
+    whole, mark, long = (row.get("reason", "") for row in rows)
+    assert not whole
+    assert "has `<extra_0>`, which marks the end of a step" in mark and "the model reads at most 256" in long
     frame = judge_models_frame(lines[1])
     with pytest.raises(
         ScoringError, match="with id mark has in its text `<extra_0>`, which marks the end of a step for prm@"
