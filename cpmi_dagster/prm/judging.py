@@ -117,10 +117,10 @@ def judge(
     """
     from tqdm.auto import tqdm
 
-    from cpmi_dagster.prm.judge_models import loaded_judge
+    from cpmi_dagster.prm.judge_models import load_judge
 
     solutions = [_solution(number, row) for number, row in enumerate(given_rows(trajectories))]
-    model = loaded_judge(prm, device, dtype, form, revision)
+    model = load_judge(prm, device, dtype, form, revision)
     with tqdm(total=len(solutions), desc="judging", disable=None) as bar:
 
         def advance(count: int) -> None:

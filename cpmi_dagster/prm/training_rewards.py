@@ -21,7 +21,7 @@ from cpmi_dagster.errors import ScoringError, SettingsError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.hard_negatives import heuristic_negatives
 from cpmi_dagster.negatives.settings import Negatives
-from cpmi_dagster.prm.judge_models import loaded_judge
+from cpmi_dagster.prm.judge_models import load_judge
 from cpmi_dagster.prm.judging import Solution, judged_rows
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.rewards.labeling import label_in_full, labeler_demand
@@ -191,7 +191,7 @@ def reward_function(
         raise SettingsError(f"there is no `over_steps` {over_steps!r}; choose from {', '.join(OVER_STEPS)}")
     if reward == PRM or isinstance(model, LoadedRewardModel):
         device, dtype = options.get("device", "auto"), options.get("dtype", "auto")
-        reward, loaded = PRM, loaded_judge(model, device, dtype, form, options.get("revision"))
+        reward, loaded = PRM, load_judge(model, device, dtype, form, options.get("revision"))
     else:
         labeler_demand([reward], default_conditioning, options)
         loaded = model if isinstance(model, LoadedModel) else loaded_model(model, options)
