@@ -39,14 +39,13 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
 from cpmi_dagster.resources.web.explorer import serve_explorer
-from cpmi_dagster.resources.web.judge_server import JudgeServerRequest, serve_judge
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
-    "ExportRequest", "JudgeServerRequest", "calibrate", "check_port", "check_schedule", "defs",
+    "ExportRequest", "calibrate", "check_port", "check_schedule", "defs",
     "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "labels_made", "left_out",
     "load_settings", "of_earlier_runs", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
-    "serve_judge", "serve_ui", "starter_for", "trace", "verify_home", "write_labels",
+    "serve_ui", "starter_for", "trace", "verify_home", "write_labels",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

@@ -1,6 +1,5 @@
 """Commands on files: `cpmi score`, `judge`, `evaluate`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,12 +18,9 @@ from cpmi_dagster.cli.options import (
     app,
 )
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
+from cpmi_dagster.errors import UsageError
 from cpmi_dagster.files.text import counted
 
-PRM_HELP = "Folder of a reward model, trained here, exported or of others; or a hub id."
-FormOption = Annotated[
-    str | None, typer.Option(help="Form of a reward model of others (docs/judges.md); as its files say by default.")
-]
 RevisionOption = Annotated[str | None, typer.Option(help="Commit of a model on the hub.")]
 BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
 
@@ -96,68 +92,44 @@ def score(
         OUT.print(f"{counted(result.scores.height, 'score')} of {trajectories} in {output}", markup=False)
 
 
-@app.command(
-    epilog="Example: `cpmi judge --prm models/cpmi_bce --input solutions.jsonl --output judged.jsonl`, "
-    "`sampler | cpmi judge --prm models/cpmi_bce | jq .first_error`"
-)
+@app.command(epilog="Example: `cpmi judge --prm models/cpmi_bce --input solutions.jsonl --output judged.jsonl`")
 def judge(
-    prm: Annotated[str, typer.Option(help=PRM_HELP)],
-    input: Annotated[
-        Path, typer.Option(help="JSON Lines: id, question, steps; other fields are carried over. - is standard input.")
-    ] = Path("-"),
-    output: Annotated[
-        Path, typer.Option(help="JSON Lines: id, probabilities, first_error. - is standard output.")
-    ] = Path("-"),
+    prm: Annotated[
+        str, typer.Option(help="Folder of a reward model, trained here, exported or of others; or a hub id.")
+    ],
+    input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps; other fields are carried over.")],
+    output: Annotated[Path, typer.Option(help="JSON Lines: id, probabilities, first_error.")],
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below this probability are wrong.")] = 0.5,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
-    form: FormOption = None,
+    form: Annotated[
+        str | None, typer.Option(help="Form of a reward model of others (docs/judges.md); as its files say by default.")
+    ] = None,
     revision: RevisionOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Judge solutions with a reward model: a probability for every step, and the first wrong one.
+    """Judge a file of solutions with a reward model: a probability for every step, and the first wrong one."""
+    from cpmi_dagster.prm.judging import judge_file
 
-    Without --input and --output it is a filter: it reads lines, and writes each judged line as soon as it is ready.
-    """
-    from cpmi_dagster.prm.judge_stream import as_utf8, judge_as_filter
-    from cpmi_dagster.prm.judging import STANDARD, JudgeRequest, judge_file
-
-    if str(input) == STANDARD and sys.stdin.isatty():
-        raise typer.BadParameter("give a file, or send solutions to standard input", param_hint="--input")
-    request = JudgeRequest(prm, input, output, threshold, device, dtype, form, revision)
-    if STANDARD in (str(input), str(output)):
-        done = judge_as_filter(request, as_utf8(sys.stdin), as_utf8(sys.stdout))
-    else:
-        with views.bar(ERR, "judging", quiet) as advance:
-            done = judge_file(request, advance)
-    for name, reason in done.rejected:
-        ERR.warn(f"{name} was not judged: {reason}")
-    if done.rejected:
-        ERR.warn(f"{len(done.rejected):,} of {counted(done.judged + len(done.rejected), 'line')} were not judged")
+    if "-" in (str(input), str(output)):
+        raise UsageError("`cpmi judge` reads and writes files, and no standard input or output; give both by name")
+    with views.bar(ERR, "judging", quiet) as advance:
+        rows = judge_file(prm, input, output, advance, threshold, device, dtype, form, revision)
+    rejected = [row for row in rows if "reason" in row]
+    for row in rejected:
+        ERR.warn(f"{row['id']} was not judged: {row['reason']}")
+    if rejected:
+        ERR.warn(f"{len(rejected):,} of {counted(len(rows), 'line')} were not judged")
     if not quiet:
-        console, place = (ERR, "") if str(output) == STANDARD else (OUT, f" in {output}")
-        console.print(f"{counted(done.judged, 'solution')} judged{place}", highlight=False, markup=False)
-    if done.rejected and not done.judged:
+        OUT.print(f"{counted(len(rows) - len(rejected), 'solution')} judged in {output}", highlight=False, markup=False)
+    if len(rejected) == len(rows):
         raise typer.Exit(1)
 
 
-@app.command(epilog="Example: `cpmi serve-judge --prm models/cpmi_bce --port 8300`")
-def serve_judge(
-    prm: Annotated[str, typer.Option(help=PRM_HELP)],
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 8300,
-    threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below this probability are wrong.")] = 0.5,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    form: FormOption = None,
-    revision: RevisionOption = None,
-) -> None:
-    """Judge over HTTP: POST /judge with question and steps, or /pooling as clients of vLLM's reward models do."""
-    from cpmi_dagster import definitions
-
-    definitions.check_port(port)
-    address = f"Judge: http://127.0.0.1:{port}/judge (Ctrl-C stops it)"
-    request = definitions.JudgeServerRequest(prm, port, threshold, device, dtype, form, revision)
-    definitions.serve_judge(request, lambda: ERR.print(address, highlight=False))
+@app.command(hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def serve_judge() -> None:
+    """Was removed; says what does its work."""
+    raise UsageError("`cpmi serve-judge` was removed; export the reward model and serve it with vLLM (docs/export.md)")
 
 
 @app.command(epilog="Example: `cpmi evaluate --predictions judged.jsonl --profile paper`")

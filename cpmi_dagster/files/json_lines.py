@@ -8,7 +8,6 @@ The form is a pydantic model; blank lines are skipped, and so are byte order mar
 import json
 from collections import Counter
 from collections.abc import Iterator
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,19 +34,6 @@ DECODER = json.JSONDecoder(object_pairs_hook=_fields)
 """Reads JSON; raises RepeatedField where an object has a field twice."""
 
 
-def open_json_lines(path: Path, holds: str) -> TextIOWrapper:
-    """The text of a file of JSON Lines; to be read within the bounds of `bounded_lines`.
-
-    Raises:
-        SourceError: there is no such file, or it is Parquet.
-    """
-    if not path.is_file():
-        raise SourceError(f"there is no file {path}; give JSON Lines with {holds}")
-    if ".parquet" in path.suffixes:
-        raise SourceError(f"{path} is Parquet; give JSON Lines with {holds}")
-    return open_text(path)
-
-
 def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[str, Form]]:
     """The lines of a file, each with its place as errors name it: `rows.jsonl, line 3`.
 
@@ -57,9 +43,13 @@ def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[
         holds: A description of the file's content, for the error where there is no such file.
 
     Raises:
-        SourceError: there is no such file, it is damaged or holds too much, or a line is not of that form.
+        SourceError: there is no such file, it is Parquet, damaged or holds too much, or a line is not of that form.
     """
-    with open_json_lines(path, holds) as stream:
+    if not path.is_file():
+        raise SourceError(f"there is no file {path}; give JSON Lines with {holds}")
+    if ".parquet" in path.suffixes:
+        raise SourceError(f"{path} is Parquet; give JSON Lines with {holds}")
+    with open_text(path) as stream:
         for number, (text, is_whole) in enumerate(bounded_lines(stream, DEFAULT_LIMITS), start=1):
             place = f"{path}, line {number}"
             if not is_whole:

@@ -14,7 +14,6 @@ and `steps` are carried over. A solution that cannot be judged keeps its place:
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
 
 BATCH_TOKENS: int = Benchmarks().prediction_batch_tokens
-STANDARD = "-"
-"""In place of a file: standard input or output."""
 EXPECTED_FIELDS = "question and steps, question and solution, or messages"
 REPLACED = ("probabilities", "first_error", "reason")
 OWN_FIELDS = ({"idx", "classification"}, {"final_answer_correct", "label"})
@@ -82,37 +79,6 @@ class Solution(BaseModel):
         return next((f"step {step} (from 0) is empty" for step, text in enumerate(self.steps) if not clean(text)), None)
 
 
-@dataclass(frozen=True)
-class JudgeRequest:
-    """What to judge, with which model, and where the results go.
-
-    Attributes:
-        prm: folder of a reward model, or its hub id; see `judge_models.load_judge`.
-        threshold: a step whose probability is below it counts as wrong.
-        device: auto, or a torch device.
-        dtype: auto (as saved), float32, bfloat16 or float16.
-        form: of a model of others, a key of `judge_forms.FORMS`; as its files say if None.
-        revision: of a hub id.
-    """
-
-    prm: str
-    input: Path
-    output: Path
-    threshold: float = 0.5
-    device: str = "auto"
-    dtype: str = "auto"
-    form: str | None = None
-    revision: str | None = None
-
-
-@dataclass(frozen=True)
-class JudgedFile:
-    """How many solutions were judged, and why the others were not: (id, reason)."""
-
-    judged: int
-    rejected: Sequence[tuple[str, str]]
-
-
 def judge(
     trajectories: Any,
     prm: "str | Path | LoadedRewardModel",
@@ -151,18 +117,19 @@ def judge(
     """
     from tqdm.auto import tqdm
 
-    from cpmi_dagster.prm.judge_models import loaded_judge
+    from cpmi_dagster.prm.judge_models import load_judge
 
     solutions = [_solution(number, row) for number, row in enumerate(given_rows(trajectories))]
-    model = loaded_judge(prm, device, dtype, form, revision)
+    model = load_judge(prm, device, dtype, form, revision)
     with tqdm(total=len(solutions), desc="judging", disable=None) as bar:
 
         def advance(count: int) -> None:
             bar.update(count)
 
         rows = judged_rows(model, solutions, threshold, advance)
-    for name, reason in judged_file(rows).rejected:
-        logger.warning("%s was not judged: %s", name, reason)
+    for row in rows:
+        if "reason" in row:
+            logger.warning("%s was not judged: %s", row["id"], row["reason"])
     steps = [
         (str(solution.id), number, step, probability, number == row["first_error"])
         for solution, row in zip(solutions, rows, strict=True)
@@ -178,11 +145,25 @@ def _solution(number: int, row: Mapping[str, Any]) -> Solution:
         raise ScoringError(f"row {number} (from 0) of the trajectories: {first_complaint(error)}") from error
 
 
-def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> JudgedFile:
+def judge_file(
+    prm: str,
+    input: Path,
+    output: Path,
+    progress: Callable[[int, int], None],
+    threshold: float = 0.5,
+    device: str = "auto",
+    dtype: str = "auto",
+    form: str | None = None,
+    revision: str | None = None,
+) -> list[dict[str, Any]]:
     """Judge a file; the output appears whole or not at all, a line for every line of the input.
 
     Args:
         progress: called with the numbers of solutions just finished and of all.
+        prm, threshold, device, dtype, form, revision: as for `judge`.
+
+    Returns:
+        The rows of the output; those that were not judged have a `reason`.
 
     Raises:
         SourceError: the input is missing or a line of it is wrong; the message names the line. Or the output cannot be
@@ -190,9 +171,9 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
         ModelError: there is no reward model, its form is not known, or the device is not there.
         ScoringError: a score is not a finite number.
     """
-    lines = list(read_json_lines(request.input, Solution, EXPECTED_FIELDS))
+    lines = list(read_json_lines(input, Solution, EXPECTED_FIELDS))
     if not lines:
-        raise SourceError(f"{request.input} has no lines; give JSON Lines with {EXPECTED_FIELDS}")
+        raise SourceError(f"{input} has no lines; give JSON Lines with {EXPECTED_FIELDS}")
     solutions = [
         solution if solution.id is not None else solution.model_copy(update={"id": number})
         for number, (_, solution) in enumerate(lines)
@@ -204,15 +185,15 @@ def judge_file(request: JudgeRequest, progress: Callable[[int, int], None]) -> J
         # PRMBench's own rows, known by their `idx`, repeat some ids
         if first != place and not OWN_FIELDS[0] <= fields.keys():
             raise SourceError(f"{place}: the id `{solution.id}` is that of {first} too; give each line its own")
-    if request.output.exists() and request.output.samefile(request.input):
-        raise SourceError(f"--output is the input file {request.input}, which would be overwritten; give another")
-    check_writable(request.output)
+    if output.exists() and output.samefile(input):
+        raise SourceError(f"--output is the input file {input}, which would be overwritten; give another")
+    check_writable(output)
     from cpmi_dagster.prm.judge_models import load_judge
 
-    model = load_judge(request.prm, request.device, request.dtype, request.form, request.revision)
-    rows = judged_rows(model, solutions, request.threshold, lambda count: progress(count, len(solutions)))
-    write_whole(request.output, "".join(map(judged_line, rows)))
-    return judged_file(rows)
+    model = load_judge(prm, device, dtype, form, revision)
+    rows = judged_rows(model, solutions, threshold, lambda count: progress(count, len(solutions)))
+    write_whole(output, "".join(encodable(json.dumps(row, ensure_ascii=False)) + "\n" for row in rows))
+    return rows
 
 
 def judged_rows(
@@ -236,33 +217,23 @@ def judged_rows(
             reasons[number] = f"it has {count:,} tokens; the model reads at most {most:,}"
     advance(len(reasons))
     wanted = [
-        {"number": number, "id": str(solution.id), "question": solution.question, "steps": solution.steps}
+        (number, str(solution.id), solution.question, solution.steps)
         for number, solution in enumerate(solutions)
         if number not in reasons
     ]
     schema = {"number": pl.Int64(), "id": pl.String(), "question": pl.String(), "steps": pl.List(pl.String())}
-    scored = score_steps(model, pl.DataFrame(wanted, schema=schema), BATCH_TOKENS, progress=advance)
+    frame = pl.DataFrame(wanted, schema, orient="row")
+    scored = score_steps(model, frame, BATCH_TOKENS, progress=advance)
     scores = dict(scored.group_by("number", maintain_order=True).agg("probability").iter_rows())
     rows = []
     for number, solution in enumerate(solutions):
-        carried = {name: value for name, value in (solution.model_extra or {}).items() if name not in REPLACED}
+        row = {name: value for name, value in (solution.model_extra or {}).items() if name not in REPLACED}
         if number in reasons:
             judged = {"probabilities": None, "first_error": None, "reason": reasons[number]}
         else:
             judged = {"probabilities": scores[number], "first_error": first_error(scores[number], threshold)}
-        rows.append({"id": solution.id, **carried, **judged})
+        rows.append({"id": solution.id, **row, **judged})
     return rows
-
-
-def judged_line(row: Mapping[str, Any]) -> str:
-    """A row of the output as its line."""
-    return encodable(json.dumps(row, ensure_ascii=False)) + "\n"
-
-
-def judged_file(rows: Sequence[Mapping[str, Any]]) -> JudgedFile:
-    """How many rows were judged, and why the others were not."""
-    rejected = [("a line" if row["id"] is None else str(row["id"]), row["reason"]) for row in rows if "reason" in row]
-    return JudgedFile(len(rows) - len(rejected), rejected)
 
 
 def first_error(probabilities: Sequence[float], threshold: float) -> int:

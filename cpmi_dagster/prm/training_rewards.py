@@ -1,99 +1,71 @@
 r"""Rewards of completions in reinforcement learning: of the final answer, and of the steps by CPMI or a reward model.
 
-    reward_function("Qwen/Qwen2.5-Math-1.5B")              CPMI by this labeler
-    reward_function("Qwen/Qwen2.5-Math-PRM-7B", "prm")     probabilities by this reward model
-
     prompts      ["Ann has 3 hats and buys 2. How many?"]    completions  ["3 + 2 = 5.\nThe answer is: 5"]
     gold_answer  ["5"]                                       -> outcome 1.0, steps [0.41, 0.09], total 1.0 + 0.25
 
-`GRPOTrainer(reward_funcs=…)` calls it as TRL's reward functions are called; two methods of it are called as verl's are.
+The steps' rewards are those of `label` or `judge`; final and gold answers are read and compared as everywhere.
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, Unpack
 
-import polars as pl
-
 from cpmi_dagster.answers.extraction import extract_answer
-from cpmi_dagster.answers.gold import answer_text, read_gold_answer
+from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.answers.verdicts import equivalent
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.errors import ScoringError, SettingsError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.hard_negatives import heuristic_negatives
 from cpmi_dagster.negatives.settings import Negatives
-from cpmi_dagster.prm.judge_models import loaded_judge
+from cpmi_dagster.prm.judge_models import load_judge
 from cpmi_dagster.prm.judging import Solution, judged_rows
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.rewards.labeling import label_in_full, labeler_demand
-from cpmi_dagster.scoring.given_rows import INPUT_COLUMNS, each_value
+from cpmi_dagster.scoring.given_rows import each_value, plain
 from cpmi_dagster.scoring.trajectories import ReadingOptions, loaded_model
 from cpmi_dagster.trajectories.chats import ASSISTANT, is_of_user, messages_of, read_chat, text_of
 from cpmi_dagster.trajectories.solution_text import split_steps
 
 PRM = "prm"
 """In the place of a reward type: the model is a process reward model."""
-OVER_STEPS: dict[str, Callable[[Sequence[float]], float]] = {
-    "mean": fmean,
-    "min": min,
-    "sum": sum,
-    "last": lambda rewards: rewards[-1],
-}
-CACHED_QUESTIONS = 1 << 14
+OVER_STEPS: Mapping[str, Callable] = {"mean": fmean, "min": min, "sum": sum, "last": lambda rewards: rewards[-1]}
 Text = str | Sequence[Mapping[str, Any]]
 """A text, or the messages of a chat."""
-Rows = Sequence[Mapping[str, Any]]
-"""question, steps, gold_answer and negative_answers (null where the data set has none) of completions."""
+StepScores = tuple[dict[str, list[float]], list[str]]
+"""The rewards of the steps of completions by id, and why the others have none."""
 logger = logging.getLogger(__name__)
 
 
-class StepScores(NamedTuple):
-    """The rewards of the steps of each completion, none for one that could not be scored, and why not."""
-
-    rewards: list[list[float]]
-    reasons: list[str]
-
-
 class CompletionReward(NamedTuple):
-    """The reward of a completion and its parts.
-
-    Attributes:
-        outcome: 1 if its final answer is the gold answer, else 0; None if one of the two was not found.
-        steps: of each step; none where the completion could not be scored.
-        total: the outcome and the steps taken together, each with its weight; what is lacking counts 0.
-    """
+    """The reward of a completion and its parts; in the total, what is lacking counts 0."""
 
     outcome: float | None
+    """1 if its final answer is the gold answer, else 0; None if one of the two was not found."""
     steps: list[float]
+    """Of each step; none if the completion could not be scored."""
     total: float
 
 
 @dataclass(frozen=True)
 class RewardFunction:
-    """What `reward_function` returns, called as TRL's reward functions are.
+    """What `reward_function` returns, called as TRL's reward functions are; its attributes are those given there."""
 
-    Attributes:
-        name: under which TRL logs it.
-        score_steps: the rewards of the steps of completions.
-        over_steps: what the steps of a completion are taken together by.
-        outcome_weight, step_weight, answers: as `reward_function` was given.
-    """
-
-    name: str
-    score_steps: Callable[[Rows], StepScores]
-    over_steps: Callable[[Sequence[float]], float]
+    model: LoadedModel | LoadedRewardModel
+    reward: str
+    over_steps: str
     outcome_weight: float
     step_weight: float
     answers: str
+    default_conditioning: Conditioning
+    options: ReadingOptions
 
     @property
     def __name__(self) -> str:
-        return self.name
+        return f"{self.reward}_reward"
 
     def __call__(self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any) -> list[float]:
         """The reward of each completion, as TRL asks for it.
@@ -106,51 +78,54 @@ class RewardFunction:
                 wrong ones. Others are ignored. With TRL's `log_metric`, the parts are logged.
 
         Raises:
-            ScoringError: there are no gold answers, or not as many of one as of the other.
+            ScoringError: there are no gold answers, or a value cannot be read.
         """
         rewards = self.in_parts(prompts, completions, **columns)
         if log := columns.get("log_metric"):
-            scored = [self.over_steps(reward.steps) for reward in rewards if reward.steps]
+            scored = [OVER_STEPS[self.over_steps](reward.steps) for reward in rewards if reward.steps]
             outcomes = [reward.outcome for reward in rewards if reward.outcome is not None]
-            log(f"{self.name}/outcome", fmean(outcomes or [0.0]))
-            log(f"{self.name}/no_answer", 1 - len(outcomes) / len(rewards))
-            log(f"{self.name}/steps", fmean(scored or [0.0]))
-            log(f"{self.name}/unscored", 1 - len(scored) / len(rewards))
+            log(f"{self.__name__}/outcome", fmean(outcomes or [0.0]))
+            log(f"{self.__name__}/no_answer", 1 - len(outcomes) / len(rewards))
+            log(f"{self.__name__}/steps", fmean(scored or [0.0]))
+            log(f"{self.__name__}/unscored", 1 - len(scored) / len(rewards))
         return [reward.total for reward in rewards]
 
     def in_parts(self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any) -> list[CompletionReward]:
         """The reward of each completion with its outcome and its steps; otherwise as when it is called."""
         if self.answers not in columns:
-            raise ScoringError(
-                f"the reward function needs gold answers in the column `{self.answers}`; add it to the data set, or "
-                "give the name of another as `answers`"
-            )
-        used = {name: columns[name] for name in (self.answers, "question", "negative_answers") if name in columns}
-        given = {"prompts": prompts, "completions": completions, **used}
-        if len({len(values) for values in given.values()}) > 1:
-            counts = ", ".join(f"{len(values)} `{name}`" for name, values in given.items())
-            raise ScoringError(f"the reward function was called with {counts}; give as many of each")
-        texts = each_value("completions", completions, completion_text)
-        asked = "question" if "question" in used else "prompts"
-        questions = each_value(asked, given[asked], question_of)
-        wrongs = each_value("negative_answers", used.get("negative_answers", [None] * len(texts)), _wrong_texts)
-        golds, outcomes = _outcomes(used[self.answers], [extract_answer(text) for text in texts])
-        rows = [
-            {"question": question, "steps": split_steps(text), "gold_answer": gold, "negative_answers": wrong}
-            for question, text, gold, wrong in zip(questions, texts, golds, wrongs, strict=True)
-        ]
-        scores = self.score_steps(rows)
-        if scores.reasons:
-            logger.warning(
-                "%d of %d completions have no step rewards: %s", len(scores.reasons), len(rows), scores.reasons[0]
-            )
-        return [
-            CompletionReward(outcome, steps, self._total(outcome, steps))
-            for outcome, steps in zip(outcomes, scores.rewards, strict=True)
-        ]
+            raise ScoringError(f"there are no gold answers in `{self.answers}`; add it, or name another as `answers`")
+        texts = each_value("completions", completions, _solution_of)
+        asked, questions = ("question", columns["question"]) if "question" in columns else ("prompts", prompts)
+        questions = each_value(asked, questions, _question_of)
+        # what is no text is read here, so that a wrong one costs its own completion alone
+        golds = [gold if isinstance(gold := plain(value), str) else _gold(gold) for value in columns[self.answers]]
+        wrongs = [plain(wrong) for wrong in columns.get("negative_answers", [None] * len(texts))]
+        fields = ("id", "question", "steps", "gold_answer", "negative_answers")
+        values = zip(map(str, range(len(texts))), questions, map(split_steps, texts), golds, wrongs, strict=True)
+        rows: list[dict[str, Any]] = [dict(zip(fields, row, strict=True)) for row in values]
+        if isinstance(self.model, LoadedRewardModel):
+            steps, reasons = _judged(rows, self.model)
+        else:
+            steps, reasons = self._labelled(rows, self.model)
+        if reasons:
+            logger.warning("%d of %d completions have no step rewards: %s", len(reasons), len(rows), reasons[0])
+        rewards = []
+        for row, outcome in zip(rows, _outcomes(golds, texts), strict=True):
+            scores = steps.get(row["id"], [])
+            together = OVER_STEPS[self.over_steps](scores) if scores else 0.0
+            total = self.outcome_weight * (outcome or 0.0) + self.step_weight * together
+            rewards.append(CompletionReward(outcome, scores, total))
+        return rewards
 
-    def _total(self, outcome: float | None, steps: Sequence[float]) -> float:
-        return self.outcome_weight * (outcome or 0.0) + (self.step_weight * self.over_steps(steps) if steps else 0.0)
+    def _labelled(self, rows: list[dict[str, Any]], labeler: LoadedModel) -> StepScores:
+        count, seed = self.options.get("negatives", Negatives().count), self.options.get("seed", 0)
+        for row in rows:
+            if not row["negative_answers"] and (gold := _gold(row["gold_answer"])):
+                edits = heuristic_negatives(gold, count, seed, row["question"])
+                row["negative_answers"] = [edit.answer for edit in edits]
+        made = label_in_full(rows, labeler, [self.reward], self.default_conditioning, **self.options)
+        rewards = made.labels.group_by("id", maintain_order=True).agg("reward")
+        return dict(rewards.iter_rows()), [*made.rejected["reason"], *made.notes]
 
     def compute_score(
         self, data_source: str, solution_str: str, ground_truth: str, extra_info: Mapping[str, Any] | None = None
@@ -159,22 +134,12 @@ class RewardFunction:
         return self.compute_scores([data_source], [solution_str], [ground_truth], [extra_info])[0]
 
     def compute_scores(
-        self,
-        data_sources: Sequence[str],
-        solution_strs: Sequence[str],
-        ground_truths: Sequence[str],
-        extra_infos: Sequence[Mapping[str, Any] | None],
+        self, data_sources: Sequence[str], solution_strs: Sequence[str], ground_truths: Sequence[str], extra_infos: Any
     ) -> list[float]:
-        """The rewards of a batch, as verl's reward manager `batch` asks for them.
-
-        Raises:
-            ScoringError: an `extra_info` has no `question`.
-        """
+        """The rewards of a batch, as verl's reward manager `batch` asks for them; likewise."""
         questions: list[Any] = [(extra or {}).get("question") for extra in extra_infos]
-        if missing := [number for number, question in enumerate(questions) if question is None]:
-            raise ScoringError(
-                f"`extra_info` of row {missing[0]} (from 0) has no `question`; write it there when the data is prepared"
-            )
+        if None in questions:
+            raise ScoringError(f"`extra_info` of row {questions.index(None)} (from 0) has no `question`; add it")
         return self(questions, solution_strs, **{self.answers: ground_truths})
 
 
@@ -223,85 +188,47 @@ def reward_function(
         True
     """
     if over_steps not in OVER_STEPS:
-        raise SettingsError(
-            f"`over_steps` is {over_steps!r}, which does not exist; choose from {', '.join(OVER_STEPS)}"
-        )
+        raise SettingsError(f"there is no `over_steps` {over_steps!r}; choose from {', '.join(OVER_STEPS)}")
     if reward == PRM or isinstance(model, LoadedRewardModel):
-        names = {"device", "dtype", "revision"}
-        own: Any = {name: value for name, value in options.items() if name in names}
-        reward = PRM
-        score_steps = partial(_judged, model=loaded_judge(model, form=form, **own))
+        device, dtype = options.get("device", "auto"), options.get("dtype", "auto")
+        reward, loaded = PRM, load_judge(model, device, dtype, form, options.get("revision"))
     else:
         labeler_demand([reward], default_conditioning, options)
-        labeler = model if isinstance(model, LoadedModel) else loaded_model(model, options)
-        score_steps = partial(
-            _labelled, model=labeler, reward=reward, default_conditioning=default_conditioning, options=options
-        )
-    return RewardFunction(f"{reward}_reward", score_steps, OVER_STEPS[over_steps], outcome_weight, step_weight, answers)
+        loaded = model if isinstance(model, LoadedModel) else loaded_model(model, options)
+    return RewardFunction(
+        loaded, reward, over_steps, outcome_weight, step_weight, answers, default_conditioning, options
+    )
 
 
-def _outcomes(column: Sequence[Any], found: Sequence[str | None]) -> tuple[list[str | None], list[float | None]]:
-    """Gold answers as they are read, and whether each final answer is its gold answer; None if one is not found."""
-    golds: list[str | None] = []
-    unread: list[str] = []
-    for number, value in enumerate(column):
-        try:
-            golds.append(read_gold_answer(value))
-        except ValueError as error:
-            golds.append(None)
-            unread.append(f"row {number} (from 0): {error}")
-    same = equivalent([gold or "" for gold in golds], [answer or "" for answer in found])
-    if unread:
-        logger.warning("%d of %d gold answers cannot be read: %s", len(unread), len(golds), unread[0])
-    if lacking := found.count(None):
-        logger.warning("no final answer was found in %d of %d completions; none of them counts", lacking, len(found))
-    pairs = zip(golds, found, same, strict=True)
-    return golds, [None if None in (gold, answer) else float(is_same) for gold, answer, is_same in pairs]
+def _judged(rows: list[dict[str, Any]], model: LoadedRewardModel) -> StepScores:
+    judged = judged_rows(model, [Solution.model_validate(row) for row in rows], 0.0, lambda _: None)
+    reasons = [f"completion {row['id']}: {row['reason']}" for row in judged if "reason" in row]
+    return {row["id"]: row["probabilities"] or [] for row in judged}, reasons
 
 
-def completion_text(completion: Text) -> str:
-    """A text as it is; of messages, what the one of the assistant says."""
+def _outcomes(golds: Sequence[Any], texts: Sequence[str]) -> list[float | None]:
+    """Whether the final answer of each text is its gold answer; None if one of the two is not found."""
+    pairs = [(_gold(gold), extract_answer(text)) for gold, text in zip(golds, texts, strict=True)]
+    same = equivalent([gold or "" for gold, _ in pairs], [answer or "" for _, answer in pairs])
+    outcomes = [None if None in pair else float(is_same) for pair, is_same in zip(pairs, same, strict=True)]
+    if lacking := outcomes.count(None):
+        logger.warning("%d of %d completions lack a final or a gold answer; none of them counts", lacking, len(texts))
+    return outcomes
+
+
+def _gold(value: Any) -> str | None:
+    """A gold answer as it is read; None if it cannot be, as `label` says with the reason."""
+    try:
+        return read_gold_answer(value)
+    except ValueError:
+        return None
+
+
+def _solution_of(completion: Text) -> str:
     return completion if isinstance(completion, str) else read_chat(completion, [ASSISTANT])[0]
 
 
-def question_of(prompt: Text) -> str:
-    """A text as it is; of a chat, the last message of the user."""
+def _question_of(prompt: Text) -> str:
     if isinstance(prompt, str):
         return prompt
     return next((text_of(message) for message in reversed(messages_of(prompt)) if is_of_user(message)), "")
-
-
-def _wrong_texts(values: Any) -> list[str]:
-    if not isinstance(values, list | None):
-        raise ValueError(f"it is {type(values).__name__}; it must be a list of texts")
-    return list(map(answer_text, values or ()))
-
-
-def _labelled(
-    rows: Rows, model: LoadedModel, reward: str, default_conditioning: Conditioning, options: ReadingOptions
-) -> StepScores:
-    count, seed = options.get("negatives", Negatives().count), options.get("seed", 0)
-    given = [
-        {
-            **row,
-            "id": str(number),
-            "negative_answers": row["negative_answers"]
-            or (row["gold_answer"] and _wrong_answers(row["gold_answer"], count, seed, row["question"])),
-        }
-        for number, row in enumerate(rows)
-    ]
-    made = label_in_full(pl.DataFrame(given, INPUT_COLUMNS), model, [reward], default_conditioning, **options)
-    rewards = dict(made.labels.group_by("id", maintain_order=True).agg("reward").iter_rows())
-    return StepScores([rewards.get(row["id"], []) for row in given], [*made.rejected["reason"], *made.notes])
-
-
-@lru_cache(CACHED_QUESTIONS)
-def _wrong_answers(gold: str, count: int, seed: int, question: str) -> list[str]:
-    return [negative.answer for negative in heuristic_negatives(gold, count, seed, question)]
-
-
-def _judged(rows: Rows, model: LoadedRewardModel) -> StepScores:
-    solutions = [Solution(id=number, question=row["question"], steps=row["steps"]) for number, row in enumerate(rows)]
-    judged = judged_rows(model, solutions, 0.0, lambda _: None)
-    reasons = [f"completion {row['id']}: {row['reason']}" for row in judged if "reason" in row]
-    return StepScores([row["probabilities"] or [] for row in judged], reasons)

@@ -1,1 +1,1 @@
-"""What is served to a browser or a trainer: the label explorer, reward models, the guarded Dagster UI."""
+"""Web servers on 127.0.0.1: the label explorer, and how `cpmi ui` starts Dagster's."""

@@ -11,9 +11,8 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.dagster_home import view_instance
 from cpmi_dagster.resources.lake.profile_files import ProfileFile
-from cpmi_dagster.resources.web.guarded_webserver import AS_MODULE
-from cpmi_dagster.resources.web.own_pages_only import LOCALHOST
 
+LOCALHOST = "127.0.0.1"
 WORKSPACE = Path(__file__).parents[2] / "workspace.yaml"
 
 
@@ -38,8 +37,6 @@ def check_port(port: int) -> None:
 def serve_ui(settings: Settings, profile: str | None, port: int, announce: Callable[[], object]) -> None:
     """Replace this process with `dagster dev`: the webserver on 127.0.0.1 and the daemon, for this home.
 
-    Its pages alone may ask the webserver for anything; see `own_pages_only`.
-
     Args:
         profile: name or path that the user gave, for the code location.
         announce: called when the home can be served, just before the webserver starts.
@@ -58,6 +55,6 @@ def serve_ui(settings: Settings, profile: str | None, port: int, announce: Calla
         # `dg dev` replaces `dagster dev`, but takes no workspace file
         "PYTHONWARNINGS": "ignore:Function `dev_command`",
     }
-    arguments = ["dev", "-w", str(WORKSPACE), "-h", LOCALHOST, "-p", str(port)]
+    arguments = ["-m", "dagster", "dev", "-w", str(WORKSPACE), "-h", LOCALHOST, "-p", str(port)]
     announce()
-    os.execve(sys.executable, [sys.executable, *AS_MODULE, *arguments], environment)
+    os.execve(sys.executable, [sys.executable, *arguments], environment)

@@ -19,7 +19,6 @@ from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.prm.judging import Solution
 from cpmi_dagster.resources.sources.data_files import read_file
 from cpmi_dagster.resources.web.explorer.own_labels import OwnLabel
-from cpmi_dagster.resources.web.judge_server import PoolingRequest
 from cpmi_dagster.scoring.files import InputLine
 from cpmi_dagster.trajectories import judged_rows, step_rows
 from cpmi_dagster.trajectories.own_labels import StepLabelRow
@@ -45,8 +44,6 @@ LISTS = [
     (InputLine, {"id": 1, "question": "a", "gold_answer": "2"}, "steps", "a"),
     (InputLine, {"id": 1, "question": "a", "gold_answer": "2", "steps": ["a"]}, "negative_answers", "a"),
     (JudgedLine, {"id": 1}, "probabilities", 0.5),
-    (PoolingRequest, {}, "messages", {"role": "user", "content": "a"}),
-    (PoolingRequest, {}, "input", "a"),
     (JudgedRow, {"trajectory_id": "t000000001", "judged": []}, "rewards", 0.5),
     (JudgedRow, {"trajectory_id": "t000000001", "rewards": [1.0]}, "judged", 0),
     (OwnLabel, {"trajectory_id": "a", "reward_type": "mc", "judged": []}, "rewards", 0.5),

@@ -24,7 +24,7 @@ from cpmi_dagster.exports.reward_models import save_reward_model
 from cpmi_dagster.prm import judge_models, score_steps
 from cpmi_dagster.prm.judge_forms import FORMS
 from cpmi_dagster.prm.judge_models import load_judge
-from cpmi_dagster.prm.judging import JudgeRequest, Solution, judge_file, judged_rows
+from cpmi_dagster.prm.judging import Solution, judge_file, judged_rows
 
 pytestmark = pytest.mark.slow
 
@@ -163,27 +163,6 @@ def rlhflow(folder: Path, context: int = 1024) -> Judged:
     return judged
 
 
-def skywork(folder: Path, context: int = 1024) -> Judged:
-    """As model_utils of SkyworkAI/skywork-o1-prm-inference."""
-    tokenizer = byte_tokenizer(False)
-    tokenizer.bos_token = "<|end|>"
-    base = AutoModelForCausalLM.from_config(config_of("qwen2", tokenizer, context))
-    head = nn.Linear(32, 1)
-    spread(base)
-    spread(head)
-    write(folder, base, tokenizer, architectures=["Qwen2ForPrmModel"])
-    add_weights(folder, "v_head.summary", head)
-
-    def judged(question: str, steps: Sequence[str]) -> list[float]:
-        ids, places = tokenizer.encode("<|end|>" + question + "\n"), []
-        for step in steps:
-            ids += [*tokenizer.encode(step), tokenizer.encode("\n")[-1]]
-            places.append(len(ids) - 1)
-        return head(base.model(torch.tensor([ids])).last_hidden_state)[0, places, 0].sigmoid().tolist()
-
-    return judged
-
-
 def token_classification(folder: Path, context: int = 1024, labels: int = 2) -> Judged:
     """As TRL's PRMTrainer tokenises and labels."""
     tokenizer = byte_tokenizer(True)
@@ -212,7 +191,6 @@ MAKERS: dict[str, tuple[Callable[..., Judged], str]] = {
     "qwen_prm": (qwen_prm, "prm"),
     "math_shepherd": (math_shepherd, "math-shepherd-mistral-7b-prm"),
     "rlhflow": (rlhflow, "Llama3.1-8B-PRM-Deepseek-Data"),
-    "skywork": (skywork, "prm"),
     "token_classification": (token_classification, "prm"),
     "one_label": (one_label, "prm"),
 }
@@ -312,7 +290,7 @@ def test_where_the_names_do_not_say_label_1_is_right_and_a_sentence_says_so(make
         ("token_classification", {0: "-", 1: "error"}, {}),
         ("token_classification", {0: "+", 1: "-"}, {"+": 1, "-": 0}),
         ("token_classification", {0: "bad", 1: "so so", 2: "good"}, {}),
-        ("skywork", {0: "+", 1: "-"}, {}),
+        ("one_label", {0: "+", 1: "-"}, {}),
     ],
 )
 def test_names_that_contradict_each_other_or_the_head_are_refused(make, form, by_number, by_name):
@@ -353,8 +331,10 @@ def test_the_code_that_a_model_brings_is_not_run_even_where_its_form_is_given(ma
         ("rlhflow", {"architectures": None}, "is a model without an architecture"),
         ("token_classification", {"form": "qwen_prm"}, "the form `qwen_prm`: its tokenizer has no chat template"),
         ("token_classification", {"form": "math_shepherd"}, "tokenizer does not write `ки` as one token"),
-        ("math_shepherd", {"form": "skywork"}, "it has no weights `v_head.summary.weight`"),
-        ("skywork", {"form": "qwen"}, "`qwen` is no form of reward models; choose from export, qwen_prm"),
+        ("math_shepherd", {"form": "token_classification"}, "it has no weights `score.weight`"),
+        ("rlhflow", {"form": "qwen"}, "`qwen` is no form of reward models; choose from export, qwen_prm"),
+        ("rlhflow", {"form": "skywork"}, "models of Skywork are no longer read; judge with their own code"),
+        ("qwen_prm", {"architectures": ["Qwen2ForPrmModel"]}, "models of Skywork are no longer read"),
     ],
 )
 def test_a_model_that_is_of_another_form_is_refused_in_a_sentence(make, form, spoil, message):
@@ -371,7 +351,6 @@ def test_a_model_that_is_of_another_form_is_refused_in_a_sentence(make, form, sp
     [
         ("qwen_prm", {"score.2": (3, 32)}, r"its head `score\.2` has 3 outputs"),
         ("qwen_prm", {"score.0": (16, 32)}, r"a layer of its head is \[16, 32\], and its decoder needs \[32, 32\]"),
-        ("skywork", {"v_head.summary": (1, 16)}, r"a layer of its head is \[1, 16\]"),
     ],
 )
 def test_a_head_of_another_width_is_refused(make, form, head, message):
@@ -412,11 +391,10 @@ def test_a_solution_that_is_too_long_or_has_the_mark_in_its_text_keeps_its_line_
     folder, _ = make("qwen_prm", context=256)
     lines = [solution(["5"]), solution(["a<extra_0>b"], id="mark"), solution(["5"] * 90, id="long")]
     (tmp_path / "in.jsonl").write_text("\n".join(line.model_dump_json() for line in lines))
-    done = judge_file(JudgeRequest(str(folder), tmp_path / "in.jsonl", tmp_path / "out.jsonl"), lambda *_: None)
-    assert done.judged == 1
-    (mark, why), (long, count) = done.rejected
-    assert (mark, long) == ("mark", "long")
-    assert "has `<extra_0>`, which marks the end of a step" in why and "the model reads at most 256" in count
+    rows = judge_file(str(folder), tmp_path / "in.jsonl", tmp_path / "out.jsonl", lambda *_: None)
+    whole, mark, long = (row.get("reason", "") for row in rows)
+    assert not whole
+    assert "has `<extra_0>`, which marks the end of a step" in mark and "the model reads at most 256" in long
     frame = judge_models_frame(lines[1])
     with pytest.raises(
         ScoringError, match="with id mark has in its text `<extra_0>`, which marks the end of a step for prm@"

@@ -97,18 +97,19 @@ def test_what_cannot_be_scored_has_its_outcome_alone_and_is_logged(labeler, capl
 
 def test_a_final_answer_or_gold_answer_that_is_not_found_is_neither_right_nor_wrong(labeler, caplog):
     reward = reward_function(labeler)
-    rows = reward.in_parts([QUESTION] * 4, [RIGHT, "So it is more.", RIGHT, RIGHT], gold_answer=[5.0, "5", "nan", "6"])
-    assert [row.outcome for row in rows] == [1.0, None, None, 0.0]
-    assert "no final answer was found in 1 of 4 completions" in caplog.text
-    assert "1 of 4 gold answers cannot be read: row 2 (from 0): `nan` is no answer" in caplog.text
+    rows = reward.in_parts(
+        [QUESTION] * 5, [RIGHT, "So it is more.", *[RIGHT] * 3], gold_answer=[5.0, "5", "nan", "6", True]
+    )
+    assert [row.outcome for row in rows] == [1.0, None, None, 0.0, None]
+    assert [len(row.steps) for row in rows] == [2, 1, 0, 2, 0]
+    assert "3 of 5 completions lack a final or a gold answer; none of them counts" in caplog.text
+    assert "2 of 5 completions have no step rewards: trajectory `2`: the gold answer: `nan` is no answer" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("prompts", "completions", "columns", "words"),
     [
-        (PROMPTS, [RIGHT], {"gold_answer": GOLDS}, "2 `prompts`, 1 `completions`, 2 `gold_answer`; give as many"),
-        (PROMPTS, COMPLETIONS, {"gold_answer": ["5"]}, "2 `completions`, 1 `gold_answer`"),
-        (PROMPTS, COMPLETIONS, {"answer": GOLDS}, "needs gold answers in the column `gold_answer`"),
+        (PROMPTS, COMPLETIONS, {"answer": GOLDS}, "there are no gold answers in `gold_answer`; add it"),
         (PROMPTS, [RIGHT, b"5"], {"gold_answer": GOLDS}, r"row 1 \(from 0\) of `completions`: it is bytes; it must"),
         ([QUESTION, None], COMPLETIONS, {"gold_answer": GOLDS}, r"row 1 \(from 0\) of `prompts`: it is NoneType"),
         (PROMPTS, [RIGHT, [{"role": "tool", "content": "5"}]], {"gold_answer": GOLDS}, "and has tool; give"),
@@ -116,7 +117,7 @@ def test_a_final_answer_or_gold_answer_that_is_not_found_is_neither_right_nor_wr
             PROMPTS,
             COMPLETIONS,
             {"gold_answer": GOLDS, "negative_answers": [None, "6"]},
-            "row 1 .* a list of texts",
+            "row 1 .* `negative_answers`: it must be a list",
         ),
     ],
 )
@@ -128,7 +129,7 @@ def test_a_call_that_does_not_fit_is_one_sentence(labeler, prompts, completions,
 def test_what_cannot_be_had_is_refused_before_the_training(labeler):
     with pytest.raises(SettingsError, match="`mc` needs more"):
         reward_function(labeler, "mc")
-    with pytest.raises(SettingsError, match="`over_steps` is 'median'"):
+    with pytest.raises(SettingsError, match="there is no `over_steps` 'median'; choose from mean"):
         reward_function(labeler, over_steps="median")
     with pytest.raises(ScoringError, match=r"row 0 \(from 0\) has no `question`"):
         reward_function(labeler).compute_score("gsm8k", RIGHT, "5")

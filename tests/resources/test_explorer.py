@@ -237,11 +237,29 @@ def test_the_sql_that_a_view_shows_can_be_run(client, settings, path):
         query(settings, unescape(sql))
 
 
-@pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}])
-def test_requests_of_other_sites_are_refused(client, labels, headers):
-    assert client.get("/", headers=headers).status_code in (400, 403)
-    assert judged(client, 3, 1, "wrong", **headers).status_code in (400, 403)
+OTHER_HOSTS = ("evil.example", "evil.example:3000", "127.0.0.1.evil.example", "169.254.0.1", "")
+OTHER_ORIGINS = (
+    "https://evil.example",
+    "null",
+    "http://localhost",
+    "https://127.0.0.1",
+    "http://127.0.0.1.evil.example",
+)
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "status"),
+    [*(("Host", host, 400) for host in OTHER_HOSTS), *(("Origin", origin, 403) for origin in OTHER_ORIGINS)],
+)
+def test_requests_of_other_sites_are_refused(client, labels, header, value, status):
+    assert client.get("/", headers={header: value}).status_code == status
+    assert judged(client, 3, 1, "wrong", **{header: value}).status_code == status
     assert not labels.exists()
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:3000"])
+def test_this_machine_is_known_by_its_own_names(client, host):
+    assert client.get("/", headers={"Host": host, "Origin": f"http://{host}"}).status_code == 200
 
 
 def test_labels_change_by_posts_from_own_pages_only(client, labels):

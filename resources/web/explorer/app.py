@@ -1,4 +1,10 @@
-"""The explorer as a web application on 127.0.0.1, which answers its own pages only and loads nothing from elsewhere."""
+"""The explorer as a web application on 127.0.0.1, which answers its own pages only and loads nothing from elsewhere.
+
+A page of any site can have the reader's browser send requests to 127.0.0.1. Those are refused:
+
+    Host: evil.example              a name that was made to point to this machine    400
+    Origin: https://evil.example    a page or form of another site                   403
+"""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -7,11 +13,12 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import MutableHeaders, QueryParams
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,10 +27,10 @@ from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.files.whole_files import check_writable
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.profile_files import ProfileFile
+from cpmi_dagster.resources.web.dagster_server import LOCALHOST
 from cpmi_dagster.resources.web.explorer.judging import Judging
 from cpmi_dagster.resources.web.explorer.own_labels import OwnLabels
 from cpmi_dagster.resources.web.explorer.pages import Pages
-from cpmi_dagster.resources.web.own_pages_only import LOCALHOST, guard
 
 LOG = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
@@ -72,11 +79,14 @@ def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
             Route("/own-labels/{form}.json", judging.exported),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
-        middleware=[Middleware(SafeHeaders)],
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=[LOCALHOST, "localhost"], www_redirect=False),
+            Middleware(OwnPagesOnly),
+        ],
         exception_handlers={HTTPException: refuse, CpmiError: fail},
     )
     app.state.pages = pages
-    return guard(app)
+    return app
 
 
 def sent_to(answer: Callable[[Request, QueryParams], Response]) -> Callable[[Request], Awaitable[Response]]:
@@ -95,21 +105,26 @@ def sent_to(answer: Callable[[Request, QueryParams], Response]) -> Callable[[Req
     return read
 
 
-class SafeHeaders:
-    """Middleware: a browser runs and loads nothing but what the explorer itself serves."""
+class OwnPagesOnly:
+    """Middleware: refuses requests of another origin; a browser runs and loads nothing but what the explorer serves."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, with the headers."""
+        """Answer a refusal, or pass the request on; with the headers."""
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        await self._app(scope, receive, with_headers)
+        answer = self._app
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            if any(origin != f"http://{headers.get('host')}" for origin in headers.getlist("origin")):
+                answer = PlainTextResponse("this server answers its own pages only", 403)
+        await answer(scope, receive, with_headers)
 
 
 def serve_explorer(settings: Settings, port: int, labels: Path | None, announce: Callable[[], object]) -> None:
