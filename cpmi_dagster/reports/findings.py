@@ -1,9 +1,9 @@
 """What the report opens with: four findings, each one sentence, its figures, and whether this data can tell.
 
-    Labels           this data can tell      CPMI's labels are worse than MC's, by −0.108 [−0.150, −0.071; n=102], and …
-    Cost             too few (4 shards)      A label by CPMI takes 0.19 times the time of one by MC …
-    Reward models    this data cannot tell   Reward models trained on CPMI's labels cannot be distinguished from …
-    Final answers    not measured            …
+    Labels on judged steps   this data can tell      By AUC over all steps, CPMI's labels are worse than MC's, by …
+    Cost against MC          too few (4 shards)      A label by CPMI takes 0.12 times the time of one by MC, and …
+    Reward models            this data cannot tell   Reward models trained on CPMI's labels cannot be distinguished …
+    Trust without truth      not measured            What the labeler knows of the answers is not measured: …
 
 The data can tell if the 95 % interval of a difference does not hold 0. From fewer than 10 resampled units the verdict
 is `too few (9 questions)`, and no difference is stated.
@@ -41,12 +41,12 @@ TELLS, SILENT, NOT_MEASURED, TOO_FEW = "this data can tell", "this data cannot t
 
 
 class Finding(NamedTuple):
-    """One finding: its title, its verdict, a sentence, and the figures beside it."""
+    """One finding: its title, its verdict, a sentence, and lines of the figures beside it."""
 
     title: str
     verdict: str
     answer: str
-    figures: str = ""
+    figures: tuple[str, ...] = ()
 
 
 def findings(frames: Frames, option: str = "") -> list[Finding]:
@@ -70,13 +70,15 @@ def _labels(frames: Frames, option: str) -> Finding:
             f"Next: judge fifty steps with “cpmi explore{option}”, name its own_labels.jsonl as sources.step_truth, "
             "and run again."
         )
-        return Finding(title, TOO_FEW if judged else NOT_MEASURED, f"Labels are not measured: {why}.", following)
+        return Finding(title, TOO_FEW if judged else NOT_MEASURED, f"Labels are not measured: {why}.", (following,))
     differences = {
         words: figure
         for words, column in ((f"{BASELINE}'s", TO_BASELINE), ("those of the best free control", TO_CONTROL))
         if (figure := _figure(table, METHOD, column))
     }
-    verdict, answer = _compare(f"{METHOD}'s labels", differences or {"chance": _less(ours, CHANCE_AUC)}, 3)
+    verdict, answer = _compare(
+        f"By AUC over all steps, {METHOD}'s labels", differences or {"chance": _less(ours, CHANCE_AUC)}, 3
+    )
     lines = []
     for column, words, chance in (
         (LABEL_AUC, "AUC over all steps", f"chance {CHANCE_AUC}"),
@@ -87,7 +89,7 @@ def _labels(frames: Frames, option: str) -> Finding:
         named = {METHOD: METHOD, BASELINE: BASELINE, free or "": f"{free} (best free control)"}
         figures = _listed(table, column, named | {row: row for row in (*GOLDLESS_ROWS, CHANCE_ROW)})
         lines += [f"{words}: {', '.join([*figures, chance] if chance else figures)}."] if figures else []
-    return Finding(title, verdict, answer, " ".join(lines))
+    return Finding(title, verdict, answer, tuple(lines))
 
 
 def _costs(frames: Frames) -> Finding:
@@ -107,8 +109,8 @@ def _costs(frames: Frames) -> Finding:
         and (figure := _figure(table, row, "Time"))
         and (spent := _figure(table, row, "Token"))
     ]
-    beside = f"Beside it: {'; '.join(others)}. Free controls take neither." if others else ""
-    return Finding(title, _stated([_verdict(_less(time, 1))]), answer, beside)
+    beside = f"Time and tokens of others: {'; '.join([*others, 'free controls take neither'])}."
+    return Finding(title, _stated([_verdict(_less(time, 1))]), answer, (beside,))
 
 
 def _models(frames: Frames) -> Finding:
@@ -120,7 +122,8 @@ def _models(frames: Frames) -> Finding:
         why = f"no benchmark judges models trained on labels by both {METHOD} and {BASELINE}"
         return Finding(title, NOT_MEASURED, f"Reward models are not compared: {why}.")
     decimals = MEASURES[named].decimals
-    verdict, answer = _compare(f"Reward models trained on {METHOD}'s labels", {f"those on {BASELINE}'s": primary}, 1)
+    subject, other = f"Reward models trained on {METHOD}'s labels", f"those on {BASELINE}'s in {MEASURES[named].words}"
+    verdict, answer = _compare(subject, {other: primary}, decimals)
     official = table.filter(pl.col("row").str.ends_with(OFFICIAL)).with_columns(
         pl.col("row").str.strip_suffix(OFFICIAL)
     )
@@ -131,12 +134,12 @@ def _models(frames: Frames) -> Finding:
         for name in COMPARED
         if (figure := _figure(differences, pair, name))
     ]
-    figures = f"{MEASURES[named].words}, one threshold from GSM8K: {', '.join(averages)}."
-    figures += f" {pair} by other measures: {', '.join(others)}." if others else ""
+    figures = [f"{MEASURES[named].words}, one threshold from GSM8K: {', '.join(averages)}."]
+    figures += [f"{pair} by other measures: {', '.join(others)}."] if others else []
     if failing := list(_failing_controls(official)):
         answer = f"These reward models cannot tell labels apart: {' and '.join(failing)}."
         verdict = SILENT
-    return Finding(title, verdict, answer, figures)
+    return Finding(title, verdict, answer, tuple(figures))
 
 
 def _failing_controls(official: pl.DataFrame) -> Iterator[str]:
@@ -166,7 +169,7 @@ def _final_answers(frames: Frames) -> Finding:
     if not knows:
         return Finding(title, NOT_MEASURED, "What the labeler knows of the answers is not measured: it scored none.")
     answer = f"The labeler half knows {knows.pop('half')} of the answers"
-    known = f"Of the others, it knows {', and '.join(f'{words} {share}' for words, share in knows.items())}."
+    known = f"It knows too little of {knows.get('too little', 0)}, and {knows.get('already', 0)} already."
     prefix, column = f"{label_trust.ANSWERS}: ", label_trust.MEAN + label_trust.INNER
     aucs = table.filter(pl.col("row").str.starts_with(prefix)).with_columns(pl.col("row").str.strip_prefix(prefix))
     counts = [_figure(table, label_trust.SOLUTIONS, kind) for kind in (label_trust.RIGHT, label_trust.WRONG)]
@@ -175,12 +178,12 @@ def _final_answers(frames: Frames) -> Finding:
     if right + wrong and min(right, wrong) < FEWEST_OF_EACH:
         verdict: Verdict = f"{TOO_FEW} ({counted})"
     elif ours is None:
-        return Finding(title, SILENT, f"{answer}.", known)
+        return Finding(title, SILENT, f"{answer}.", (known,))
     else:
         verdict = _verdict(_less(ours, CHANCE_AUC))
     if ours is None or isinstance(verdict, str):
         unsaid = "whether labels tell right from wrong final answers cannot be said"
-        return Finding(title, _stated([verdict]), f"{answer}; {unsaid}: {verdict}.", known)
+        return Finding(title, _stated([verdict]), f"{answer}; {unsaid}: {verdict}.", (known,))
     words = {
         True: "tell right from wrong final answers",
         False: "are lower where the final answer is right",
@@ -190,7 +193,7 @@ def _final_answers(frames: Frames) -> Finding:
     others = ", ".join([*_listed(aucs, column, beside), f"chance {CHANCE_AUC}"])
     over = f"The AUC is over {ours['n']:,} solutions ({counted}), by their mean label, without last steps: {others}."
     answer += f"; {METHOD}'s labels {words}, with AUC {_shown(ours)}."
-    return Finding(title, _stated([verdict]), answer, f"{over} {known}")
+    return Finding(title, _stated([verdict]), answer, (over, known))
 
 
 def _compare(subject: str, differences: Mapping[str, Figure], decimals: int) -> tuple[str, str]:
@@ -247,10 +250,11 @@ def _less(figure: Figure, amount: float, scale: float = 1.0) -> Figure:
 
 def _percent(figure: Figure) -> str:
     """A share and its interval in percent."""
-    percent = _less(figure, 0, scale=100)
-    return f"{format_figure(percent['measured'], 0)} % {format_interval(percent, 0)}".strip()
+    value, *interval = _shown(_less(figure, 0, scale=100), 0).split(" ", 1)
+    return " ".join([value, "%", *interval])
 
 
 def _shown(figure: Figure, decimals: int = 2) -> str:
-    """A figure and its interval."""
-    return f"{format_figure(figure['measured'], decimals)} {format_interval(figure, decimals)}".strip()
+    """A figure and its interval, if it has one: the verdict says `too few`."""
+    interval = "" if figure["low"] is None else format_interval(figure, decimals)
+    return f"{format_figure(figure['measured'], decimals)} {interval}".strip()

@@ -50,16 +50,18 @@ def test_labels_are_held_against_rollouts_and_the_best_free_control(to_mc, to_co
 
 def test_chance_and_the_controls_stand_beside_the_labels():
     figures = found(LABELS, label_quality=quality((-0.3, -0.1), (0.1, 0.3))).figures
-    over_all, inner, firsts = figures.split(". ")
+    over_all, inner, firsts = figures
     assert over_all.startswith("AUC over all steps: CPMI 0.70 [0.60, 0.80; n=100], MC 0.90")
     assert "Step length (best free control) 0.65" in over_all and "Step surprisal 0.75" in over_all
-    assert over_all.endswith("chance 0.5") and inner.endswith("chance 0.5")
+    assert over_all.endswith("chance 0.5.") and inner.endswith("chance 0.5.")
     assert firsts.endswith("Chance 0.20 [0.10, 0.30; n=100].")
 
 
 def test_labels_without_a_baseline_are_held_against_chance():
     finding = found(LABELS, label_quality=table(("CPMI", AUC, 0.7, 0.6, 0.8)))
-    assert finding.answer == "CPMI's labels are better than chance, by 0.200 [0.100, 0.300; n=100]."
+    assert (
+        finding.answer == "By AUC over all steps, CPMI's labels are better than chance, by 0.200 [0.100, 0.300; n=100]."
+    )
 
 
 def test_few_questions_give_no_verdict_and_no_difference():
@@ -77,7 +79,7 @@ def test_cost_is_relative_to_rollouts_beside_the_other_methods(low, high, verdic
     finding = found(COST, efficiency=costs)
     assert finding.verdict == verdict
     assert "times the time of one by MC, and 0.02 [0.01, 0.03; n=100] times its generated tokens." in finding.answer
-    assert finding.figures.startswith("Beside it: CPMI_Merge 0.50 [0.40, 0.60; n=100] and 0.30")
+    assert finding.figures[0].startswith("Time and tokens of others: CPMI_Merge 0.50 [0.40, 0.60; n=100] and 0.30")
 
 
 def judged(*averages: tuple[str, float, float, float]) -> pl.DataFrame:
@@ -96,8 +98,8 @@ def test_reward_models_are_compared_as_was_named_beforehand(low, high, verdict, 
     averages = judged(("CPMI", 30, 28, 32), ("MC", 28, 26, 30), CHANCE)
     finding = found(MODELS, processbench=averages, differences=primary)
     assert finding.verdict == verdict and words in finding.answer
-    assert "MC 28.0 [26.0, 30.0; n=100], chance 19.0 [15.0, 23.0; n=100]." in finding.figures
-    assert finding.figures.endswith("by other measures: PRMScore −8.0 [−12.0, −4.0; n=100].")
+    assert "MC 28.0 [26.0, 30.0; n=100], chance 19.0 [15.0, 23.0; n=100]." in finding.figures[0]
+    assert finding.figures[1].endswith("by other measures: PRMScore −8.0 [−12.0, −4.0; n=100].")
 
 
 TRUE, UNIFORM = "one trained on true steps is not above chance", "one trained on uniform labels is above chance"
@@ -121,11 +123,11 @@ def test_reward_models_tell_labels_apart_only_if_both_controls_hold(ceiling, flo
     finding = found(MODELS, processbench=averages, differences=primary)
     assert finding.verdict == (SILENT if failing else TELLS)
     assert not failing or finding.answer == f"These reward models cannot tell labels apart: {failing}."
-    assert not ceiling or "trained on true steps" in finding.figures
+    assert not ceiling or "trained on true steps" in finding.figures[0]
 
 
 def test_what_is_not_measured_says_so_and_what_to_do():
     every = findings({}, " -p mine")
     assert [finding.verdict for finding in every] == [NOT_MEASURED] * 4
-    assert "judge fifty steps with “cpmi explore -p mine”" in every[LABELS].figures
+    assert "judge fifty steps with “cpmi explore -p mine”" in every[LABELS].figures[0]
     assert all("not measured" in finding.answer or "not compared" in finding.answer for finding in every)
