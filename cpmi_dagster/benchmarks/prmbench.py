@@ -23,31 +23,28 @@ from cpmi_dagster.benchmarks.prm_score import (
     FIXED_THRESHOLD,
     OVERALL,
     Protocol,
-    best_thresholds,
     f1_pair,
     members,
     prm_scores,
+    worth_of_threshold,
 )
 from cpmi_dagster.benchmarks.registry import PRMBENCH
 from cpmi_dagster.benchmarks.resampling import (
     CHANCE_DRAWS,
     FOLDS,
-    Choices,
     Floats,
     Resampled,
-    choose_anew,
     fold_numbers,
     group_numbers,
     mean_of_values,
     question_weights,
-    sums_by_choice,
 )
+from cpmi_dagster.benchmarks.thresholds import Tally, choose
 from cpmi_dagster.errors import BenchmarkError
 
 CROSS_FITTED = f"{OVERALL}, cross-fitted"
-CELLS = len(CATEGORIES) * len(COUNTS)
-Thresholds = tuple[Floats, Choices]
-"""Those to choose from, and the place among them of each row's choice."""
+KINDS = 2
+"""Cells of a category: valid steps, then wrong ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +68,11 @@ class _Steps:
     problems: np.ndarray
     questions: np.ndarray
     weights: Floats
+
+    def tally(self, cells: np.ndarray, count: int) -> Tally:
+        """The steps by their cell, of so many."""
+        shape = (self.weights.shape[1], count)
+        return Tally(self.probability, np.ones(len(cells)), cells, self.question, shape)
 
 
 def prmbench_scores(
@@ -101,19 +103,18 @@ def prmbench_scores(
         BenchmarkError: a category is empty, or predictions do not fit the problems.
     """
     steps = _judged_steps(predictions, problems, bootstrap_samples, seed)
-    chosen = _chosen(steps, protocol, steps.weights)
-    totals = _totals(steps, chosen, steps.weights)
-    counts = totals[0].reshape(len(CATEGORIES), len(COUNTS))
-    f1, f1_negative = f1_pair(np.vstack([counts, np.full((3, len(COUNTS)), np.nan), counts.sum(axis=0)]))
+    thresholds = _thresholds(steps, protocol, steps.weights)
+    totals = _totals(steps, thresholds, steps.weights)
+    f1, f1_negative = f1_pair(np.vstack([totals[0], np.full((3, len(COUNTS)), np.nan), totals[0].sum(axis=0)]))
     scores = _frame(_figures(steps, totals)).with_columns(
         f1=pl.Series(f1, nan_to_null=True),
         f1_negative=pl.Series(f1_negative, nan_to_null=True),
-        threshold=pl.lit(float(chosen[0][chosen[1][0]])),
+        threshold=pl.lit(float(thresholds[0])),
     )
     if cross_fitted and protocol != "fixed":
         folds, totals = fold_numbers(steps.weights.shape[1], seed), np.zeros_like(totals)
         for fold in range(FOLDS):
-            on_others = _chosen(steps, protocol, steps.weights * (folds != fold))
+            on_others = _thresholds(steps, protocol, steps.weights * (folds != fold))
             totals += _totals(steps, on_others, steps.weights * (folds == fold))
         overall = _figures(steps, totals)[FIGURES[-1]]
         scores = pl.concat([scores, _frame({("overall", CROSS_FITTED): overall})], how="diagonal")
@@ -132,7 +133,7 @@ def prmbench_chance(problems: pl.DataFrame, protocol: Protocol, seed: int) -> pl
     judges = []
     for _ in range(CHANCE_DRAWS):
         guessed = replace(steps, probability=random.random(len(steps.probability)))
-        judges.append(_figures(guessed, _totals(guessed, _chosen(guessed, protocol, guessed.weights), guessed.weights)))
+        judges.append(_chosen_figures(guessed, protocol))
     return _frame({figure: mean_of_values([judge[figure] for judge in judges]) for figure in FIGURES})
 
 
@@ -149,7 +150,7 @@ def prmbench_overall(
 ) -> Resampled:
     """Overall PRMScore with its resamples, the same for all models: one minus another's is a paired difference."""
     steps = _judged_steps(predictions, problems, samples, seed)
-    return _figures(steps, _totals(steps, _chosen(steps, protocol, steps.weights), steps.weights))[FIGURES[-1]]
+    return _chosen_figures(steps, protocol)[FIGURES[-1]]
 
 
 def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> _Steps:
@@ -181,35 +182,37 @@ def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame, samples: in
     )
 
 
-def _chosen(steps: _Steps, protocol: Protocol, weights: Floats) -> Thresholds:
-    """The threshold of every row of [1 + samples, questions] weights."""
+def _thresholds(steps: _Steps, protocol: Protocol, weights: Floats) -> Floats:
+    """[rows] the threshold of every row of [1 + samples, questions] weights."""
     if protocol == "fixed":
-        return np.array([FIXED_THRESHOLD]), np.zeros(len(weights), dtype=np.intp)
-    thresholds = candidate_thresholds(steps.probability)
+        return np.full(len(weights), FIXED_THRESHOLD)
+    kinds = steps.tally(1 - steps.valid, KINDS)
+    everything = np.bincount(KINDS * kinds.questions + kinds.cells, minlength=KINDS * weights.shape[1])
+    by_question = everything.reshape(-1, KINDS).astype(np.float64)
 
-    def best(places: Choices, own: Floats) -> Choices:
-        return best_thresholds(steps.probability, steps.valid, steps.question, own, thresholds[places], protocol)
+    def worth(flagged: Floats, rows: Floats) -> Floats:
+        return worth_of_threshold(flagged, (rows @ by_question)[:, None], protocol)
 
-    return thresholds, choose_anew(len(thresholds), weights, best)
+    return choose([kinds], [candidate_thresholds(steps.probability)], weights, worth).thresholds
 
 
-def _totals(steps: _Steps, chosen: Thresholds, weights: Floats) -> Floats:
-    """[rows, categories x counts] of every row of weights at its threshold."""
-    thresholds, places = chosen
-    questions = weights.shape[1]
-    first_cells = (steps.question * len(CATEGORIES) + steps.category) * len(COUNTS) + ~steps.valid
+def _totals(steps: _Steps, thresholds: Floats, weights: Floats) -> Floats:
+    """[rows, categories, counts] of every row of weights at its threshold."""
+    count = KINDS * len(CATEGORIES)
+    tally = steps.tally(KINDS * steps.category + 1 - steps.valid, count)
+    flagged, everything = (tally.at(at, weights) for at in (thresholds, np.full(len(weights), np.inf)))
+    parts = (counts.reshape(-1, len(CATEGORIES), KINDS) for counts in (everything - flagged, flagged))
+    return np.concatenate(list(parts), axis=-1)
 
-    def sums_of(place: int) -> Floats:
-        # the counts of flagged steps are two behind those of passed ones
-        cells = first_cells + 2 * (steps.probability < thresholds[place])
-        return np.bincount(cells, minlength=questions * CELLS).reshape(questions, CELLS).astype(np.float64)
 
-    return sums_by_choice(weights, places, sums_of)
+def _chosen_figures(steps: _Steps, protocol: Protocol) -> dict[tuple[str, str], Resampled]:
+    """Every figure where each row of weights has the threshold that the protocol chooses on it."""
+    return _figures(steps, _totals(steps, _thresholds(steps, protocol, steps.weights), steps.weights))
 
 
 def _figures(steps: _Steps, totals: Floats) -> dict[tuple[str, str], Resampled]:
     """Every figure with its resamples, by level and name; n counts its own problems."""
-    scores = prm_scores(totals.reshape(-1, len(CATEGORIES), len(COUNTS)))
+    scores = prm_scores(totals)
     figures = {}
     for number, (level, name) in enumerate(FIGURES):
         own = {"category": [number], "group": members(name), "overall": list(range(len(CATEGORIES)))}[level]

@@ -27,18 +27,17 @@ from cpmi_dagster.benchmarks.first_errors import (
     FirstErrorScore,
     Reading,
     Rule,
-    Rules,
     Solutions,
     best_rules,
     cross_fitted_score,
     guessed,
     read_solutions,
-    rules_to_try,
     score_at,
 )
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
-from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Choices, Resampled, mean_of_values
+from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Resampled, mean_of_values
+from cpmi_dagster.benchmarks.thresholds import Chosen
 from cpmi_dagster.errors import BenchmarkError
 
 Protocol = Literal["paper", "official", "released", "fixed"]
@@ -50,7 +49,7 @@ READINGS: dict[Protocol, tuple[Reading, ...]] = {
     "released": tuple(Reading(patience, inverted) for inverted in (False, True) for patience in (1, 2, 3))
 }
 """Ways to read probabilities to choose from; as they are where a protocol is not here."""
-FIXED = Rules(np.array([0.5]), np.array([0]))
+FIXED_THRESHOLD = 0.5
 AVERAGE = "average"
 CROSS_FITTED = "average, cross-fitted"
 ALL_SUBSETS: tuple[str, ...] = tuple(SUBSETS.values())
@@ -90,7 +89,7 @@ def processbench_scores(
         rows[AVERAGE] = _average(scores, scores[TUNED_ON[protocol]].rule if protocol in TUNED_ON else None)
         if cross_fitted and protocol != "fixed":
             tuned = [TUNED_ON[protocol]] if protocol in TUNED_ON else AVERAGED
-            refitted = {name: cross_fitted_score(judged[name], _rules(judged[name], protocol), seed) for name in tuned}
+            refitted = {name: cross_fitted_score(judged[name], seed) for name in tuned}
             rows[CROSS_FITTED] = _average(scores | refitted)
     return _frame(rows)
 
@@ -187,19 +186,17 @@ def _by_subset(
 
 def _scores(judged: Mapping[str, Solutions], protocol: Protocol) -> dict[str, FirstErrorScore]:
     """Every subset by the rule that the protocol chooses, again in every resample."""
-    chosen: dict[str, tuple[Rules, Choices]] = {}
-    scores = {}
-    for subset, solutions in judged.items():
-        tuned_on = TUNED_ON.get(protocol, subset)
-        if tuned_on not in chosen:
-            rules = _rules(judged[tuned_on], protocol)
-            chosen[tuned_on] = rules, best_rules(judged[tuned_on], rules, judged[tuned_on].weights)
-        scores[subset] = score_at(solutions, *chosen[tuned_on])
-    return scores
+    chosen = {
+        subset: _chosen(judged[subset], protocol) for subset in {TUNED_ON.get(protocol, subset) for subset in judged}
+    }
+    return {subset: score_at(own, chosen[TUNED_ON.get(protocol, subset)]) for subset, own in judged.items()}
 
 
-def _rules(solutions: Solutions, protocol: Protocol) -> Rules:
-    return FIXED if protocol == "fixed" else rules_to_try(solutions)
+def _chosen(solutions: Solutions, protocol: Protocol) -> Chosen:
+    rows = len(solutions.weights)
+    if protocol == "fixed":
+        return Chosen(np.zeros(rows, dtype=np.intp), np.full(rows, FIXED_THRESHOLD))
+    return best_rules(solutions, solutions.weights)
 
 
 def _average(scores: Mapping[str, FirstErrorScore], rule: Rule | None = None) -> FirstErrorScore:
