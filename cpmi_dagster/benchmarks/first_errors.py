@@ -24,15 +24,8 @@ import numpy as np
 import polars as pl
 
 from cpmi_dagster.benchmarks.metrics import candidate_thresholds, f1_of_accuracies
-from cpmi_dagster.benchmarks.resampling import (
-    FOLDS,
-    Floats,
-    Resampled,
-    fold_numbers,
-    group_numbers,
-    question_weights,
-)
-from cpmi_dagster.benchmarks.thresholds import Chosen, Tally, choose, totals_at
+from cpmi_dagster.benchmarks.resampling import Floats, Resampled, group_numbers, question_weights
+from cpmi_dagster.benchmarks.thresholds import Chosen, Tally, choose, cross_fitted_totals, totals_at
 
 NEVER = np.inf
 """Stands in for a step that no threshold flags."""
@@ -50,6 +43,15 @@ class Rule(NamedTuple):
 
     threshold: float
     reading: Reading = Reading()
+
+
+class FirstErrorScore(NamedTuple):
+    """Accuracies on solutions with and without an error and their F1; `rule` is null where several were used."""
+
+    err: Resampled
+    cor: Resampled
+    f1: Resampled
+    rule: Rule | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,15 +99,35 @@ class Solutions:
             tallies.append(Tally(ends, signs, cells.astype(np.intp), questions, self.kinds.shape))
         return tallies
 
+    def best_rules(self, weights: Floats) -> Chosen:
+        """The reading and threshold with the highest F1 for every row of weights, the first of several."""
 
-@dataclass(frozen=True, eq=False)
-class FirstErrorScore:
-    """Accuracies on solutions with and without an error and their F1; `rule` is null where several were used."""
+        def half_f1(hits: Floats, rows: Floats) -> Floats:
+            wrong, right = (rows @ self.kinds).T[..., None]
+            found, passed = np.moveaxis(hits, -1, 0)
+            # as a fraction of whole numbers: equal ones are equal to the last bit
+            return found * passed / np.maximum(found * right + passed * wrong, 1)
 
-    err: Resampled
-    cor: Resampled
-    f1: Resampled
-    rule: Rule | None = None
+        ends = (np.concatenate(interval) for interval in self.intervals)
+        candidates = [candidate_thresholds(some[np.isfinite(some)]) for some in ends]
+        return choose(self.tallies, candidates, weights, half_f1)
+
+    def score_at(self, chosen: Chosen) -> FirstErrorScore:
+        """The accuracies and F1 of each row of weights by the rule chosen in it."""
+        rule = Rule(float(chosen.thresholds[0]), self.readings[chosen.places[0]])
+        return self._score(totals_at(self.tallies, chosen, self.weights), rule)
+
+    def cross_fitted_score(self, seed: int) -> FirstErrorScore:
+        """The accuracies and F1 where each part of the questions is judged by the rule that is best on the others."""
+        return self._score(cross_fitted_totals(self.tallies, self.best_rules, self.weights, seed))
+
+    def _score(self, hits: Floats, rule: Rule | None = None) -> FirstErrorScore:
+        """From [rows, 2] how many solutions with an error, and without, are judged right."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            err, cor = (hits / (self.weights @ self.kinds)).T
+        (wrong, right), units = map(int, self.kinds.sum(axis=0)), np.count_nonzero(self.kinds, axis=0).tolist()
+        f1 = Resampled.of(f1_of_accuracies(err, cor), wrong + right, min(units))
+        return FirstErrorScore(Resampled.of(err, wrong, units[0]), Resampled.of(cor, right, units[1]), f1, rule)
 
 
 def read_solutions(
@@ -149,47 +171,3 @@ def right_intervals(scores: Floats, first_error: np.ndarray, patience: int = 1) 
     each, erroneous = np.arange(problems), first_error >= 0
     low = np.where(erroneous, runs[each, first_error.clip(0)], -np.inf)
     return low, lowest_before[each, np.where(erroneous, first_error, steps)]
-
-
-def best_rules(solutions: Solutions, weights: Floats) -> Chosen:
-    """The reading and threshold with the highest F1 for every row of weights, the first of several.
-
-    Args:
-        weights: [1 + samples, questions]
-    """
-
-    def half_f1(hits: Floats, rows: Floats) -> Floats:
-        wrong, right = (rows @ solutions.kinds).T[..., None]
-        found, passed = np.moveaxis(hits, -1, 0)
-        # as a fraction of whole numbers: equal ones are equal to the last bit
-        return found * passed / np.maximum(found * right + passed * wrong, 1)
-
-    ends = (np.concatenate(interval) for interval in solutions.intervals)
-    candidates = [candidate_thresholds(some[np.isfinite(some)]) for some in ends]
-    return choose(solutions.tallies, candidates, weights, half_f1)
-
-
-def score_at(solutions: Solutions, chosen: Chosen) -> FirstErrorScore:
-    """The accuracies and F1 of each row of the solutions' weights by the rule chosen in it."""
-    rule = Rule(float(chosen.thresholds[0]), solutions.readings[chosen.places[0]])
-    return _score(totals_at(solutions.tallies, chosen, solutions.weights), solutions, rule)
-
-
-def cross_fitted_score(solutions: Solutions, seed: int) -> FirstErrorScore:
-    """The accuracies and F1 where each part of the questions is judged by the rule that is best on the others."""
-    folds = fold_numbers(solutions.weights.shape[1], seed)
-    hits = np.zeros((len(solutions.weights), 2))
-    for fold in range(FOLDS):
-        chosen = best_rules(solutions, solutions.weights * (folds != fold))
-        hits += totals_at(solutions.tallies, chosen, solutions.weights * (folds == fold))
-    return _score(hits, solutions)
-
-
-def _score(hits: Floats, solutions: Solutions, rule: Rule | None = None) -> FirstErrorScore:
-    """From [rows, 2] how many solutions with an error, and without, are judged right."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        err, cor = (hits / (solutions.weights @ solutions.kinds)).T
-    wrong, right = (int(count) for count in solutions.kinds.sum(axis=0))
-    wrong_units, right_units = (int(count) for count in np.count_nonzero(solutions.kinds, axis=0))
-    f1 = Resampled.of(f1_of_accuracies(err, cor), wrong + right, min(wrong_units, right_units))
-    return FirstErrorScore(Resampled.of(err, wrong, wrong_units), Resampled.of(cor, right, right_units), f1, rule)

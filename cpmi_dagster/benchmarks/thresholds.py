@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpmi_dagster.benchmarks.resampling import Floats
+from cpmi_dagster.benchmarks.resampling import FOLDS, Floats, fold_numbers
 
 MOST_CHOICES = 250
 """Thresholds that a resample chooses from."""
@@ -117,6 +117,21 @@ def totals_at(tallies: Sequence[Tally], chosen: Chosen, weights: Floats) -> Floa
     for place in np.unique(chosen.places):
         rows = chosen.places == place
         totals[rows] = tallies[place].at(chosen.thresholds[rows], weights[rows])
+    return totals
+
+
+def cross_fitted_totals(
+    tallies: Sequence[Tally], choose_on: Callable[[Floats], Chosen], weights: Floats, seed: int
+) -> Floats:
+    """[rows, cells] where each part of the questions has the threshold that is chosen on the others.
+
+    Args:
+        choose_on: from weights to the choice of each row.
+    """
+    folds = fold_numbers(weights.shape[1], seed)
+    totals = np.zeros((len(weights), tallies[0].shape[1]))
+    for fold in range(FOLDS):
+        totals += totals_at(tallies, choose_on(weights * (folds != fold)), weights * (folds == fold))
     return totals
 
 
