@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -13,7 +12,6 @@ import dagster as dg
 import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
-from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
 from cpmi_dagster.contracts.keys import (
     CHOICES,
     CPMI_80K,
@@ -32,13 +30,12 @@ from cpmi_dagster.contracts.keys import (
     TRUTH,
 )
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import CpmiError, LakeError, SettingsError
+from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.installed import DISTRIBUTION
-from cpmi_dagster.profiles.settings import PROFILES, Settings, load_settings
+from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, Artifact, build_artifact
-from cpmi_dagster.reports.coverage import Coverage
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.presentation import preview
@@ -59,7 +56,6 @@ MEASURED_BY = [
     "recipes",
     "benchmarks.bootstrap_samples",
     "models.labeler",
-    "rewards.default_conditioning",
     "negatives.count",
     "answers.identity",
 ]
@@ -70,39 +66,21 @@ def _artifact_key(name: str) -> str:
     return f"reports/{name}"
 
 
-def _without_frames(settings: Settings) -> ReportInputs:
-    return ReportInputs(
-        recipes=settings.recipes,
-        labeler=settings.models.labeler.name,
-        bootstrap_samples=settings.benchmarks.bootstrap_samples,
-        seed=settings.seed,
-        default_conditioning=settings.rewards.default_conditioning,
-        negatives=settings.negatives.count,
-        comparison=settings.answers.comparison,
-        fewest_judged=FEWEST_OF_EACH,
-    )
-
-
-def shipped_coverage() -> Iterator[Coverage]:
-    """What every shipped profile measures; without those that the environment makes impossible."""
-    for name in sorted(path.stem for path in PROFILES.glob("*.yaml")):
-        try:
-            settings = load_settings(name)
-        except SettingsError:
-            continue
-        judged = {*STEP_BENCHMARKS.keys() & settings.sources.benchmarks.keys(), *settings.benchmarks.best_of_n}
-        inputs, candidates = _without_frames(settings), settings.benchmarks.candidates
-        yield Coverage(name, inputs, settings.rewards.types, judged, candidates)
-
-
 def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
     """What figures are measured from; of `READ_BY_SHARD`, one shard is in memory at a time."""
 
     def shards(key: str) -> Iterator[pl.DataFrame]:
         return (run.read(key, shard) for shard in run.settings.shard_keys)
 
-    return replace(
-        _without_frames(run.settings),
+    settings = run.settings
+    return ReportInputs(
+        recipes=settings.recipes,
+        labeler=settings.models.labeler.name,
+        bootstrap_samples=settings.benchmarks.bootstrap_samples,
+        seed=settings.seed,
+        negatives=settings.negatives.count,
+        comparison=settings.answers.comparison,
+        fewest_judged=FEWEST_OF_EACH,
         frames={key: run.read(key) for key in needs if key not in READ_BY_SHARD},
         shards={key: partial(shards, key) for key in needs if key in READ_BY_SHARD},
     )
@@ -119,7 +97,7 @@ def _artifact_stage(artifact: Artifact) -> Stage:
     scope = f" ({label}): the paper's figures next to ours." if label else "; our figures only."
     measure.__doc__ = artifact.paper.title + scope
     key = _artifact_key(artifact.name)
-    return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="9", eager=True)(measure)
+    return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="10", eager=True)(measure)
 
 
 ARTIFACT_STAGES = tuple(_artifact_stage(artifact) for artifact in ARTIFACTS.values())
@@ -138,7 +116,7 @@ LABELS_MADE = r"""
 
 @stage(
     REPORT,
-    code_version="12",
+    code_version="13",
     inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, REJECTED_ROWS, REFERENCES],
     settings=MEASURED_BY,
     models=MODEL_ROLES,
@@ -164,7 +142,6 @@ def report(run: StageRun) -> StageOutput:
         ),
         provenance=_provenance(run.lake, run.settings),
         versions={name: version(name) for name in VERSIONS},
-        shipped=[each for each in shipped_coverage() if each.profile != run.settings.profile],
     )
     remove_unfinished(run.settings.home / REPORT_FILE)
     write_whole(run.settings.home / REPORT_FILE, html)

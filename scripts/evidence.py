@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cpmi_dagster.alignment.align import align_questions
-from cpmi_dagster.benchmarks.first_errors import cross_fitted_score, read_solutions, rules_to_try
+from cpmi_dagster.benchmarks.first_errors import read_solutions
 from cpmi_dagster.benchmarks.label_increment import regression_auc, steps_with_labels
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, common_steps, label_aucs
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
@@ -188,7 +188,7 @@ def figures_of_head(predictions: pl.DataFrame, problems: pl.DataFrame, samples: 
     judged, f1 = with_probabilities(predictions, problems), {}
     for (name,), rows in judged.group_by("benchmark", maintain_order=True):
         solutions = read_solutions(rows, samples, seed)
-        f1[str(name)] = cross_fitted_score(solutions, rules_to_try(solutions), seed).f1
+        f1[str(name)] = solutions.cross_fitted_score(seed).f1
     keys, last = ["benchmark", "problem_id"], pl.col("steps").list.len() - 1
     steps = up_to_first_error(predictions.join(problems.select(*keys, "question", "first_error", last=last), on=keys))
 

@@ -23,19 +23,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.metrics import candidate_thresholds, f1_of_accuracies, weight_below
-from cpmi_dagster.benchmarks.resampling import (
-    FOLDS,
-    MOST_CHOICES,
-    Choices,
-    Floats,
-    Resampled,
-    choose_anew,
-    fold_numbers,
-    group_numbers,
-    question_weights,
-    sums_by_choice,
-)
+from cpmi_dagster.benchmarks.metrics import candidate_thresholds, f1_of_accuracies
+from cpmi_dagster.benchmarks.resampling import Floats, Resampled, group_numbers, question_weights
+from cpmi_dagster.benchmarks.thresholds import Chosen, Tally, choose, cross_fitted_totals, totals_at
 
 NEVER = np.inf
 """Stands in for a step that no threshold flags."""
@@ -55,17 +45,13 @@ class Rule(NamedTuple):
     reading: Reading = Reading()
 
 
-@dataclass(frozen=True, eq=False)
-class Rules:
-    """Rules to choose from: [rules] thresholds, and the place of each one's reading in `readings`, ascending."""
+class FirstErrorScore(NamedTuple):
+    """Accuracies on solutions with and without an error and their F1; `rule` is null where several were used."""
 
-    thresholds: Floats
-    places: np.ndarray
-    readings: tuple[Reading, ...] = (Reading(),)
-
-    def at(self, place: int) -> Rule:
-        """One of them."""
-        return Rule(float(self.thresholds[place]), self.readings[self.places[place]])
+    err: Resampled
+    cor: Resampled
+    f1: Resampled
+    rule: Rule | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,29 +72,62 @@ class Solutions:
     weights: Floats
     readings: tuple[Reading, ...] = (Reading(),)
 
-    @property
-    def erroneous(self) -> np.ndarray:
-        """[problems] whether the solution has an error."""
-        return self.first_error >= 0
+    @cached_property
+    def kinds(self) -> Floats:
+        """[questions, 2] how many solutions of each have an error, and how many have none."""
+        cells = 2 * self.question + (self.first_error < 0)
+        return np.bincount(cells, minlength=2 * self.weights.shape[1]).reshape(-1, 2).astype(np.float64)
 
     @cached_property
-    def intervals(self) -> dict[Reading, tuple[Floats, Floats]]:
-        """`right_intervals` by reading."""
+    def intervals(self) -> list[tuple[Floats, Floats]]:
+        """`right_intervals` of each reading."""
         inverted = np.where(np.isfinite(self.scores), 1 - self.scores, NEVER)
-        return {
-            reading: right_intervals(inverted if reading.inverted else self.scores, self.first_error, reading.patience)
+        return [
+            right_intervals(inverted if reading.inverted else self.scores, self.first_error, reading.patience)
             for reading in self.readings
-        }
+        ]
 
+    @cached_property
+    def tallies(self) -> list[Tally]:
+        """Solutions that each reading judges right: cell 0 of those with an error, 1 of those without."""
+        tallies = []
+        for low, high in self.intervals:
+            # judged right by thresholds above the low end, and wrong again by those above the high one
+            some = low < high
+            ends, signs = np.concatenate([low[some], high[some]]), np.repeat([1.0, -1.0], np.count_nonzero(some))
+            cells, questions = (np.tile(column[some], 2) for column in (self.first_error < 0, self.question))
+            tallies.append(Tally(ends, signs, cells.astype(np.intp), questions, self.kinds.shape))
+        return tallies
 
-@dataclass(frozen=True, eq=False)
-class FirstErrorScore:
-    """Accuracies on solutions with and without an error and their F1; `rule` is null where several were used."""
+    def best_rules(self, weights: Floats) -> Chosen:
+        """The reading and threshold with the highest F1 for every row of weights, the first of several."""
 
-    err: Resampled
-    cor: Resampled
-    f1: Resampled
-    rule: Rule | None = None
+        def half_f1(hits: Floats, rows: Floats) -> Floats:
+            wrong, right = (rows @ self.kinds).T[..., None]
+            found, passed = np.moveaxis(hits, -1, 0)
+            # as a fraction of whole numbers: equal ones are equal to the last bit
+            return found * passed / np.maximum(found * right + passed * wrong, 1)
+
+        ends = (np.concatenate(interval) for interval in self.intervals)
+        candidates = [candidate_thresholds(some[np.isfinite(some)]) for some in ends]
+        return choose(self.tallies, candidates, weights, half_f1)
+
+    def score_at(self, chosen: Chosen) -> FirstErrorScore:
+        """The accuracies and F1 of each row of weights by the rule chosen in it."""
+        rule = Rule(float(chosen.thresholds[0]), self.readings[chosen.places[0]])
+        return self._score(totals_at(self.tallies, chosen, self.weights), rule)
+
+    def cross_fitted_score(self, seed: int) -> FirstErrorScore:
+        """The accuracies and F1 where each part of the questions is judged by the rule that is best on the others."""
+        return self._score(cross_fitted_totals(self.tallies, self.best_rules, self.weights, seed))
+
+    def _score(self, hits: Floats, rule: Rule | None = None) -> FirstErrorScore:
+        """From [rows, 2] how many solutions with an error, and without, are judged right."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            err, cor = (hits / (self.weights @ self.kinds)).T
+        (wrong, right), units = map(int, self.kinds.sum(axis=0)), np.count_nonzero(self.kinds, axis=0).tolist()
+        f1 = Resampled.of(f1_of_accuracies(err, cor), wrong + right, min(units))
+        return FirstErrorScore(Resampled.of(err, wrong, units[0]), Resampled.of(cor, right, units[1]), f1, rule)
 
 
 def read_solutions(
@@ -152,93 +171,3 @@ def right_intervals(scores: Floats, first_error: np.ndarray, patience: int = 1) 
     each, erroneous = np.arange(problems), first_error >= 0
     low = np.where(erroneous, runs[each, first_error.clip(0)], -np.inf)
     return low, lowest_before[each, np.where(erroneous, first_error, steps)]
-
-
-def rules_to_try(solutions: Solutions) -> Rules:
-    """One rule per reading and way to split the scores, by reading and then by threshold."""
-    ends = (np.concatenate(interval) for interval in solutions.intervals.values())
-    thresholds = [candidate_thresholds(some[np.isfinite(some)]) for some in ends]
-    places = np.repeat(np.arange(len(thresholds)), [len(some) for some in thresholds])
-    return Rules(np.concatenate(thresholds), places, solutions.readings)
-
-
-def best_rules(solutions: Solutions, rules: Rules, weights: Floats) -> Choices:
-    """The rule with the highest F1 for every row of weights, the first of several.
-
-    Args:
-        weights: [1 + samples, questions]
-
-    Returns:
-        [1 + samples] places in `rules`.
-    """
-
-    kinds = _kinds(solutions, weights.shape[1])
-
-    def best(tried: Choices, own: Floats) -> Choices:
-        thresholds, places = rules.thresholds[tried], rules.places[tried]
-        hits = {kind: np.empty((len(own), len(tried))) for kind in (True, False)}
-        for place in np.unique(places):
-            low, high = solutions.intervals[rules.readings[place]]
-            here = places == place
-            for kind in hits:
-                some = (solutions.erroneous == kind) & (low < high)
-                # judged right by thresholds above the low end, and wrong again by those above the high one
-                ends, questions = np.concatenate([low[some], high[some]]), np.tile(solutions.question[some], 2)
-                signs = np.repeat([1.0, -1.0], np.count_nonzero(some))
-                hits[kind][:, here] = weight_below(ends, signs, questions, own, thresholds[here])
-        wrong, right = (own @ counts[:, None] for counts in kinds)
-        # half of F1 as a fraction of whole numbers: equal ones are equal to the last bit
-        half = hits[True] * hits[False] / np.maximum(hits[True] * right + hits[False] * wrong, 1)
-        return half.argmax(axis=1)
-
-    return choose_anew(len(rules.thresholds), weights, best, MOST_CHOICES * len(rules.readings))
-
-
-def score_at(solutions: Solutions, rules: Rules, choices: Choices) -> FirstErrorScore:
-    """The accuracies and F1 of each row of the solutions' weights by the rule chosen in it.
-
-    Args:
-        choices: [1 + samples] places in `rules`.
-    """
-    return _score(_sums(solutions, rules, choices, solutions.weights), solutions, rules.at(choices[0]))
-
-
-def cross_fitted_score(solutions: Solutions, rules: Rules, seed: int) -> FirstErrorScore:
-    """The accuracies and F1 where each part of the questions is judged by the rule that is best on the others."""
-    folds = fold_numbers(solutions.weights.shape[1], seed)
-    totals = np.zeros((len(solutions.weights), 4))
-    for fold in range(FOLDS):
-        choices = best_rules(solutions, rules, solutions.weights * (folds != fold))
-        totals += _sums(solutions, rules, choices, solutions.weights * (folds == fold))
-    return _score(totals, solutions)
-
-
-def _kinds(solutions: Solutions, questions: int) -> tuple[np.ndarray, np.ndarray]:
-    """[questions] how many solutions of each have an error, and how many have none."""
-    wrong, right = (
-        np.bincount(solutions.question[solutions.erroneous == kind], minlength=questions) for kind in (True, False)
-    )
-    return wrong, right
-
-
-def _sums(solutions: Solutions, rules: Rules, choices: Choices, weights: Floats) -> Floats:
-    """[rows, 4] how many of the erroneous solutions and of the others are judged right, then how many there are."""
-    cells, shape = 2 * solutions.question + ~solutions.erroneous, (weights.shape[1], 2)
-
-    def sums_of(choice: int) -> Floats:
-        threshold, reading = rules.at(choice)
-        low, high = solutions.intervals[reading]
-        right = (low < threshold) & (threshold <= high)
-        return np.bincount(cells[right], minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
-
-    everything = weights @ np.column_stack(_kinds(solutions, weights.shape[1]))
-    return np.hstack([sums_by_choice(weights, choices, sums_of), everything])
-
-
-def _score(totals: Floats, solutions: Solutions, rule: Rule | None = None) -> FirstErrorScore:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        err, cor = (totals[:, :2] / totals[:, 2:]).T
-    kinds = _kinds(solutions, solutions.weights.shape[1])
-    (wrong, wrong_units), (right, right_units) = ((int(each.sum()), int((each > 0).sum())) for each in kinds)
-    f1 = Resampled.of(f1_of_accuracies(err, cor), wrong + right, min(wrong_units, right_units))
-    return FirstErrorScore(Resampled.of(err, wrong, wrong_units), Resampled.of(cor, right, right_units), f1, rule)

@@ -8,25 +8,22 @@ questions. The source's own labels are included as `math_shepherd`, + as 1 and -
     t000000007  1     no        mc              0.000
     t000000007  0     yes       math_shepherd   1
 
-Figures over part of the steps (without last ones, by position, within solutions) take rows of the same frame.
+Figures over part of the steps (without last ones, by position) take rows of the same frame.
 """
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-import numpy as np
 import polars as pl
 
 from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Difference, Resampled, bootstrap, bootstrap_mean, share
+from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Difference, Resampled, bootstrap_mean
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.rewards.registry import CORPUS_LABELS
 from cpmi_dagster.trajectories.step_truth import with_truth
 
 STEP = ["trajectory_id", "step_index"]
-DETAILS: dict[str, pl.DataType] = {"kind": pl.String(), "operations_left": pl.Int64()}
-"""What a truth may say of a step besides whether it is right."""
 FEWEST_OF_EACH = FEWEST_UNITS
 """Right steps or solutions, and wrong ones, below which an AUC is no evidence, whatever questions they are of."""
 IS_LAST = pl.col("step_index") == pl.col("step_count") - 1
@@ -38,21 +35,18 @@ PLACES: dict[str, pl.Expr] = {
 """Positions of a step; the only step of a trajectory is its first."""
 
 
-class WithinSolutions(NamedTuple):
-    """How a reward type ranks the steps of one solution, over the solutions that hold a wrong step.
+class FirstWrongSteps(NamedTuple):
+    """Whether labels find the first wrong step, over the solutions that hold one.
 
     Attributes:
-        pairs: the share of pairs of a right and a wrong step of one solution that are ranked so, ties half; None where
-            there is no pair.
         found: how often the lowest label of all steps is on the first wrong one; of equal labels the earliest counts,
-            as a step is flagged before those behind it. None where every solution has a step before its first wrong one
-            that nobody has judged; such solutions are left out.
+            as a step is flagged before those behind it. Solutions with a step before the first wrong one that nobody
+            has judged are left out.
         blind: how often a blind pick of a step is, over the same solutions.
     """
 
-    pairs: Resampled | None
-    found: Resampled | None
-    blind: Resampled | None
+    found: Resampled
+    blind: Resampled
 
 
 def labelled_steps(step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
@@ -65,8 +59,7 @@ def labelled_steps(step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_
 
     Returns:
         reward_type, trajectory_id, step_index, question_id, step_count, correct (null where the truth says nothing),
-        reward, and of `DETAILS` what the truth has; reward types as they come, each sorted by step. A reward type may
-        lack whole trajectories.
+        reward; reward types as they come, each sorted by step. A reward type may lack whole trajectories.
 
     Raises:
         BenchmarkError: a reward type has some steps of a trajectory but not all, or a reward that is not finite.
@@ -147,51 +140,40 @@ def paired_differences(
     return differences
 
 
-def within_solutions(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, WithinSolutions]:
-    """How labels rank the steps of one solution, where what differs between solutions says nothing.
+def first_wrong_steps(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, FirstWrongSteps]:
+    """How often the lowest label of a solution is on its first wrong step: differences between solutions play no part.
 
     Args:
         steps: rows of `labelled_steps`; solutions without a wrong step are left out.
 
     Returns:
-        By reward type.
+        By reward type; without those that label no solution whose first wrong step is known.
     """
-    figures = {}
-    for (name,), own in steps.group_by("reward_type", maintain_order=True):
-        questions, sums, is_known = [], [], []
-        for _, solution in own.group_by("trajectory_id", maintain_order=True):
-            if not solution["correct"].all():
-                rewards = solution["reward"].to_numpy()
-                right, wrong = (solution["correct"].eq(known).fill_null(False).to_numpy() for known in (True, False))
-                apart = rewards[right][:, None] - rewards[wrong][None, :]
-                ranked_right = (apart > 0).sum() + (apart == 0).sum() / 2
-                first_wrong = wrong.argmax()
-                questions.append(solution["question_id"][0])
-                sums.append([ranked_right, apart.size, rewards.argmin() == first_wrong, 1 / len(rewards)])
-                is_known.append(right[:first_wrong].all())
-        if sums:
-            table, known, asked = np.array(sums, dtype=np.float64), np.array(is_known), np.array(questions)
-            with np.errstate(invalid="ignore"):
-                pairs = bootstrap(table[:, :2], share, samples, seed, asked) if table[:, 1].any() else None
-            found, blind = (
-                bootstrap_mean(table[known, column], samples, seed, asked[known]) if known.any() else None
-                for column in (2, 3)
-            )
-            figures[str(name)] = WithinSolutions(pairs, found, blind)
-    return figures
+    wrong, not_right = (pl.col("correct").fill_null(other).cast(pl.Int8) for other in (True, False))
+    solutions = steps.group_by("reward_type", "trajectory_id", "question_id", maintain_order=True).agg(
+        found=pl.col("reward").arg_min() == wrong.arg_min(),
+        blind=1 / pl.len(),
+        # the first step that is known to be wrong is the first one not known to be right
+        is_known=(wrong.min() == 0) & (wrong.arg_min() == not_right.arg_min()),
+    )
+    return {
+        str(name): FirstWrongSteps(
+            *(bootstrap_mean(own[column], samples, seed, own["question_id"]) for column in ("found", "blind"))
+        )
+        for (name,), own in solutions.filter("is_known").group_by("reward_type", maintain_order=True)
+    }
 
 
 def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
     """Steps of trajectories with truth: trajectory_id, step_index, step_count, question_id, correct, math_shepherd.
 
-    And of `DETAILS` what the truth has. `correct` is null where the truth leaves a step out, as people do after the
-    first error; `math_shepherd` where the source has no labels.
+    `correct` is null where the truth leaves a step out, as people do after the first error; `math_shepherd` where the
+    source has no labels.
 
     Raises:
         SourceError: a trajectory has more or fewer true labels than steps.
     """
-    details = [name for name in DETAILS if name in step_truth.columns]
-    both = with_truth(trajectories, step_truth.select("row_number", "correct", *details))
+    both = with_truth(trajectories, step_truth.select("row_number", "correct"))
     unlabelled = pl.lit(None, dtype=pl.Boolean).repeat_by(pl.col("correct").list.len())
     steps = both.select(
         "trajectory_id",
@@ -200,9 +182,5 @@ def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataF
         pl.col("shepherd_labels").fill_null(unlabelled).alias(CORPUS_LABELS),
         pl.int_ranges(pl.col("correct").list.len()).alias("step_index"),
         pl.col("correct").list.len().cast(pl.Int64).alias("step_count"),
-        *(
-            pl.col(name).fill_null(pl.lit(None, DETAILS[name]).repeat_by(pl.col("correct").list.len()))
-            for name in details
-        ),
     )
-    return steps.explode("correct", CORPUS_LABELS, "step_index", *details, empty_as_null=False)
+    return steps.explode("correct", CORPUS_LABELS, "step_index", empty_as_null=False)

@@ -89,32 +89,6 @@ def candidate_thresholds(scores: npt.ArrayLike) -> Floats:
     return np.where(middle > lower, middle, upper)
 
 
-def weight_below(
-    values: Floats, each: Floats, questions: npt.NDArray[np.intp], weights: Floats, thresholds: Floats
-) -> Floats:
-    """How much the values below each threshold weigh.
-
-    Args:
-        values: [n] in any order.
-        each: [n] what each adds where its question counts once.
-        questions: [n] number of each one's question.
-        weights: [rows, questions] how often each question counts.
-        thresholds: [thresholds] ascending.
-
-    Returns:
-        [rows, thresholds]
-    """
-    size = len(thresholds) + 1
-    # the first threshold that a value is below; those behind it follow by running sums
-    first = np.searchsorted(thresholds, values, side="right")
-    if len(weights) == 1:
-        added = np.bincount(first, each * weights[0, questions], size)[None]
-    else:
-        by_question = np.bincount(questions * size + first, each, weights.shape[1] * size)
-        added = weights @ by_question.reshape(-1, size)
-    return np.cumsum(added[:, :-1], axis=1, dtype=np.float64)
-
-
 def bootstrap_auc(
     scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike, samples: int, seed: int
 ) -> Resampled:

@@ -24,7 +24,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from cpmi_dagster.benchmarks.metrics import f1_of_counts, weight_below
+from cpmi_dagster.benchmarks.metrics import f1_of_counts
 from cpmi_dagster.benchmarks.resampling import Floats
 
 
@@ -95,29 +95,15 @@ def members(group: str) -> list[int]:
     return [number for number, category in enumerate(CATEGORIES) if category.group == group]
 
 
-def best_thresholds(
-    probabilities: Floats, valid: np.ndarray, questions: np.ndarray, weights: Floats, thresholds: Floats, how: Protocol
-) -> np.ndarray:
-    """The threshold that a protocol chooses, once for every row of weights; the lowest of several.
+def worth_of_threshold(flagged: Floats, everything: Floats, how: Protocol) -> Floats:
+    """What a protocol maximises.
 
     Args:
-        probabilities: [steps] scores.
-        valid: [steps] whether each step is right.
-        questions: [steps] number of each one's question.
-        weights: [rows, questions] how often each question counts.
-        thresholds: [thresholds] to choose from, ascending.
-
-    Returns:
-        [rows] places in `thresholds`.
+        flagged: [..., 2] how many valid and wrong steps are below a threshold.
+        everything: [..., 2] how many there are.
     """
-    flagged, passed = [], []
-    for kind in (valid, ~valid):
-        ones = np.ones(np.count_nonzero(kind))
-        below = weight_below(probabilities[kind], ones, questions[kind], weights, thresholds)
-        everything = weights @ np.bincount(questions[kind], ones, weights.shape[1])
-        flagged.append(below)
-        passed.append(everything[:, None] - below)
-    objective = f1_of_counts(flagged[1], flagged[0], passed[1])
+    (valid_flagged, wrong_flagged), (valid, wrong) = (np.moveaxis(counts, -1, 0) for counts in (flagged, everything))
+    worth = f1_of_counts(wrong_flagged, valid_flagged, wrong - wrong_flagged)
     if how == "best":
-        objective += f1_of_counts(passed[0], passed[1], flagged[0])
-    return np.argmax(objective, axis=1)
+        worth += f1_of_counts(valid - valid_flagged, wrong - wrong_flagged, valid_flagged)
+    return worth

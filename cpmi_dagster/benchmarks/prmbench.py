@@ -9,6 +9,7 @@ enters no figure. `multi_solutions` rows have no wrong step.
 """
 
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -23,31 +24,28 @@ from cpmi_dagster.benchmarks.prm_score import (
     FIXED_THRESHOLD,
     OVERALL,
     Protocol,
-    best_thresholds,
     f1_pair,
     members,
     prm_scores,
+    worth_of_threshold,
 )
 from cpmi_dagster.benchmarks.registry import PRMBENCH
 from cpmi_dagster.benchmarks.resampling import (
     CHANCE_DRAWS,
-    FOLDS,
-    Choices,
     Floats,
     Resampled,
-    choose_anew,
-    fold_numbers,
     group_numbers,
     mean_of_values,
     question_weights,
-    sums_by_choice,
 )
+from cpmi_dagster.benchmarks.thresholds import Chosen, Tally, choose, cross_fitted_totals, totals_at
 from cpmi_dagster.errors import BenchmarkError
 
 CROSS_FITTED = f"{OVERALL}, cross-fitted"
-CELLS = len(CATEGORIES) * len(COUNTS)
-Thresholds = tuple[Floats, Choices]
-"""Those to choose from, and the place among them of each row's choice."""
+KINDS = 2
+"""Cells of a category: valid steps, then wrong ones."""
+ALL = np.array([np.inf])
+"""The threshold that flags every step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,22 +53,51 @@ class _Steps:
     """All steps as one model has judged them.
 
     Attributes:
-        probability: [steps] scores.
-        valid: [steps] whether each is right.
-        category: [steps] place in `CATEGORIES`.
-        question: [steps] number of the original question.
+        tally: of their scores; cells are valid and wrong steps of each of `CATEGORIES`.
         problems: [categories] how many problems each has.
         questions: [categories] of how many original questions they are.
         weights: [1 + samples, questions] how often each question counts: see `question_weights`.
     """
 
-    probability: Floats
-    valid: np.ndarray
-    category: np.ndarray
-    question: np.ndarray
+    tally: Tally
     problems: np.ndarray
     questions: np.ndarray
     weights: Floats
+
+    def thresholds(self, protocol: Protocol, weights: Floats) -> Chosen:
+        """What a protocol chooses for every row of [1 + samples, questions] weights."""
+        rows = len(weights)
+        if protocol == "fixed":
+            return Chosen(np.zeros(rows, dtype=np.intp), np.full(rows, FIXED_THRESHOLD))
+        pooled = replace(self.tally, cells=self.tally.cells % KINDS, shape=(self.tally.shape[0], KINDS))
+
+        def worth(flagged: Floats, rows: Floats) -> Floats:
+            return worth_of_threshold(flagged, pooled.below(ALL, rows), protocol)
+
+        return choose([pooled], [candidate_thresholds(pooled.values)], weights, worth)
+
+    def figures(self, flagged: Floats) -> dict[tuple[str, str], Resampled]:
+        """Every figure with its resamples, by level and name; n counts its own problems.
+
+        Args:
+            flagged: [rows, cells] of the tally.
+        """
+        scores, figures = prm_scores(self.counts(flagged)), {}
+        for number, (level, name) in enumerate(FIGURES):
+            own = {"category": [number], "group": members(name), "overall": list(range(len(CATEGORIES)))}[level]
+            units = self.weights.shape[1] if level == "overall" else int(self.questions[own].min())
+            figures[level, name] = Resampled.of(scores[:, number], int(self.problems[own].sum()), units)
+        return figures
+
+    def counts(self, flagged: Floats) -> Floats:
+        """[rows, categories, counts] from [rows, cells] of flagged steps."""
+        passed = self.tally.below(ALL, self.weights)[:, 0] - flagged
+        return np.concatenate([each.reshape(-1, len(CATEGORIES), KINDS) for each in (passed, flagged)], axis=-1)
+
+    def tuned(self, protocol: Protocol) -> tuple[Floats, float]:
+        """[rows, cells] of flagged steps at each row's threshold, and that of the first row."""
+        chosen = self.thresholds(protocol, self.weights)
+        return totals_at([self.tally], chosen, self.weights), float(chosen.thresholds[0])
 
 
 def prmbench_scores(
@@ -101,21 +128,17 @@ def prmbench_scores(
         BenchmarkError: a category is empty, or predictions do not fit the problems.
     """
     steps = _judged_steps(predictions, problems, bootstrap_samples, seed)
-    chosen = _chosen(steps, protocol, steps.weights)
-    totals = _totals(steps, chosen, steps.weights)
-    counts = totals[0].reshape(len(CATEGORIES), len(COUNTS))
+    flagged, threshold = steps.tuned(protocol)
+    counts = steps.counts(flagged)[0]
     f1, f1_negative = f1_pair(np.vstack([counts, np.full((3, len(COUNTS)), np.nan), counts.sum(axis=0)]))
-    scores = _frame(_figures(steps, totals)).with_columns(
+    scores = _frame(steps.figures(flagged)).with_columns(
         f1=pl.Series(f1, nan_to_null=True),
         f1_negative=pl.Series(f1_negative, nan_to_null=True),
-        threshold=pl.lit(float(chosen[0][chosen[1][0]])),
+        threshold=pl.lit(threshold),
     )
     if cross_fitted and protocol != "fixed":
-        folds, totals = fold_numbers(steps.weights.shape[1], seed), np.zeros_like(totals)
-        for fold in range(FOLDS):
-            on_others = _chosen(steps, protocol, steps.weights * (folds != fold))
-            totals += _totals(steps, on_others, steps.weights * (folds == fold))
-        overall = _figures(steps, totals)[FIGURES[-1]]
+        refitted = cross_fitted_totals([steps.tally], partial(steps.thresholds, protocol), steps.weights, seed)
+        overall = steps.figures(refitted)[FIGURES[-1]]
         scores = pl.concat([scores, _frame({("overall", CROSS_FITTED): overall})], how="diagonal")
     figures = ("score", "f1", "f1_negative", "low", "high", "n", "units", "unit")
     return scores.select("level", "name", *figures, "threshold")
@@ -131,8 +154,8 @@ def prmbench_chance(problems: pl.DataFrame, protocol: Protocol, seed: int) -> pl
     steps, random = _judged_steps(constant_predictions(problems, 1.0), problems, 0, seed), np.random.default_rng(seed)
     judges = []
     for _ in range(CHANCE_DRAWS):
-        guessed = replace(steps, probability=random.random(len(steps.probability)))
-        judges.append(_figures(guessed, _totals(guessed, _chosen(guessed, protocol, guessed.weights), guessed.weights)))
+        guessed = replace(steps, tally=replace(steps.tally, values=random.random(len(steps.tally.values))))
+        judges.append(guessed.figures(guessed.tuned(protocol)[0]))
     return _frame({figure: mean_of_values([judge[figure] for judge in judges]) for figure in FIGURES})
 
 
@@ -149,7 +172,7 @@ def prmbench_overall(
 ) -> Resampled:
     """Overall PRMScore with its resamples, the same for all models: one minus another's is a paired difference."""
     steps = _judged_steps(predictions, problems, samples, seed)
-    return _figures(steps, _totals(steps, _chosen(steps, protocol, steps.weights), steps.weights))[FIGURES[-1]]
+    return steps.figures(steps.tuned(protocol)[0])[FIGURES[-1]]
 
 
 def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> _Steps:
@@ -171,51 +194,16 @@ def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame, samples: in
         pl.int_ranges(pl.col("steps").list.len()).alias("step_index"),
         pl.col("probabilities").alias("probability"),
     ).explode("step_index", "probability", empty_as_null=False)
-    steps = steps.with_columns(valid=~pl.col("step_index").is_in(pl.col("error_steps")))
+    is_wrong = pl.col("step_index").is_in(pl.col("error_steps"))
+    steps = steps.with_columns(each=pl.lit(1.0), cell=KINDS * pl.col("category") + is_wrong.cast(pl.Int64))
     asked = judged.select("category", number).unique()["category"]
+    columns = (steps[name].to_numpy() for name in ("probability", "each", "cell", "question"))
     return _Steps(
-        *(steps[name].to_numpy() for name in ("probability", "valid", "category", "question")),
+        Tally(*columns, shape=(number.n_unique(), KINDS * len(CATEGORIES))),
         problems=np.bincount(judged["category"].to_numpy(), minlength=len(CATEGORIES)),
         questions=np.bincount(asked.to_numpy(), minlength=len(CATEGORIES)),
         weights=question_weights(number.n_unique(), samples, seed),
     )
-
-
-def _chosen(steps: _Steps, protocol: Protocol, weights: Floats) -> Thresholds:
-    """The threshold of every row of [1 + samples, questions] weights."""
-    if protocol == "fixed":
-        return np.array([FIXED_THRESHOLD]), np.zeros(len(weights), dtype=np.intp)
-    thresholds = candidate_thresholds(steps.probability)
-
-    def best(places: Choices, own: Floats) -> Choices:
-        return best_thresholds(steps.probability, steps.valid, steps.question, own, thresholds[places], protocol)
-
-    return thresholds, choose_anew(len(thresholds), weights, best)
-
-
-def _totals(steps: _Steps, chosen: Thresholds, weights: Floats) -> Floats:
-    """[rows, categories x counts] of every row of weights at its threshold."""
-    thresholds, places = chosen
-    questions = weights.shape[1]
-    first_cells = (steps.question * len(CATEGORIES) + steps.category) * len(COUNTS) + ~steps.valid
-
-    def sums_of(place: int) -> Floats:
-        # the counts of flagged steps are two behind those of passed ones
-        cells = first_cells + 2 * (steps.probability < thresholds[place])
-        return np.bincount(cells, minlength=questions * CELLS).reshape(questions, CELLS).astype(np.float64)
-
-    return sums_by_choice(weights, places, sums_of)
-
-
-def _figures(steps: _Steps, totals: Floats) -> dict[tuple[str, str], Resampled]:
-    """Every figure with its resamples, by level and name; n counts its own problems."""
-    scores = prm_scores(totals.reshape(-1, len(CATEGORIES), len(COUNTS)))
-    figures = {}
-    for number, (level, name) in enumerate(FIGURES):
-        own = {"category": [number], "group": members(name), "overall": list(range(len(CATEGORIES)))}[level]
-        units = steps.weights.shape[1] if level == "overall" else int(steps.questions[own].min())
-        figures[level, name] = Resampled.of(scores[:, number], int(steps.problems[own].sum()), units)
-    return figures
 
 
 def _frame(figures: dict[tuple[str, str], Resampled]) -> pl.DataFrame:

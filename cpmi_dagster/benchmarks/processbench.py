@@ -23,22 +23,11 @@ from typing import Literal, get_args
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.first_errors import (
-    FirstErrorScore,
-    Reading,
-    Rule,
-    Rules,
-    Solutions,
-    best_rules,
-    cross_fitted_score,
-    guessed,
-    read_solutions,
-    rules_to_try,
-    score_at,
-)
+from cpmi_dagster.benchmarks.first_errors import FirstErrorScore, Reading, Rule, Solutions, guessed, read_solutions
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
-from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Choices, Resampled, mean_of_values
+from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Resampled, mean_of_values
+from cpmi_dagster.benchmarks.thresholds import Chosen
 from cpmi_dagster.errors import BenchmarkError
 
 Protocol = Literal["paper", "official", "released", "fixed"]
@@ -50,7 +39,7 @@ READINGS: dict[Protocol, tuple[Reading, ...]] = {
     "released": tuple(Reading(patience, inverted) for inverted in (False, True) for patience in (1, 2, 3))
 }
 """Ways to read probabilities to choose from; as they are where a protocol is not here."""
-FIXED = Rules(np.array([0.5]), np.array([0]))
+FIXED_THRESHOLD = 0.5
 AVERAGE = "average"
 CROSS_FITTED = "average, cross-fitted"
 ALL_SUBSETS: tuple[str, ...] = tuple(SUBSETS.values())
@@ -83,14 +72,14 @@ def processbench_scores(
     Raises:
         BenchmarkError: a subset is empty or one-sided, predictions do not fit it, or GSM8K is missing.
     """
-    judged = _judged_subsets(predictions, problems, protocol, bootstrap_samples, seed, subsets)
+    judged = _by_subset(_judged(predictions, problems, subsets), protocol, bootstrap_samples, seed, subsets)
     scores = _scores(judged, protocol)
     rows = {**scores}
     if set(AVERAGED) <= set(judged):
         rows[AVERAGE] = _average(scores, scores[TUNED_ON[protocol]].rule if protocol in TUNED_ON else None)
         if cross_fitted and protocol != "fixed":
             tuned = [TUNED_ON[protocol]] if protocol in TUNED_ON else AVERAGED
-            refitted = {name: cross_fitted_score(judged[name], _rules(judged[name], protocol), seed) for name in tuned}
+            refitted = {name: judged[name].cross_fitted_score(seed) for name in tuned}
             rows[CROSS_FITTED] = _average(scores | refitted)
     return _frame(rows)
 
@@ -107,7 +96,6 @@ def processbench_chance(
     Returns:
         As `processbench_scores`, `low` and `high` the range of 95 % of these judges.
     """
-    _check_choice(protocol, subsets)
     blank = problems.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
     shapes = _by_subset(blank, protocol, 0, seed, subsets)
     random = {subset: np.random.default_rng((seed, ALL_SUBSETS.index(subset))) for subset in shapes}
@@ -121,7 +109,8 @@ def processbench_average(
     predictions: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
 ) -> Resampled:
     """Average F1 with its resamples, the same for all models: one minus another's is a paired difference."""
-    return _average(_scores(_judged_subsets(predictions, problems, protocol, samples, seed), protocol)).f1
+    judged = _by_subset(_judged(predictions, problems, AVERAGED), protocol, samples, seed, AVERAGED)
+    return _average(_scores(judged, protocol)).f1
 
 
 def judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
@@ -149,57 +138,41 @@ def up_to_first_error(steps: pl.DataFrame) -> pl.DataFrame:
     return known.with_columns(is_right=pl.col("step_index") != pl.col("first_error"))
 
 
-def _judged_subsets(
-    predictions: pl.DataFrame,
-    problems: pl.DataFrame,
-    protocol: Protocol,
-    samples: int,
-    seed: int,
-    subsets: Collection[str] = AVERAGED,
-) -> dict[str, Solutions]:
-    """The subsets as they were judged, in the order of `SUBSETS`."""
-    _check_choice(protocol, subsets)
+def _judged(predictions: pl.DataFrame, problems: pl.DataFrame, subsets: Collection[str]) -> pl.DataFrame:
     names = [name for name, subset in SUBSETS.items() if subset in subsets]
-    judged = with_probabilities(predictions, problems.filter(pl.col("benchmark").is_in(names)))
-    return _by_subset(judged, protocol, samples, seed, subsets)
-
-
-def _check_choice(protocol: Protocol, subsets: Collection[str]) -> None:
-    if protocol in TUNED_ON and TUNED_ON[protocol] not in subsets:
-        raise BenchmarkError(f"the {protocol} protocol takes its threshold from GSM8K; judge processbench_gsm8k too")
+    return with_probabilities(predictions, problems.filter(pl.col("benchmark").is_in(names)))
 
 
 def _by_subset(
     judged: pl.DataFrame, protocol: Protocol, samples: int, seed: int, subsets: Collection[str]
 ) -> dict[str, Solutions]:
+    """The subsets as they were judged, in the order of `SUBSETS`."""
+    if protocol in TUNED_ON and TUNED_ON[protocol] not in subsets:
+        raise BenchmarkError(f"the {protocol} protocol takes its threshold from GSM8K; judge processbench_gsm8k too")
     solutions, readings = {}, READINGS.get(protocol, (Reading(),))
-    for name, subset in SUBSETS.items():
+    for place, (name, subset) in enumerate(SUBSETS.items()):
         if subset in subsets:
             own = judged.filter(benchmark=name)
-            erroneous = own["first_error"] >= 0
-            if erroneous.all() or not erroneous.any():
+            if (own["first_error"] >= 0).n_unique() < 2:
                 raise BenchmarkError(
                     f"{name} needs solutions both with and without an error for its F1; it has {len(own)}"
                 )
-            solutions[subset] = read_solutions(own, samples, seed + ALL_SUBSETS.index(subset), readings)
+            solutions[subset] = read_solutions(own, samples, seed + place, readings)
     return solutions
 
 
 def _scores(judged: Mapping[str, Solutions], protocol: Protocol) -> dict[str, FirstErrorScore]:
     """Every subset by the rule that the protocol chooses, again in every resample."""
-    chosen: dict[str, tuple[Rules, Choices]] = {}
-    scores = {}
-    for subset, solutions in judged.items():
-        tuned_on = TUNED_ON.get(protocol, subset)
-        if tuned_on not in chosen:
-            rules = _rules(judged[tuned_on], protocol)
-            chosen[tuned_on] = rules, best_rules(judged[tuned_on], rules, judged[tuned_on].weights)
-        scores[subset] = score_at(solutions, *chosen[tuned_on])
-    return scores
+    tuned_on = {subset: TUNED_ON.get(protocol, subset) for subset in judged}
+    chosen = {subset: _chosen(judged[subset], protocol) for subset in set(tuned_on.values())}
+    return {subset: solutions.score_at(chosen[tuned_on[subset]]) for subset, solutions in judged.items()}
 
 
-def _rules(solutions: Solutions, protocol: Protocol) -> Rules:
-    return FIXED if protocol == "fixed" else rules_to_try(solutions)
+def _chosen(solutions: Solutions, protocol: Protocol) -> Chosen:
+    rows = len(solutions.weights)
+    if protocol == "fixed":
+        return Chosen(np.zeros(rows, dtype=np.intp), np.full(rows, FIXED_THRESHOLD))
+    return solutions.best_rules(solutions.weights)
 
 
 def _average(scores: Mapping[str, FirstErrorScore], rule: Rule | None = None) -> FirstErrorScore:

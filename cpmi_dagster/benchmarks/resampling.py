@@ -11,13 +11,12 @@ Any figure that is a function of sums over problems is then a function of `draws
 A resample that drew q1 twice has right = 2, counted = 2: an accuracy of 1. The same seed and questions give the same
 resamples, so the figures of two models can be subtracted resample by resample.
 
-A threshold that is chosen on the problems it judges is chosen again in every resample; else the interval of its figure
-would be too narrow. `question_weights` says how often each question counts, `sums_by_choice` sums what each resample's
-own choice gives:
+A threshold that is chosen on the problems it judges is chosen again in every resample (`thresholds`); else the interval
+of its figure would be too narrow. `question_weights` says how often each question counts:
 
-    question       q0   q1   choice          sums of choice 0: q0 1, q1 0      of choice 1: q0 0, q1 1
-    all questions   1    1   0          ->   1 + 0 = 1
-    resample        0    2   1          ->   0·0 + 2·1 = 2
+    question       q0   q1
+    all questions   1    1
+    resample        0    2
 
 Resamples of few questions are alike, and an interval would be too narrow: below `FEWEST_UNITS` there is neither an
 interval nor a p-value.
@@ -33,7 +32,6 @@ from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.files.text import counted
 
 Floats = npt.NDArray[np.float64]
-Choices = npt.NDArray[np.intp]
 
 QUESTION = "question"
 INTERVAL = (0.025, 0.975)
@@ -42,8 +40,6 @@ FEWEST_UNITS = 10
 CELLS_PER_BLOCK = 200_000
 FOLDS = 2
 """Parts of the questions between which thresholds are cross-fitted."""
-MOST_CHOICES = 250
-"""Thresholds that a resample chooses from; the next best lies within 0.4 % of the steps."""
 CHANCE_DRAWS = 100
 """Random judges that the level of chance is averaged over."""
 
@@ -130,22 +126,15 @@ class Resampled:
         """
         if self.draws.shape != other.draws.shape or self.n != other.n:
             raise BenchmarkError("a paired difference needs both figures over the same problems and resamples")
-        return self._less(other, self.n)
-
-    def minus_unpaired(self, other: "Resampled") -> Difference:
-        """This figure minus another's over other questions, as many resamples of both drawn with different seeds."""
-        return self._less(other, self.n + other.n)
-
-    def _less(self, other: "Resampled", n: int) -> Difference:
         units = min(self.units, other.units)
-        apart = Resampled(self.value - other.value, self.draws - other.draws, n, units, self.unit)
+        apart = Resampled(self.value - other.value, self.draws - other.draws, self.n, units, self.unit)
         (low, high), p_value = apart._interval(), None
         if low is not None:
             # twice the share of resamples on the rarer side of 0; one is added so that it is never 0
             defined = apart.draws[np.isfinite(apart.draws)]
             rarer = min(np.count_nonzero(defined <= 0), np.count_nonzero(defined >= 0))
             p_value = float(min(1.0, 2 * (rarer + 1) / (len(defined) + 1)))
-        return Difference(apart.value, low, high, n, units, self.unit, p_value)
+        return Difference(apart.value, low, high, self.n, units, self.unit, p_value)
 
     def _interval(self) -> tuple[float, float] | tuple[None, None]:
         if too_few(self.units, self.unit):
@@ -198,45 +187,6 @@ def question_weights(questions: int, samples: int, seed: int) -> Floats:
         [1 + samples, questions]; the same seed gives the same resamples as `bootstrap`.
     """
     return np.concatenate([np.ones((1, questions)), *resample_counts(questions, samples, seed)])
-
-
-def choose_anew(
-    count: int, weights: Floats, choose: Callable[[Choices, Floats], Choices], most: int = MOST_CHOICES
-) -> Choices:
-    """The best of `count` ordered rules for every row of weights.
-
-    The first row, all questions, has all rules to choose from; a resample `most` of them, evenly spread.
-
-    Args:
-        weights: [1 + samples, questions] as `question_weights` returns them.
-        choose: from [k] rules and [rows, questions] weights to [rows] places among these rules.
-
-    Returns:
-        [1 + samples] rules.
-    """
-    chosen = choose(np.arange(count), weights[:1])
-    if len(weights) == 1:
-        return chosen
-    spread = np.unique(np.linspace(0, count - 1, most).round().astype(np.intp))
-    return np.concatenate([chosen, spread[choose(spread, weights[1:])]])
-
-
-def sums_by_choice(weights: Floats, choices: Choices, sums_of: Callable[[int], Floats]) -> Floats:
-    """Sums over questions, each row of weights with the choice made in it.
-
-    Args:
-        weights: [rows, questions], as `question_weights` returns them.
-        choices: [rows] which of several rules each row uses.
-        sums_of: from a rule to [questions, k], what each question adds to each of k sums.
-
-    Returns:
-        [rows, k]
-    """
-    parts = [(choices == choice, sums_of(int(choice))) for choice in np.unique(choices)]
-    totals = np.empty((len(weights), parts[0][1].shape[1]))
-    for rows, sums in parts:
-        totals[rows] = weights[rows] @ sums
-    return totals
 
 
 def fold_numbers(questions: int, seed: int) -> npt.NDArray[np.intp]:

@@ -7,11 +7,9 @@ processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  96     question  
 import dataframely as dy
 
 ARTIFACT_NAMES = (
-    "label_evidence", "label_quality", "label_increment", "label_auc", "label_within", "label_trust", "jeffreys",
-    "templates", "reward_distribution", "efficiency", "contrast", "distribution", "distribution_figure", "processbench",
+    "label_quality", "label_trust", "efficiency", "contrast", "distribution", "distribution_figure", "processbench",
     "prmbench", "best_of_n", "dataset_statistics_table", "processbench_detailed", "prmbench_detailed", "labelers",
-    "logic", "objectives", "negatives_ablation", "merge_points", "pav_merges", "differences", "training_seeds",
-    "label_and_model_quality",
+    "logic", "objectives", "negatives_ablation", "merge_points", "pav_merges", "differences",
 )  # fmt: skip
 
 

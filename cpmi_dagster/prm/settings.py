@@ -152,15 +152,6 @@ class Recipe(Frozen):
         return changed
 
     @property
-    def is_repeat(self) -> bool:
-        """Whether it differs from a plain recipe by its seed only."""
-        return self.seed > 0 and self._is_plain_but_for_seed
-
-    @property
     def is_plain(self) -> bool:
         """Whether it differs from the profile's other recipes by reward type and objective only."""
-        return not self.seed and self._is_plain_but_for_seed
-
-    @property
-    def _is_plain_but_for_seed(self) -> bool:
-        return self.backbone is None and not self.training and self.head == DEFAULT_HEAD
+        return not self.seed and self.backbone is None and not self.training and self.head == DEFAULT_HEAD

@@ -14,20 +14,18 @@
 Step surprisal takes the labeler, but no gold answer. Models trained on true steps and on uniform labels say whether
 reward models can be compared at all. Chance is uniform random scores, and a blind pick among steps or candidates
 (Pass@1); the ceiling of best of 8 is Pass@8. The best free label may be another one in each column. Every value has its
-interval in `<column>_low` and `<column>_high` (over seeds, the least and the greatest), and what is resampled for it
-in `<column>_units` and `<column>_unit`.
+interval in `<column>_low` and `<column>_high`, and what is resampled for it in `<column>_units` and `<column>_unit`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.reports.differences import PRIMARY, RANGE
-from cpmi_dagster.reports.labels import BLIND, FOUND, LABEL_AUC, WITHOUT_LAST
+from cpmi_dagster.reports.labels import FOUND, LABEL_AUC, WITHOUT_LAST
 from cpmi_dagster.reports.paper import (
     COMPARISON_SCHEMA,
     OFFICIAL,
@@ -36,15 +34,12 @@ from cpmi_dagster.reports.paper import (
 )
 from cpmi_dagster.reports.quality import BOUNDS
 from cpmi_dagster.reports.reward_rows import (
-    BASELINE,
     CEILING_ROW,
     CHANCE_ROW,
     FLOOR_ROW,
     FREE_ROWS,
     GOLDLESS_ROWS,
-    INSTRUMENT_ROWS,
     MAIN_ROWS,
-    METHOD,
     main_rows,
 )
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, reward_label
@@ -76,19 +71,13 @@ class HeadlineColumn:
 
 
 BEST_FREE, MAJORITY, CEILING = "Best free label", BOUNDS["majority"], "Ceiling"
-BARS = (BASELINE, METHOD, reward_label("step_surprisal"), BEST_FREE)
-"""Rows of the first card's chart."""
 PERCENT, SHARE, AUC = {CEILING: 100.0}, {CEILING: 1.0}, {CEILING: 1.0, CHANCE_ROW: CHANCE_AUC}
-BLIND_PICK = {BLIND: CHANCE_ROW}
-INSTRUMENTS = {reward_label(row.reward_type): row.row for row in INSTRUMENT_ROWS}
 PICKS = {BOUNDS["pass_at_1"]: CHANCE_ROW, BOUNDS["pass_at_n"]: CEILING}
-INNER = HeadlineColumn("label_auc_inner", "… without last steps", "label_quality", WITHOUT_LAST, 3, AUC, {})
 HEADLINE_COLUMNS = (
     HeadlineColumn("label_auc", "Label AUC (true steps)", "label_quality", LABEL_AUC, 3, AUC, {}),
-    INNER,
-    HeadlineColumn("first_error_found", "First wrong step found", "label_within", FOUND, 2, SHARE, BLIND_PICK),
+    HeadlineColumn("label_auc_inner", "… without last steps", "label_quality", WITHOUT_LAST, 3, AUC, {}),
+    HeadlineColumn("first_error_found", "First wrong step found", "label_quality", FOUND, 2, SHARE, {}),
     HeadlineColumn("processbench_f1", "ProcessBench F1", "processbench", "Average", 1, PERCENT, {}, OFFICIAL),
-    HeadlineColumn("processbench_seeds", "… over seeds", "training_seeds", PRIMARY[1] + RANGE, 1, {}, INSTRUMENTS),
     HeadlineColumn("prm_score", "PRMScore", "prmbench", "Total", 1, PERCENT, {}),
     HeadlineColumn("best_of_8", "MATH500 best of 8 (%)", "best_of_n", "MATH500 N=8", 1, {}, PICKS),
     HeadlineColumn("token_ratio", "Tokens (MC = 1)", "efficiency", "Token", 2, {}, {}),
@@ -160,26 +149,7 @@ def format_headline(table: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict.fromkeys(["Reward", *(column.title for column in columns)], pl.String()))
 
 
-class Bar(NamedTuple):
-    """A row of the first card's chart: how far an AUC is from chance, in percent, and its text."""
-
-    words: str
-    percent: float
-    figure: str
-    interval: str
-
-
-def label_bars(table: pl.DataFrame) -> list[Bar]:
-    """Label AUC without last steps of rollouts, CPMI, and the two cheapest labels; nothing where there is one alone."""
-    rows = [row for row in table.iter_rows(named=True) if row["reward"] in BARS and row[INNER.name] is not None]
-    bars = [
-        Bar(row["reward"], max(0, 100 * (row[INNER.name] - CHANCE_AUC) / (1 - CHANCE_AUC)), *headline_texts(row, INNER))
-        for row in rows
-    ]
-    return bars if len(bars) > 1 else []
-
-
 def measures_labels(headline: pl.DataFrame) -> bool:
     """Whether a headline, as `format_headline` gives it, says how good labels are: their steps' truth is known."""
-    titles = {column.title for column in HEADLINE_COLUMNS if column.artifact.startswith("label_")}
+    titles = {column.title for column in HEADLINE_COLUMNS if column.artifact == "label_quality"}
     return not titles.isdisjoint(headline.columns)

@@ -20,13 +20,11 @@ from cpmi_dagster.alignment.review import AlignmentReview
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.contracts.keys import STEP_REWARDS
-from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.reports import evidence, label_trust
+from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.artifacts import ARTIFACTS
-from cpmi_dagster.reports.coverage import Coverage, unmeasured
 from cpmi_dagster.reports.figure_style import to_svg
-from cpmi_dagster.reports.findings import findings
-from cpmi_dagster.reports.headline import headline_table, headline_texts, label_bars, shown_columns
+from cpmi_dagster.reports.findings import TELLS, findings
+from cpmi_dagster.reports.headline import headline_table, headline_texts, shown_columns
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import LABEL_AUC
 from cpmi_dagster.reports.paper import (
@@ -34,7 +32,6 @@ from cpmi_dagster.reports.paper import (
     COMPARISON_SCHEMA,
     DIFFERENCE,
     DIFFERENCE_COLUMN,
-    FIXED,
     P_VALUE,
     SIGNIFICANT,
     PaperTable,
@@ -44,17 +41,10 @@ from cpmi_dagster.reports.paper import (
     without_protocol,
 )
 from cpmi_dagster.reports.plots import report_plots
-from cpmi_dagster.reports.quality import other_rule_rows
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
-OF_MODELS = ("differences", "training_seeds", "label_and_model_quality")
-"""Artifacts that compare reward models of the profile."""
-OPEN = ("label_evidence", "label_quality", "label_and_model_quality")
-"""Artifacts that are not folded."""
-OPEN_WITHOUT_TRUTH = ("label_trust", "reward_distribution")
-"""Those where nobody knows which steps are right: what there is to look at."""
-GROUPINGS = {"label_auc": evidence.GROUPINGS, "label_trust": label_trust.GROUPINGS}
-"""Artifacts of several tables: what begins the label of a row, and the title of its table."""
+OF_LABELS, OF_MODELS = ("label_quality", "label_trust"), ("differences",)
+"""Artifacts that the paper lacks: of the labels themselves, and of the profile's reward models."""
 EXPLORER = "http://127.0.0.1:3100"
 """Where `cpmi explore` serves the label explorer, if it is not told otherwise."""
 WIDEST = 8
@@ -106,7 +96,6 @@ def render_report(
     provenance: pl.DataFrame = pl.DataFrame(),
     versions: Mapping[str, str] = {},
     profile_option: str = "",
-    shipped: Sequence[Coverage] = (),
 ) -> str:
     """Render the report as a complete HTML document.
 
@@ -117,7 +106,6 @@ def render_report(
         alignment: how the questions were matched, and which rows were rejected.
         provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
         profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
-        shipped: other profiles that may measure what this one does not.
     """
     headline, plots = headline_table(comparisons, inputs.recipes), report_plots(inputs, comparisons)
     shown = shown_columns(headline)
@@ -127,9 +115,7 @@ def render_report(
     ]
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}
     has_truth = bool(frames["label_quality"].filter(column=LABEL_AUC)["measured"].count())
-    absent = {name: unmeasured(artifact, frames[name], shipped) for name, artifact in ARTIFACTS.items()}
-    papers = [name for name, artifact in ARTIFACTS.items() if artifact.paper.label]
-    labels = [name for name in ARTIFACTS if name not in (*papers, *OF_MODELS)]
+    papers = [name for name in ARTIFACTS if name not in (*OF_LABELS, *OF_MODELS)]
     conditionings = "; ".join(
         f"{entry.words}{' (CPMI)' if name == PAPERS else ''}: {entry.compares}" for name, entry in CONDITIONINGS.items()
     )
@@ -141,8 +127,7 @@ def render_report(
         models=models,
         headline=Table([column.title for column in shown], rows),
         findings=findings(comparisons, profile_option),
-        bars=label_bars(headline),
-        pictures=[name for name in plots if name.startswith("headline_")],
+        tells=TELLS,
         plots={name: Markup(to_svg(figure, f"plot-{name}")) for name, figure in plots.items()},
         groups=[
             [
@@ -150,33 +135,21 @@ def render_report(
                     "name": name,
                     "paper": ARTIFACTS[name].paper,
                     "printed": frames[name]["paper"].count(),
-                    "absent": sum(each.figures for each in absent[name]),
+                    "absent": frames[name].drop_nulls("paper")["measured"].null_count(),
                     "measured": frames[name]["measured"].count() > 0,
                     "tables": [
-                        (title, folded, table)
-                        for title, folded, part in _parts(name, frames[name], inputs.recipes)
+                        (title, table)
+                        for title, part in _parts(name, frames[name])
                         if (table := comparison_table(ARTIFACTS[name].paper, part)).rows
                     ],
                 }
                 for name in names
             ]
-            for names in (labels, papers, OF_MODELS)
+            for names in (OF_LABELS, papers, OF_MODELS)
         ],
-        unmeasured=(
-            ["table", "rows", "columns", "figures", "measured by"],
-            [
-                [
-                    *map(PlainCell, (ARTIFACTS[name].paper.title, each.rows, each.columns)),
-                    PlainCell(f"{each.figures}", number=True),
-                    PlainCell(each.profiles or "–"),
-                ]
-                for name, blocks in absent.items()
-                for each in blocks
-            ],
-        ),
         has_truth=has_truth,
         judged=label_trust.judged_so_far(frames["label_trust"]),
-        opened=OPEN if has_truth else OPEN_WITHOUT_TRUTH,
+        opened=OF_LABELS[0] if has_truth else OF_LABELS[1],
         suspicious=suspicious_table(label_trust.suspicious_steps(inputs)),
         alignment={title: plain_table(frame) for title, frame in (alignment or {}).items() if frame.height},
         conditionings=conditionings[0].upper() + conditionings[1:],
@@ -189,18 +162,14 @@ def render_report(
     )
 
 
-def _parts(name: str, comparison: pl.DataFrame, recipes: Sequence[Recipe]) -> Iterator[tuple[str, bool, pl.DataFrame]]:
-    """The tables of an artifact: a title, whether it is folded, and rows of the comparison."""
-    if name in GROUPINGS:
-        for grouping, title in GROUPINGS[name].items():
-            own = comparison.filter(pl.col("row").str.starts_with(f"{grouping}: "))
-            yield title, False, own.with_columns(pl.col("row").str.strip_prefix(f"{grouping}: "))
+def _parts(name: str, comparison: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """The tables of an artifact: a title, and rows of the comparison; `label_trust` has one for each grouping."""
+    if name != "label_trust":
+        yield "", comparison
         return
-    title, folded = "At the fixed threshold 0.5", pl.col("row").str.ends_with(FIXED)
-    if name == "best_of_n":
-        title, folded = "Other ways to weigh the steps of a candidate", pl.col("row").is_in(other_rule_rows(recipes))
-    yield "", False, comparison.filter(~folded)
-    yield title, True, comparison.filter(folded)
+    for grouping, title in label_trust.GROUPINGS.items():
+        rows = comparison.filter(pl.col("row").str.starts_with(f"{grouping}: "))
+        yield title, rows.with_columns(pl.col("row").str.strip_prefix(f"{grouping}: "))
 
 
 def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:

@@ -11,7 +11,6 @@ import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.benchmarks.resampling import Difference, Estimate
-from cpmi_dagster.contracts.contexts import PAPERS
 from cpmi_dagster.contracts.keys import JUDGES
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.prm.settings import Recipe
@@ -48,7 +47,6 @@ class ReportInputs:
     Attributes:
         frames: frames by table key (`group/name`); a table that is absent counts as empty.
         labeler: name of the profile's labeler, for its rows in the table of labelers.
-        default_conditioning: of CPMI.
         negatives: M, hard negatives of a question.
         comparison: says which answers are the same.
         fewest_judged: right steps, and wrong ones, below which a truth counts as none.
@@ -60,7 +58,6 @@ class ReportInputs:
     labeler: str = ""
     bootstrap_samples: int = 1000
     seed: int = 0
-    default_conditioning: str = PAPERS
     negatives: int = 4
     comparison: Comparison = BUILT_IN
     fewest_judged: int = 0

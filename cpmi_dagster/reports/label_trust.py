@@ -16,14 +16,14 @@ of the last step, and of the steps with labels that `sources.step_truth` judges.
 from collections.abc import Iterator
 from itertools import chain, combinations
 
+import numpy as np
 import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, IS_LAST, STEP, label_aucs
-from cpmi_dagster.benchmarks.resampling import bootstrap_mean
+from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap, bootstrap_mean
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES
-from cpmi_dagster.reports.evidence import HALF_KNOWN, correlation, gold_probabilities, questions_of
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
-from cpmi_dagster.reports.labels import TRUE_LABELS, auc_figures, in_order, right_and_wrong
+from cpmi_dagster.reports.labels import TRUE_LABELS, auc_figures, gold_probabilities, in_order, right_and_wrong
 from cpmi_dagster.reports.reward_rows import METHOD_TYPE
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
@@ -35,7 +35,8 @@ GROUPINGS = {
     COUNTS: "What there is to compare labels with",
 }
 """What begins the label of a row, and the title of its rows."""
-LEAST, MOST = HALF_KNOWN
+LEAST, MOST = 0.05, 0.95
+"""Probabilities of the gold answer between which CPMI can work: it can still rise, and fall."""
 TOO_LITTLE, HALF, ALREADY = (
     f"{KNOWLEDGE}: Too little, to {LEAST}",
     f"{KNOWLEDGE}: Half, {LEAST} to {MOST}",
@@ -77,7 +78,7 @@ def _counts(row: str, right: int, wrong: int) -> list[Measurement]:
 
 def _knowledge(inputs: ReportInputs) -> Iterator[Measurement]:
     """Shares of questions by the probability of the gold answer, as mean over a question's solutions."""
-    known = gold_probabilities(inputs).join(questions_of(inputs), on="trajectory_id")
+    known = gold_probabilities(inputs).join(_questions_of(inputs), on="trajectory_id")
     by_question = known.group_by("question_id", maintain_order=True).agg(pl.col("knowledge").mean())["knowledge"]
     for row, is_there in (
         (TOO_LITTLE, by_question <= LEAST),
@@ -107,7 +108,7 @@ def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Meas
 
 def _agreement(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Measurement]:
     """Spearman's correlation of each pair over the steps that both label; without merges, which are parts of others."""
-    of_questions = rewards.join(questions_of(inputs), on="trajectory_id")
+    of_questions = rewards.join(_questions_of(inputs), on="trajectory_id")
     names = in_order(rewards["reward_type"].unique())
     labels = {
         name: of_questions.filter(reward_type=name).drop("reward_type")
@@ -117,8 +118,26 @@ def _agreement(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Measurem
     for other, one in combinations(labels, 2):
         both = labels[one].join(labels[other].select(*STEP, other="reward"), on=STEP, maintain_order="left")
         if both["reward"].n_unique() > 1 and both["other"].n_unique() > 1:
-            alike = correlation(both["reward"].rank(), both["other"].rank(), both["question_id"], inputs)
+            alike = _correlation(both["reward"].rank(), both["other"].rank(), both["question_id"], inputs)
             yield measurement(f"{AGREEMENT}: {reward_label(one)}", reward_label(other), alike)
+
+
+def _questions_of(inputs: ReportInputs) -> pl.DataFrame:
+    """trajectory_id, question_id."""
+    return inputs.table(TRAJECTORIES).select("trajectory_id", "question_id")
+
+
+def _correlation(one: pl.Series, other: pl.Series, questions: pl.Series, inputs: ReportInputs) -> Estimate:
+    """Pearson's correlation, resampled over questions."""
+    x, y = (values.to_numpy().astype(np.float64) - float(np.mean(values.to_numpy())) for values in (one, other))
+    sums = np.column_stack([np.ones_like(x), x, y, x * x, y * y, x * y])
+
+    def pearson(totals: Floats) -> Floats:
+        n, x, y, xx, yy, xy = np.moveaxis(totals, -1, 0)
+        spread = np.sqrt(np.maximum((n * xx - x * x) * (n * yy - y * y), 0))
+        return (n * xy - x * y) / np.where(spread > 0, spread, np.nan)
+
+    return bootstrap(sums, pearson, *inputs.draws, questions.to_numpy()).estimate()
 
 
 def suspicious_steps(inputs: ReportInputs) -> pl.DataFrame:

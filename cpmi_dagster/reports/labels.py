@@ -2,6 +2,9 @@
 
 row "CPMI", column "Label AUC"                 ROC-AUC of the raw rewards against the true step labels
 row "CPMI", column "Without last steps"        the same, over the other steps
+row "CPMI", column "First steps"               the same, by position
+row "CPMI", column "Lowest third by p(gold)"   the same without last steps, where the labeler knows least of the answer
+row "CPMI", column "First wrong step found"    share of solutions with an error whose lowest label is on it
 row "CPMI", column "Difference to MC"          paired difference over the same questions
 row "CPMI", column "Difference to best control"  likewise, to the free control with the highest AUC
 """
@@ -14,16 +17,19 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import (
     IS_LAST,
+    PLACES,
+    first_wrong_steps,
     label_aucs,
     labelled_steps,
     paired_differences,
     true_steps,
-    within_solutions,
 )
 from cpmi_dagster.benchmarks.resampling import Resampled
-from cpmi_dagster.contracts.keys import STATISTICS, STEP_REWARDS, TRAJECTORIES, TRUTH
+from cpmi_dagster.contracts.keys import LOGPROBS, STATISTICS, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
+from cpmi_dagster.reports.reward_rows import CHANCE_ROW
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, listing_place, reward_label
+from cpmi_dagster.scoring.conditionings import candidate_logprobs
 
 TRUE_LABELS = [name for name, entry in REWARD_TYPES.items() if entry.needs.truth]
 LABEL_AUC = "Label AUC"
@@ -31,8 +37,11 @@ WITHOUT_LAST = "Without last steps"
 TO_BASELINE = "Difference to MC"
 TO_CONTROL = "Difference to best control"
 CORPUS_AUC = "AUC against the corpus's labels"
-PAIRS, FOUND, BLIND = "Pairs ranked right", "First wrong step found", "Blind pick"
-QUANTILES = {"5 %": 0.05, "25 %": 0.25, "Median": 0.5, "75 %": 0.75, "95 %": 0.95}
+FOUND = "First wrong step found"
+BY_POSITION = {f"{place.capitalize()} steps": is_there for place, is_there in PLACES.items()}
+BY_KNOWLEDGE = ("Lowest third by p(gold)", "Middle third by p(gold)", "Highest third by p(gold)")
+"""Columns of label AUC without last steps, by the probability of the gold answer among itself and the hard negatives
+before any step is read."""
 COUNT_ROWS = {
     "trajectories": "Total samples",
     "unlabelled_trajectories": "Samples without labels of their source",
@@ -87,14 +96,17 @@ def best_anew(figures: Sequence[Resampled]) -> Resampled:
     return Resampled(max(figure.value for figure in figures), draws, figures[0].n, units)
 
 
-def auc_figures(aucs: Mapping[str, Resampled], column: str = "", row: str = "") -> list[Measurement]:
-    """Label AUC of every reward type, in its row of a column or in its column of a row."""
-    labels = {name: reward_label(name) for name in in_order(aucs)}
-    return [measurement(row or label, column or label, aucs[name].estimate()) for name, label in labels.items()]
+def auc_figures(figures: Mapping[str, Resampled], column: str) -> list[Measurement]:
+    """A figure of every reward type, in its row of a column."""
+    return [measurement(reward_label(name), column, figures[name].estimate()) for name in in_order(figures)]
 
 
 def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
-    """How well every reward type ranks true right steps above wrong ones, and those that the corpus calls so."""
+    """How well every reward type ranks true right steps above wrong ones, and those that the corpus calls so.
+
+    Over all steps, without last ones, by position, and by what the labeler knows of the answer; how often the lowest
+    label of a solution is on its first wrong step.
+    """
     steps, measured = steps_with_truth(inputs), []
     if steps.height:
         aucs = label_aucs(steps, *inputs.draws)
@@ -105,6 +117,14 @@ def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
             if baseline in aucs:
                 apart = paired_differences(steps, aucs, baseline, measure)
                 measured += [measurement(reward_label(name), column, apart[name]) for name in in_order(apart)]
+        for column, is_there in BY_POSITION.items():
+            measured += auc_figures(label_aucs(steps.filter(is_there), *inputs.draws), column)
+        for column, of_third in aucs_by_knowledge(inputs, steps).items():
+            measured += auc_figures(of_third, column)
+        firsts = first_wrong_steps(steps, *inputs.draws)
+        measured += auc_figures({name: figure.found for name, figure in firsts.items()}, FOUND)
+        if blind := max((figure.blind for figure in firsts.values()), key=lambda each: each.n, default=None):
+            measured.append(measurement(CHANCE_ROW, FOUND, blind.estimate()))
     # the corpus's own labels in the place of the truth, as in the authors' notebook
     rewards, trajectories = inputs.table(STEP_REWARDS), inputs.table(TRAJECTORIES)
     labels = trajectories.select("row_number", correct="shepherd_labels").drop_nulls()
@@ -120,50 +140,42 @@ def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
 
 def first_errors_found(steps: pl.DataFrame, inputs: ReportInputs) -> dict[str, Resampled]:
     """How often the lowest label of a solution with an error is on its first wrong step, by reward type."""
-    return {name: figure.found for name, figure in within_solutions(steps, *inputs.draws).items() if figure.found}
+    return {name: figure.found for name, figure in first_wrong_steps(steps, *inputs.draws).items()}
 
 
-def measure_label_within(inputs: ReportInputs) -> pl.DataFrame:
-    """How labels rank the steps of one solution, and how often the lowest is the first wrong step."""
-    steps = steps_with_truth(inputs)
-    figures = {} if steps.is_empty() else within_solutions(steps, *inputs.draws)
-    if not figures:
-        return measured_frame([])
-    found = {name: figure.found for name, figure in figures.items() if figure.found}
-    control = best_free_control(found)
-    measure = partial(first_errors_found, inputs=inputs)
-    differences = paired_differences(steps, found, control, measure) if control else {}
-    measured: list[Measurement] = []
-    for name in in_order(figures):
-        row, pairs = reward_label(name), figures[name].pairs
-        measured += [measurement(row, PAIRS, pairs.estimate())] if pairs else []
-        measured += [measurement(row, FOUND, found[name].estimate())] if name in found else []
-        measured += [measurement(row, TO_CONTROL, differences[name])] if name in differences else []
-    measured.append(Measurement(BLIND, PAIRS, 0.5))
-    blind = max((figure.blind for figure in figures.values() if figure.blind), key=lambda each: each.n, default=None)
-    return measured_frame([*measured, measurement(BLIND, FOUND, blind.estimate())] if blind else measured)
+def gold_probabilities(inputs: ReportInputs) -> pl.DataFrame:
+    """p(gold among candidates | question) of each trajectory, mean over templates; read shard by shard.
+
+    Returns:
+        trajectory_id, knowledge in [0, 1]: 1 / (M + 1) if the labeler knows nothing.
+    """
+    return pl.concat(
+        candidate_logprobs(logprobs.filter(pl.col("context") == "question"))
+        .filter(pl.col("answer_rank") == 0)
+        .group_by("trajectory_id", maintain_order=True)
+        .agg(knowledge=pl.col("among_candidates").exp().mean())
+        for logprobs in inputs.by_shard(LOGPROBS)
+    )
 
 
-def measure_reward_distribution(inputs: ReportInputs) -> pl.DataFrame:
-    """Mean and quantiles of the raw rewards of every type."""
-    rewards, measured = inputs.table(STEP_REWARDS), []
-    for name in in_order(rewards["reward_type"].unique()):
-        values = rewards.filter(reward_type=name)["reward"].to_numpy()
-        quantiles = {column: float(np.quantile(values, share)) for column, share in QUANTILES.items()}
-        for column, value in {"Mean": float(values.mean()), **quantiles}.items():
-            measured.append(Measurement(reward_label(name), column, value, n=len(values)))
-    return measured_frame(measured)
+def aucs_by_knowledge(inputs: ReportInputs, steps: pl.DataFrame) -> dict[str, dict[str, Resampled]]:
+    """Label AUC without last steps in each third of the questions by `gold_probabilities`.
 
+    Args:
+        steps: rows of `labelled_steps`.
 
-def reward_histogram_steps(inputs: ReportInputs) -> dict[str, pl.DataFrame]:
-    """By row label, the rewards of every method but merges, with `correct`, which is null where no truth is known."""
-    rewards, steps = inputs.table(STEP_REWARDS), steps_with_truth(inputs)
-    if steps.is_empty():
-        steps = rewards.with_columns(correct=pl.lit(None, pl.Boolean))
+    Returns:
+        By column, from the third that the labeler knows least, then by reward type; empty if it scored no answers.
+    """
+    known = steps.filter(~IS_LAST).join(gold_probabilities(inputs), on="trajectory_id")
+    if known.is_empty():
+        return {}
+    known = known.with_columns(pl.col("knowledge").mean().over("question_id"))  # a question is in one third alone
+    bounds = np.quantile(known.unique("trajectory_id")["knowledge"].to_numpy(), [1 / 3, 2 / 3])
+    third = pl.sum_horizontal(pl.col("knowledge") > bound for bound in bounds.tolist())
     return {
-        reward_label(name): steps.filter(reward_type=name).select("reward", "correct")
-        for name in in_order(rewards["reward_type"].unique())
-        if name in REWARD_TYPES and REWARD_TYPES[name].kind == "method" and not REWARD_TYPES[name].merge
+        column: label_aucs(known.filter(third == number), inputs.bootstrap_samples, inputs.seed + number)
+        for number, column in enumerate(BY_KNOWLEDGE)
     }
 
 

@@ -1,12 +1,12 @@
 """The report's plots, by the section they are in; a plot is only drawn where it has data.
 
-    report_plots(inputs, comparisons)  ->  {"headline_labels": Figure, "label_quality": Figure, …}
+    report_plots(inputs, comparisons)  ->  {"label_quality": Figure, "best_of_n": Figure, …}
 
 Training curves and calibration are also shown beside the assets of models.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -15,11 +15,8 @@ from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.contracts.keys import MODELS
 from cpmi_dagster.reports.figure_style import (
     INK,
-    NAME_GAP,
     OTHER_STYLE,
-    REWARD_STYLES,
     RIGHT_STEPS,
-    WIDTH_INCHES,
     WRONG_STEPS,
     add_legend,
     colour_of,
@@ -27,28 +24,16 @@ from cpmi_dagster.reports.figure_style import (
     label_ends,
     marker_of,
     new_figure,
-    spread,
 )
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.label_and_model import CORRELATION, F1, INNER_AUC
-from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, reward_histogram_steps
-from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, OFFICIAL, format_figure, format_interval
+from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.process_level import score_histogram_steps
 from cpmi_dagster.reports.quality import BOUNDS
-from cpmi_dagster.reports.reward_rows import (
-    CEILING_ROW,
-    CHANCE_ROW,
-    CONTROL_ROWS,
-    FLOOR_ROW,
-    FREE_ROWS,
-    GOLDLESS_ROWS,
-    NEGATIVES_ROWS,
-    main_rows,
-)
+from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, FREE_ROWS, NEGATIVES_ROWS, main_rows
 from cpmi_dagster.rewards.registry import reward_label
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 METRIC_UNITS = {
@@ -61,21 +46,20 @@ METRIC_UNITS = {
 }
 """Metrics of the ablation on M that are drawn, in order, and their titles."""
 UNAIDED_STYLES = {BOUNDS["pass_at_n"]: ":", BOUNDS["majority"]: "--", BOUNDS["pass_at_1"]: "-."}
-DRAWN = ["label_quality", "processbench", "efficiency", "best_of_n", "negatives_ablation", "label_and_model_quality"]
+DRAWN = ["label_quality", "best_of_n", "negatives_ablation"]
 """Artifacts whose figures are drawn."""
 POINTS: dict[str, Any] = {"fmt": "o", "markersize": 6, "elinewidth": 1.4, "capsize": 3}
 LINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": ":"}
 BANDED = ("MC", "CPMI")
 """Rows whose intervals are drawn; the tables hold the others."""
 BINS = 25
-TAILS = (0.01, 0.99)
 CALIBRATION_BINS = 10
 FEW_CURVES = 6
 """Models in a panel beyond which their training losses, which jump, would hide everything."""
 
 
 def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) -> dict[str, "Figure"]:
-    """The plot of every section that has data: `headline_…` for the first screen, else by artifact.
+    """The plot of every artifact that has one and data for it.
 
     Args:
         comparisons: `tables.PaperComparison` rows by artifact.
@@ -84,112 +68,13 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
     measured = {name: comparisons.get(name, nothing).drop_nulls("measured") for name in DRAWN}
     models = inputs.table(MODELS).filter(pl.col("training_curve").list.len() > 0)
     figures = {
-        **_draw_headline(measured),
         "label_quality": _draw_label_quality(measured["label_quality"]),
         "best_of_n": _draw_best_of_n(measured["best_of_n"], [row.row for row in main_rows(inputs.recipes)]),
         "negatives_ablation": _draw_ablation(measured["negatives_ablation"]),
-        "reward_distribution": _draw_histograms(reward_histogram_steps(inputs), "reward"),
-        "distribution_figure": _draw_histograms(score_histogram_steps(inputs), "probability"),
-        "label_and_model_quality": _draw_label_and_model(measured),
+        "distribution_figure": _draw_histograms(score_histogram_steps(inputs)),
         "objectives": draw_training_curves(models) if models.height else None,
     }
     return {section: figure for section, figure in figures.items() if figure is not None}
-
-
-def _draw_headline(measured: Mapping[str, pl.DataFrame]) -> dict[str, "Figure"]:
-    """Label AUC without last steps and ProcessBench F1 against generated tokens, each where it has two points.
-
-    They are two figures, which a narrow page shows one below the other.
-    """
-    tokens = measured["efficiency"].filter(column="Token").select("row", cost="measured")
-    labels = measured["label_quality"].filter(column=WITHOUT_LAST)
-    official = _official(measured["processbench"])
-    free = max(labels.filter(pl.col("row").is_in(FREE_ROWS))["measured"], default=None)
-    bounds = {"chance": CHANCE_AUC, "best free label": free}
-    figures = {}
-    for name, title, costing, marks, limits in (
-        ("labels", "Label AUC without last steps", labels, bounds, official.clear()),
-        ("models", "ProcessBench F1 (%), one threshold", official, {}, official),
-    ):
-        points = costing.join(tokens, on="row", maintain_order="left")
-        if points.height < 2:
-            continue
-        figures[f"headline_{name}"], (panel,) = new_figure(2.7, width=WIDTH_INCHES / 2)
-        ends = []
-        for point, low, high in zip(points.iter_rows(named=True), *_error_arms(points), strict=True):
-            colour, style = colour_of(point["row"]), {**POINTS, "fmt": marker_of(point["row"])}
-            panel.errorbar(point["cost"], point["measured"], yerr=[[low], [high]], color=colour, **style)
-            ends.append((point["measured"], point["row"], colour))
-        for words, height in (marks | _goldless(costing)).items():
-            if height is not None:
-                panel.axhline(height, **LINE)
-                ends.append((height, words, INK))
-        ends += _draw_limits(panel, limits)
-        panel.margins(x=0.08, y=0.12)
-        panel.set_xlim(left=-0.05)
-        label_ends(panel, ends)
-        label_axes(panel, "generated tokens, relative to MC", "", title)
-    return figures
-
-
-def _goldless(figures: pl.DataFrame) -> dict[str, float]:
-    """Measured figures of the labeler's labels that take no gold answer and no generated token."""
-    own = figures.filter(pl.col("row").is_in(GOLDLESS_ROWS)).drop_nulls("measured")
-    return dict(own.select("row", "measured").iter_rows())
-
-
-def _official(processbench: pl.DataFrame) -> pl.DataFrame:
-    """ProcessBench F1 of every row by the benchmark's own protocol."""
-    official = processbench.filter(pl.col("column") == "Average", pl.col("row").str.ends_with(OFFICIAL))
-    return official.with_columns(pl.col("row").str.strip_suffix(OFFICIAL))
-
-
-def _draw_limits(panel: "Axes", official: pl.DataFrame) -> list[tuple[float, str, str]]:
-    """Lines, with the band of their interval, of the controls of reward models, and chance; their ends for names."""
-    names = {CEILING_ROW: ("true steps", "--"), FLOOR_ROW: ("uniform labels", "-."), CHANCE_ROW: ("chance", ":")}
-    ends = []
-    for figure in official.filter(pl.col("row").is_in(list(names))).iter_rows(named=True):
-        name, style = names[figure["row"]]
-        colour = INK if figure["row"] == CHANCE_ROW else colour_of(figure["row"])
-        panel.axhline(figure["measured"], **{**LINE, "color": colour, "linestyle": style})
-        if figure["row"] != CHANCE_ROW and figure["low"] is not None:
-            panel.axhspan(figure["low"], figure["high"], color=colour, alpha=0.1, linewidth=0)
-        ends.append((figure["measured"], name, colour))
-    return ends
-
-
-def _draw_label_and_model(measured: Mapping[str, pl.DataFrame]) -> "Figure | None":
-    """ProcessBench F1 of reward models against the AUC of their labels, a point per reward type; None without two."""
-    figures = measured["label_and_model_quality"]
-    auc, f1 = (figures.filter(column=column) for column in (INNER_AUC, F1))
-    if auc.height < 2:
-        return None
-    figure, (panel,) = new_figure(4.2)
-    points = list(zip(auc["row"], auc["measured"], f1["measured"], strict=True))
-    arms = zip(*_error_arms(auc), *_error_arms(f1), strict=True)
-    for (row, x, y), (left, right, below, above) in zip(points, arms, strict=True):
-        marker = "X" if row in CONTROL_ROWS - REWARD_STYLES.keys() else marker_of(row)
-        style = {**POINTS, "fmt": marker, "markersize": 8, "color": colour_of(row)}
-        panel.errorbar(x, y, xerr=[[left], [right]], yerr=[[below], [above]], **style)
-    panel.margins(x=0.15, y=0.08)
-    label_ends(panel, _draw_limits(panel, _official(measured["processbench"])))
-    low, high = panel.get_ylim()
-    heights = spread(f1["measured"].to_list(), NAME_GAP * (high - low))
-    left, right = panel.get_xlim()
-    for (row, x, y), height in zip(points, heights, strict=True):
-        # a name goes to the left where another point is to the right
-        is_crowded = any(
-            0 < other - x < (right - left) / 6 and abs(above - y) < (high - low) / 6 for _, other, above in points
-        )
-        side, place = ("right", -7) if is_crowded or row in CONTROL_ROWS else ("left", 7)
-        backing = {"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.5}
-        style = {"color": colour_of(row), "fontsize": 8.5, "ha": side, "bbox": backing}
-        panel.annotate(row, (x, height), (place, 6), textcoords="offset points", **style)
-    title = ""
-    for found in figures.filter(row=CORRELATION).iter_rows(named=True):
-        title = f"Rank correlation without true steps {format_figure(found['measured'], 2)} {format_interval(found, 2)}"
-    label_axes(panel, INNER_AUC, "ProcessBench F1 (%), one threshold", title)
-    return figure
 
 
 def _draw_best_of_n(measured: pl.DataFrame, rows: Sequence[str]) -> "Figure | None":
@@ -279,31 +164,19 @@ def _error_arms(figures: pl.DataFrame) -> list[list[float]]:
     return [arm.fill_null(0).clip(0).to_list() for arm in arms]
 
 
-def _draw_histograms(values: Mapping[str, pl.DataFrame], column: Literal["reward", "probability"]) -> "Figure | None":
-    """Densities of raw rewards, or of scores, by whether the step is right where that is known, a panel per row.
-
-    Rewards in their tails count at the limits of the panel.
-    """
+def _draw_histograms(values: Mapping[str, pl.DataFrame]) -> "Figure | None":
+    """Densities of the scores of right and of wrong steps, a panel per row."""
     if not values:
         return None
-    kinds = ((True, RIGHT_STEPS, "right steps"), (False, WRONG_STEPS, "wrong steps"), (None, INK, "truth not known"))
-    is_score = column == "probability"
-    height, columns = (2.2, 3) if is_score else (1.9, 4)
-    figure, panels = new_figure(height, len(values), columns=columns, margin=0.5)
+    figure, panels = new_figure(2.2, len(values), columns=3, margin=0.5)
+    edges = np.linspace(0, 1, BINS + 1).tolist()
     for panel, (row, steps) in zip(panels, values.items(), strict=True):
-        low, high = (0, 1) if is_score else np.quantile(steps[column].to_numpy(), TAILS)
-        limits = (low, max(high, low + 1e-9))
-        for correct, colour, label in kinds:
-            chosen = steps.filter(pl.col("correct").eq_missing(correct))[column].to_numpy()
+        for correct, colour, label in ((True, RIGHT_STEPS, "right steps"), (False, WRONG_STEPS, "wrong steps")):
+            chosen = steps.filter(correct=correct)["probability"].to_numpy()
             if len(chosen):
-                edges = np.linspace(*limits, BINS + 1).tolist()
-                panel.hist(np.clip(chosen, *limits), edges, density=True, color=colour, alpha=0.55, label=label)
-        if is_score:
-            panel.set_xlim(0, 1)
-            label_axes(panel, "score of the step", "density", row)
-        else:
-            panel.locator_params(axis="x", nbins=4)
-            label_axes(panel, "", "", row)
+                panel.hist(chosen, edges, density=True, color=colour, alpha=0.55, label=label)
+        panel.set_xlim(0, 1)
+        label_axes(panel, "score of the step", "density", row)
     add_legend(figure, panels[0])
     return figure
 

@@ -50,7 +50,7 @@ from cpmi_dagster.reports.paper import (
     format_interval,
     load_paper_tables,
 )
-from cpmi_dagster.reports.quality import Tested, in_percent
+from cpmi_dagster.reports.quality import in_percent
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW, main_rows
 
 SUBSET_COLUMNS = {**{subset: STEP_BENCHMARKS[name].label for name, subset in SUBSETS.items()}, AVERAGE: "Average"}
@@ -60,12 +60,6 @@ PRM_PROTOCOLS: dict[PrmProtocol, str] = {"released": "", "best": BEST, "fixed": 
 """Suffix of the rows of each protocol; rows without one stand beside the paper's figures."""
 PRM_TOTALS = {"group": "Total", "category": "Overall"}
 """Column of the overall PRMScore, beside the groups and beside the categories."""
-
-
-def tested_on_subsets(column: str) -> Tested:
-    """What a column of ProcessBench rests on: `Math`, or `Math Err`; the average on the four sets of the paper."""
-    named = tuple(name for name, subset in SUBSETS.items() if SUBSET_COLUMNS[subset] == column.split()[0])
-    return Tested(named or AVERAGED_BENCHMARKS)
 
 
 def _models(inputs: ReportInputs, key: str) -> Iterator[tuple[str, pl.DataFrame]]:

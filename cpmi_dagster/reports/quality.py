@@ -11,10 +11,10 @@ Best-of-N on the question sets has a row per way to choose a candidate:
     Majority vote   needs no reward model; so do Pass@1 (a blind pick) and Pass@N (the best that any pick could be)
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -24,7 +24,7 @@ from cpmi_dagster.benchmarks.prm_score import OVERALL
 from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.prmbench import prmbench_chance, prmbench_overall
 from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol, processbench_average, processbench_chance
-from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH, QUESTION_SETS, question_set_labels
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, question_set_labels
 from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean
 from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC, DISTRIBUTION_SUBSET, resampled_step_auc
 from cpmi_dagster.contracts.keys import (
@@ -35,13 +35,11 @@ from cpmi_dagster.contracts.keys import (
     PROCESSBENCH,
     TRAJECTORIES,
 )
-from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
 from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, steps_with_truth
 from cpmi_dagster.reports.paper import format_estimate, format_figure
 from cpmi_dagster.reports.reward_rows import (
     CONTRAST_ROWS,
-    MAIN_ROWS,
     METHOD_TYPE,
     RecipeRow,
     main_rows,
@@ -55,14 +53,6 @@ DEFAULT_RULE = "mean"
 OTHER_RULES = {"min": "min", "last": "last", "product": "product", "weighted_vote": "weighted vote"}
 BOUNDS = {"pass_at_1": "Pass@1", "majority": "Majority vote", "pass_at_n": "Pass@N"}
 NOT_IN_LOGIC = "pav"
-LOGIC_ROWS = tuple(row for row in MAIN_ROWS if row.reward_type != NOT_IN_LOGIC)
-
-
-class Tested(NamedTuple):
-    """What a figure of a reward model rests on: benchmarks that it has judged, and candidates of each question."""
-
-    benchmarks: tuple[str, ...]
-    candidates: int = 0
 
 
 @dataclass(frozen=True)
@@ -189,24 +179,6 @@ OBJECTIVE_HEADINGS = {
 }
 
 
-NAMESAKES = {**{heading: name for name, heading in OBJECTIVE_HEADINGS.items()}, "ROC-AUC": "AUC", "Math": "MATH"}
-"""Measure by the other names that columns have for it."""
-
-
-def tested_by_measures(column: str) -> Tested | None:
-    """What a column of `MEASURES`, or of RelEff by one, rests on; None for a column of costs or labels."""
-    name = column.removeprefix("RelEff ")
-    measure = MEASURES.get(NAMESAKES.get(name, name))
-    return measure and Tested(measure.benchmarks or (PRMBENCH,), CANDIDATES if measure.table == CHOICES else 0)
-
-
-def tested_on_questions(column: str) -> Tested:
-    """What a column of question sets rests on: `GSM8K N=16`, and `FOLIO` for best of 8."""
-    label, _, candidates = column.partition(" N=")
-    names = tuple(name for name, entry in QUESTION_SETS.items() if entry.label == label)
-    return Tested(names, int(candidates or CANDIDATES))
-
-
 def measure_quality(
     inputs: ReportInputs, rows: Iterable[RecipeRow], columns: Mapping[str, Measure]
 ) -> list[Measurement]:
@@ -300,11 +272,6 @@ def measure_best_of_n(inputs: ReportInputs) -> pl.DataFrame:
         measurement(figure["row"], f"{figure['set']} N={figure['candidates']}", in_percent(figure, "value"))
         for figure in figures.iter_rows(named=True)
     )
-
-
-def other_rule_rows(recipes: Sequence[Recipe]) -> frozenset[str]:
-    """Rows of `best_of_n` that weigh steps in other ways than the paper."""
-    return frozenset(f"{row.row}, {name}" for row in main_rows(recipes) for name in OTHER_RULES.values())
 
 
 def card_figures(inputs: ReportInputs, recipe: str) -> list[tuple[str, str]]:

@@ -73,8 +73,6 @@ PAV_MERGE_ROWS = (
     RecipeRow("CPMI", "cpmi"),
     *(RecipeRow(f"CPMI_Merge{steps}", f"pav_merge{steps}") for steps in (1, 2, 3)),
 )
-LABEL_ROWS = tuple(RecipeRow(entry.label, entry.name) for entry in REWARD_TYPES.values())
-"""Every reward type, for tables of the labels themselves."""
 PAPER_ROWS = (*MAIN_ROWS, *CONTRAST_ROWS, *NEGATIVES_ROWS, *OBJECTIVE_ROWS, *MERGE_POINT_ROWS, *PAV_MERGE_ROWS)
 """Every row of the paper that takes a reward model."""
 
@@ -91,9 +89,8 @@ def main_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:
     }
 
     def has_row(recipe: Recipe) -> bool:
-        """Whether a row of its reward type and objective is fed by the recipe, or the table of seeds has it."""
-        trained = (recipe.reward_type, recipe.objective)
-        return (recipe.is_plain and trained in shown) or (recipe.is_repeat and trained in plain)
+        """Whether a row of its reward type and objective is fed by the recipe."""
+        return recipe.is_plain and (recipe.reward_type, recipe.objective) in shown
 
     def own_row(recipe: Recipe) -> RecipeRow:
         """The label of its rewards where these tell it from the others, else its name."""

@@ -196,32 +196,3 @@ def candidate_logprobs(logprobs: pl.DataFrame) -> pl.DataFrame:
     context = ["trajectory_id", "template", "context", "step_index"]
     total = POOLED["logsumexp"](pl.col("logprob_sum")).over(context)
     return logprobs.sort(AnswerLogprobs.primary_key()).with_columns(among_candidates=pl.col("logprob_sum") - total)
-
-
-def jeffreys_divergences(logprobs: pl.DataFrame, conditioning: Conditioning) -> pl.DataFrame:
-    """Jeffreys divergence of the answers' distributions with and without each step (section 4.2), mean over templates.
-
-    J = sum over candidates of (p - q) (log p - log q), over the gold answer and the hard negatives.
-
-    Args:
-        logprobs: columns of `labels.answer_logprobs`, all contexts of the conditioning in it.
-
-    Returns:
-        trajectory_id, step_index, divergence in nats.
-    """
-    answers = candidate_logprobs(logprobs)
-    columns = ["trajectory_id", "template", "context", "step_index", "answer_rank", "among_candidates"]
-    sides = [
-        answers.select(columns).rename(
-            {"context": side, "step_index": f"{side}_step", "among_candidates": f"log_{side}"}
-        )
-        for side in ("with", "without")
-    ]
-    contrasts = _contrasts(_context_means(logprobs), [conditioning])
-    joined = contrasts.join(sides[0], on=["trajectory_id", "template", "with", "with_step"])
-    joined = joined.join(sides[1], on=["trajectory_id", "template", "without", "without_step", "answer_rank"])
-    apart = pl.col("log_with") - pl.col("log_without")
-    term = (pl.col("log_with").exp() - pl.col("log_without").exp()) * apart
-    key = ["trajectory_id", "step_index"]
-    by_template = joined.group_by(*key, "template").agg(divergence=term.sum()).sort(*key, "template")
-    return by_template.group_by(key, maintain_order=True).agg(pl.col("divergence").mean())

@@ -14,10 +14,7 @@ from cpmi_dagster.resources.lake.parts import partitions_of
 from cpmi_dagster.resources.sources.data_sources import DataSources
 
 REFERENCES = [{"question": f"{number} + 3?", "answer": number + 3} for number in range(18)]
-WHOLE = (
-    *("sources", "alignment", "selection", "labels"),
-    *("reports/label_quality", "reports/label_within", "reports/label_evidence"),
-)
+WHOLE = ("sources", "alignment", "selection", "labels", "reports/label_quality")
 PROFILE = {
     "extends": "human-steps",
     "profile": "own",

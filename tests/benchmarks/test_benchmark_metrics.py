@@ -22,13 +22,11 @@ from cpmi_dagster.benchmarks.resampling import (
     Resampled,
     bootstrap,
     bootstrap_mean,
-    choose_anew,
     group_numbers,
     holm,
     question_weights,
     resample_counts,
     shown,
-    sums_by_choice,
     too_few,
 )
 from cpmi_dagster.errors import BenchmarkError
@@ -144,11 +142,11 @@ def test_the_interval_of_a_mean_is_close_to_the_normal_one():
 def test_few_questions_give_neither_interval_nor_p_value_however_many_problems_they_have(questions, text):
     asked = np.arange(400) % questions
     figure = bootstrap_mean(np.random.default_rng(0).random(400), 50, 0, asked)
-    for found in (figure.estimate(), figure.minus(figure), figure.minus_unpaired(figure)):
+    for found in (figure.estimate(), figure.minus(figure)):
         assert (found.units, too_few(found.units, found.unit)) == (questions, text)
         assert [found.low is None, found.high is None] == [bool(text)] * 2
         assert shown(found).endswith(text or f"; n={FEWEST_UNITS}]")
-    assert [each.p_value is None for each in (figure.minus(figure), figure.minus_unpaired(figure))] == [bool(text)] * 2
+    assert (figure.minus(figure).p_value is None) == bool(text)
 
 
 def test_where_two_kinds_are_compared_the_questions_with_the_rarer_one_count():
@@ -206,21 +204,3 @@ def test_weights_are_the_resamples_of_the_bootstrap_behind_all_questions_once():
     weights = question_weights(4, samples=7, seed=2)
     assert weights[0].tolist() == [1, 1, 1, 1]
     assert (weights @ values)[1:].tolist() == bootstrap(values, lambda sums: sums[..., 0], 7, 2).draws.tolist()
-
-
-def test_each_row_is_summed_by_its_own_choice():
-    weights, choices = np.array([[1.0, 1.0], [0.0, 2.0], [2.0, 0.0]]), np.array([0, 1, 1])
-    sums = [np.array([[1.0], [0.0]]), np.array([[0.0], [5.0]])]
-    assert sums_by_choice(weights, choices, sums.__getitem__).tolist() == [[1], [10], [0]]
-
-
-def test_all_questions_choose_among_all_rules_and_resamples_among_evenly_spread_ones():
-    asked = []
-
-    def choose(rules, weights):
-        asked.append((len(rules), len(weights)))
-        return np.full(len(weights), len(rules) - 1)
-
-    chosen = choose_anew(5000, question_weights(3, samples=4, seed=0), choose)
-    assert asked == [(5000, 1), (250, 4)]
-    assert chosen.tolist() == [4999] * 5

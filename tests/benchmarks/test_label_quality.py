@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.label_quality import (
+    first_wrong_steps,
     label_aucs,
     labelled_steps,
     paired_differences,
     true_steps,
-    within_solutions,
 )
 from cpmi_dagster.errors import BenchmarkError, SourceError
 
@@ -157,21 +157,18 @@ WITHIN = pl.DataFrame({
 
 
 @pytest.mark.parametrize(
-    ("rewards", "correct", "pairs", "found"),
+    ("rewards", "correct", "found"),
     [
-        # one pair, tied; of the two lowest labels the earlier counts
-        ([0.5, 0.5, 0.9, 0.1, 0.2], [True, False, None, True, True], 0.5, 0.0),
+        # of the two lowest labels the earlier counts
+        ([0.5, 0.5, 0.9, 0.1, 0.2], [True, False, None, True, True], 0.0),
         # so a perfect cumulative label finds every error
-        ([1.0, 0.0, 0.0, 1.0, 1.0], [True, False, None, True, True], 1.0, 1.0),
-        # no pairs where every error is at the first step
-        ([0.5, 0.5, 0.9, 0.1, 0.2], [False, None, None, True, True], None, 1.0),
+        ([1.0, 0.0, 0.0, 1.0, 1.0], [True, False, None, True, True], 1.0),
+        ([0.5, 0.5, 0.9, 0.1, 0.2], [False, None, None, True, True], 1.0),
     ],
 )
-def test_within_a_solution_pairs_are_of_known_steps_and_the_lowest_label_of_all_steps(rewards, correct, pairs, found):
+def test_the_lowest_label_of_a_solution_is_on_its_first_wrong_step_or_not(rewards, correct, found):
     steps = WITHIN.with_columns(correct=pl.Series(correct), reward=pl.Series(rewards))
-    figures = within_solutions(steps, samples=20, seed=0)["mc"]
-    assert (figures.pairs.value if figures.pairs else None) == pairs
-    assert figures.found and figures.blind
+    figures = first_wrong_steps(steps, samples=20, seed=0)["mc"]
     assert (figures.found.value, figures.found.n, figures.blind.value) == (found, 1, pytest.approx(1 / 3))
 
 
@@ -180,24 +177,13 @@ def test_within_a_solution_pairs_are_of_known_steps_and_the_lowest_label_of_all_
     [([None, False, True, True, False], 1), ([None, False, True, True, None], None)],
     ids=["the first wrong step of one solution is known", "of none"],
 )
-def test_a_solution_with_an_unjudged_step_before_a_wrong_one_has_pairs_and_no_first_wrong_step(correct, found):
+def test_a_solution_with_an_unjudged_step_before_a_wrong_one_has_no_first_wrong_step(correct, found):
     steps = WITHIN.with_columns(correct=pl.Series(correct), reward=pl.Series([0.5, 0.4, 0.9, 0.2, 0.1]))
-    figures = within_solutions(steps, samples=20, seed=0)["mc"]
-    assert figures.pairs and figures.pairs.value == 1
-    assert (figures.found.value if figures.found else None) == found
-    assert (figures.blind.value if figures.blind else None) == (found and 0.5)
+    figures = first_wrong_steps(steps, samples=20, seed=0)
+    assert [each.found.value for each in figures.values()] == ([found] if found else [])
+    assert [each.blind.value for each in figures.values()] == ([0.5] if found else [])
 
 
 def test_steps_that_the_truth_leaves_out_enter_no_auc():
     partly = TRUTH.with_columns(correct=pl.Series([[True, None], [True, False], [True, False]]))
     assert sizes(aucs(rewards(mc=PERFECT), truth=partly))["mc"] == 5
-
-
-def test_what_the_truth_says_of_a_step_besides_stands_beside_its_rewards():
-    detailed = TRUTH.with_columns(
-        kind=pl.Series([[None, "calculation"], None, [None, "operator"]]),
-        operations_left=pl.Series([[1, 0]] * 3),
-    )
-    steps = labelled_steps(rewards(mc=PERFECT), TRAJECTORIES, detailed).filter(reward_type="mc")
-    assert steps["kind"].to_list() == [None, "calculation", None, None, None, "operator"]
-    assert steps["operations_left"].to_list() == [1, 0] * 3

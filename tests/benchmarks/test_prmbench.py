@@ -14,9 +14,9 @@ from cpmi_dagster.benchmarks.prm_score import (
     FIGURES,
     GROUPS,
     PROTOCOLS,
-    best_thresholds,
     members,
     prm_scores,
+    worth_of_threshold,
 )
 from cpmi_dagster.benchmarks.prmbench import (
     CROSS_FITTED,
@@ -26,6 +26,7 @@ from cpmi_dagster.benchmarks.prmbench import (
     prmbench_scores,
 )
 from cpmi_dagster.benchmarks.resampling import resample_counts
+from cpmi_dagster.benchmarks.thresholds import Tally, choose
 from cpmi_dagster.errors import BenchmarkError
 
 # NR NCL, ES SC DC CI, PS DR MS, overall, then Simplicity, Soundness, Sensitivity: the paper's two PRMBench tables.
@@ -131,13 +132,17 @@ def objective(protocol, *judged):
 @given(st.lists(st.tuples(st.integers(0, 10).map(lambda n: n / 10), st.booleans()), min_size=1, max_size=30))
 def test_the_threshold_of_each_protocol_is_the_best_of_all(steps):
     probabilities, valid = np.array([p for p, _ in steps]), np.array([v for _, v in steps])
-    thresholds = candidate_thresholds(probabilities)
+    kinds = Tally(probabilities, np.ones(len(steps)), 1 - valid, np.zeros(len(steps), dtype=np.intp), (1, 2))
+    counts, weights = np.array([[valid.sum(), (~valid).sum()]]), np.array([[1.0], [3.0]])
 
     for protocol in ("released", "best"):
-        questions, weights = np.zeros(len(steps), dtype=np.intp), np.array([[1.0], [3.0]])
-        chosen = best_thresholds(probabilities, valid, questions, weights, thresholds, protocol)
+
+        def worth(flagged, rows, protocol=protocol):
+            return worth_of_threshold(flagged, (rows @ counts)[:, None], protocol)
+
+        chosen = choose([kinds], [candidate_thresholds(probabilities)], weights, worth)
         best = max(objective(protocol, valid, probabilities, threshold) for threshold in np.linspace(0, 1.05, 22))
-        found = [objective(protocol, valid, probabilities, thresholds[place]) for place in chosen]
+        found = [objective(protocol, valid, probabilities, threshold) for threshold in chosen.thresholds]
         assert found == pytest.approx([best, best])
 
 

@@ -10,7 +10,6 @@ from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.prm.settings import Objective, Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.scoring.conditionings import template_scores
 
 SHARPNESS: dict[str, float] = {
     "mc": 0.8, "pav": 1.0, "cpmi": 1.4, "cpmi_merge1": 1.6, "rand_merge": 0.1, "gold_only": 0.3, "neg_only": 0.9,
@@ -19,7 +18,6 @@ OTHER_OBJECTIVES: list[tuple[str, Objective]] = [("mc", "mse"), ("cpmi", "mse"),
 RECIPES = (
     *(Recipe(name=f"{reward}_bce", reward_type=reward) for reward in SHARPNESS),
     *(Recipe(name=f"{reward}_{how}", reward_type=reward, objective=how) for reward, how in OTHER_OBJECTIVES),
-    *(Recipe(name=f"{reward}_bce_seed1", reward_type=reward, seed=1) for reward in ("mc", "cpmi")),
 )
 STEPS = 5
 QUESTION_SETS = ("gsm8k", "math500", "mmlu_stem", "omni_math", "folio", "logiqa2", "logicnli")
@@ -136,7 +134,7 @@ def _scored(ids: list[str], truth: np.ndarray, rng: np.random.Generator) -> dict
         for gold in [2.0 if step >= 0 and rank == 0 and truth[number, step] else 0.0]
     ]
     logprobs = AnswerLogprobs.cast(pl.DataFrame(rows, schema=AnswerLogprobs.column_names(), orient="row"))
-    return {"labels/answer_logprobs": logprobs, "labels/template_scores": template_scores(logprobs, ["marginal"])}
+    return {"labels/answer_logprobs": logprobs}
 
 
 def _labelled(rng: np.random.Generator) -> dict[str, pl.DataFrame]:
@@ -161,13 +159,6 @@ def _labelled(rng: np.random.Generator) -> dict[str, pl.DataFrame]:
         **_scored(ids, truth, rng),
         "alignment/trajectories": trajectories,
         "labels/step_rewards": pl.DataFrame(rewards),
-        "sources/step_truth": pl.DataFrame(
-            {
-                "row_number": range(80),
-                "correct": truth.tolist(),
-                "operations_left": [list(reversed(range(STEPS)))] * 80,
-                "kind": [[None if right else "calculation" for right in row] for row in truth.tolist()],
-            }
-        ),
+        "sources/step_truth": pl.DataFrame({"row_number": range(80), "correct": truth.tolist()}),
         "dataset/dataset_statistics": statistics,
     }

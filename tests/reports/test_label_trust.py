@@ -11,7 +11,7 @@ from scipy import stats
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
-from cpmi_dagster.reports.findings import findings
+from cpmi_dagster.reports.findings import SILENT, TELLS, Finding, findings
 from cpmi_dagster.reports.headline import headline_table
 from cpmi_dagster.reports.html import EXPLORER, render_report
 from cpmi_dagster.reports.inputs import ReportInputs
@@ -27,7 +27,7 @@ REWARDS = {
     "final_answer": {"t0": [1] * 3, "t1": [0] * 3, "t2": [1] * 3, "t3": [0] * 3, "t4": [0] * 3},
     "uniform": {"t0": [0.5] * 3},
 }
-OF_TRUTH = ("label_evidence", "label_quality", "label_increment", "label_auc", "label_within", "label_trust")
+OF_TRUTH = ("label_quality", "label_trust")
 
 
 def inputs(**changed: object) -> ReportInputs:
@@ -125,8 +125,9 @@ def test_the_report_opens_with_what_can_be_trusted_and_links_suspicious_steps():
     links = re.findall(r'<a href="(http[^"]*)">([^<]*)</a>', unescape(html))
     assert links[0] == (f"{EXPLORER}/trajectory/t4?types=cpmi&types=step_surprisal&step=0", "t4\u00a0step\u00a00")
     assert "10 steps with the lowest mean rank over CPMI and Step surprisal" in html
-    assert "the solutions (2 right, 2 wrong) are too few, it takes 10 of each" in html and "with AUC" not in html
-    assert "No step is judged so far. Next: judge fifty steps with “cpmi explore -p mine.yaml”, name" in html
+    assert "cannot be said: too few (2 right, 2 wrong)" in html and "with AUC" not in html
+    assert "nothing says which steps are right" in html
+    assert "Next: judge fifty steps with “cpmi explore -p mine.yaml”, name" in html
 
 
 def test_labels_are_not_measured_against_a_few_judged_steps_and_the_report_says_how_many_there_are():
@@ -136,7 +137,7 @@ def test_labels_are_not_measured_against_a_few_judged_steps_and_the_report_says_
     assert headline_table(frames).is_empty()
     html = render_report("mine", "2026-01-31", frames, few)
     assert "<h2>Trust without truth" in html and "cannot be measured: 7 judged steps (5 right, 2 wrong)" in html
-    assert "which steps are right. 7 judged steps (5 right, 2 wrong): too few; judge at least 10 of each. Next:" in html
+    assert "Labels are not measured: 7 judged steps (5 right, 2 wrong): too few; judge at least 10 of each." in html
 
 
 @pytest.mark.parametrize(("right", "wrong", "is_measured"), [(10, 10, True), (9, 30, False), (30, 9, False)])
@@ -166,7 +167,6 @@ CARD = [
     ("Knowledge: Already, from 0.95", "Share of questions", 0.18, 0.12, 0.24),
     ("Final answers: Position", "Mean step, without last steps", 0.55, 0.5, 0.6),
     ("Final answers: Step surprisal", "Mean step, without last steps", 0.65, 0.6, 0.7),
-    ("Agreement: Step surprisal", "CPMI", 0.2, 0.1, 0.3),
 ]
 
 
@@ -175,48 +175,40 @@ def solutions(right: int, wrong: int) -> list[tuple]:
     return [(row, "Right", float(right), None, None), (row, "Wrong", float(wrong), None, None)]
 
 
-def card(*rows: tuple) -> dict[str, pl.DataFrame]:
+def finding_of(*rows: tuple) -> Finding:
+    """The last finding, from rows of `label_trust`."""
     schema = ["row", "column", "measured", "low", "high"]
     frame = pl.DataFrame(rows, schema=schema, orient="row", strict=False)
-    return {"label_trust": frame.with_columns(n=100, units=None, unit=None)}
+    return findings({"label_trust": frame.with_columns(n=100, units=None, unit=None)})[-1]
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "tells", "words"),
+    ("low", "high", "verdict", "words"),
     [
-        (0.6, 0.8, True, "labels tell right from wrong final answers, with AUC 0.70 [0.60, 0.80]"),
-        (0.4, 0.6, False, "labels cannot be shown to tell right from wrong final answers, with AUC 0.50 [0.40, 0.60]"),
-        (0.2, 0.4, True, "labels are lower where the final answer is right, with AUC 0.30 [0.20, 0.40]"),
+        (0.6, 0.8, TELLS, "labels tell right from wrong final answers, with AUC 0.70 [0.60, 0.80]"),
+        (0.4, 0.6, SILENT, "labels cannot be shown to tell right from wrong final answers, with AUC 0.50 [0.40, 0.60]"),
+        (0.2, 0.4, TELLS, "labels are lower where the final answer is right, with AUC 0.30 [0.20, 0.40]"),
     ],
 )
-def test_labels_tell_final_answers_apart_where_the_interval_leaves_out_chance(low, high, tells, words):
+def test_labels_tell_final_answers_apart_if_the_interval_leaves_out_chance(low, high, verdict, words):
     ours = ("Final answers: CPMI", "Mean step, without last steps", (low + high) / 2, low, high)
-    (finding,) = findings(card(*CARD, ours, *solutions(10, 90)))
-    assert finding.tells == tells
-    assert finding.answer == (
-        f"The labeler half knows 62 % [55, 69] of the answers; CPMI's {words}; "
-        "Step surprisal 0.65 [0.60, 0.70], Position 0.55 [0.50, 0.60]."
-    )
-    assert "it knows too little for 20 % [15, 25] and the answer already for 18 % [12, 24]." in finding.figures
-    assert "The AUC is over 100 solutions (10 right, 90 wrong), by their mean label" in finding.figures
-    assert "CPMI and Step surprisal over 100 steps is 0.20 [0.10, 0.30]." in finding.figures
+    finding = finding_of(*CARD, ours, *solutions(10, 90))
+    assert finding.verdict == verdict
+    assert finding.answer == f"The labeler half knows 62 % [55, 69] of the answers; CPMI's {words}."
+    over, known = finding.figures
+    assert "over 100 solutions (10 right, 90 wrong)" in over
+    assert over.endswith("Step surprisal 0.65 [0.60, 0.70], Position 0.55 [0.50, 0.60], chance 0.5.")
+    assert known == "It knows too little of 20 % [15, 25], and 18 % [12, 24] already."
 
 
 @pytest.mark.parametrize(("right", "wrong"), [(2, 54), (54, 9), (100, 0)])
 def test_few_right_or_wrong_final_answers_are_no_evidence(right, wrong):
     ours = ("Final answers: CPMI", "Mean step, without last steps", 0.85, 0.74, 0.95)
-    (finding,) = findings(card(*CARD, ours, *solutions(right, wrong)))
-    assert not finding.tells and "0.85" not in finding.text and "0.65" not in finding.text
-    assert f"cannot be said: the solutions ({right} right, {wrong} wrong) are too few" in finding.answer
+    finding = finding_of(*CARD, ours, *solutions(right, wrong))
+    assert finding.verdict == f"too few ({right} right, {wrong} wrong)"
+    assert "cannot be said" in finding.answer and "0.85" not in finding.answer + "".join(finding.figures)
 
 
-def test_where_all_final_answers_are_alike_the_card_says_what_the_labeler_knows():
-    (finding,) = findings(card(*CARD[:3]))
-    assert (finding.tells, finding.answer) == (False, "The labeler half knows 62 % [55, 69] of the answers.")
-
-
-def test_there_is_no_such_card_where_step_truth_is_known():
-    truth = card(("CPMI", "Label AUC", 0.7, 0.6, 0.8))["label_trust"]
-    assert findings({**card(*CARD), "label_quality": truth}) == []
-    against_corpus = truth.with_columns(column=pl.lit("AUC against the corpus's labels"))
-    assert len(findings({**card(*CARD), "label_quality": against_corpus})) == 1
+def test_if_all_final_answers_are_alike_the_finding_says_what_the_labeler_knows():
+    finding = finding_of(*CARD[:3])
+    assert (finding.verdict, finding.answer) == (SILENT, "The labeler half knows 62 % [55, 69] of the answers.")

@@ -9,7 +9,6 @@ from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.headline import headline_table
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.quality import other_rule_rows
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS, main_rows
 
 pytestmark = pytest.mark.slow
@@ -56,7 +55,7 @@ def test_every_objective_of_own_labels_has_its_row(inputs: ReportInputs, renamed
         assert own == measured("objectives", inputs, f"{objective}, CPMI") != {}
 
 
-def test_headline_differences_and_folded_rows_know_own_labels(renamed: ReportInputs):
+def test_headline_and_differences_know_own_labels(renamed: ReportInputs):
     comparisons = {name: build_artifact(artifact, renamed, "miniature") for name, artifact in ARTIFACTS.items()}
     headline = headline_table(comparisons)
     rows = headline["reward"].to_list()
@@ -64,7 +63,7 @@ def test_headline_differences_and_folded_rows_know_own_labels(renamed: ReportInp
     assert headline.filter(reward="my_judge")["label_auc"].item() is not None
     assert headline.filter(reward="my_judge")["time_ratio"].item() is None
     assert "my_judge − MC" in comparisons["differences"]["row"]
-    assert "my_judge, min" in other_rule_rows(renamed.recipes)
+    assert "my_judge, min" in comparisons["best_of_n"]["row"]
 
 
 PLAIN = Recipe(name="a", reward_type="cpmi")
@@ -73,14 +72,10 @@ LORA = Recipe(name="c", reward_type="cpmi", training={"lora": {"rank": 4}})
 UNKNOWN_PAIR = Recipe(name="d", reward_type="pav", objective="pqm")
 
 
-def test_changed_recipes_and_unknown_pairs_have_rows_of_their_own() -> None:
+def test_changed_recipes_other_seeds_and_unknown_pairs_have_rows_of_their_own() -> None:
     recipes = (LORA, PLAIN, SEED, UNKNOWN_PAIR)
     rows = main_rows(recipes)
-    assert [row.row for row in rows[len(MAIN_ROWS) :]] == ["c", "d"]
+    assert [row.row for row in rows[len(MAIN_ROWS) :]] == ["c", "b", "d"]
     inputs = ReportInputs(recipes=recipes)
-    assert [inputs.recipe_of(row) for row in rows[len(MAIN_ROWS) :]] == ["c", "d"]
+    assert [inputs.recipe_of(row) for row in rows[len(MAIN_ROWS) :]] == ["c", "b", "d"]
     assert inputs.recipe_of(next(row for row in rows if row.row == "CPMI")) == "a"
-
-
-def test_a_seed_without_its_plain_recipe_is_no_repeat() -> None:
-    assert [row.row for row in main_rows([SEED])[len(MAIN_ROWS) :]] == ["b"]

@@ -12,20 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpmi_dagster.benchmarks.registry import BENCHMARKS
-from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS
-from cpmi_dagster.reports.coverage import Coverage
 from cpmi_dagster.reports.figure_style import spread, to_svg
-from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, format_headline, headline_table, label_bars
+from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, format_headline, headline_table
 from cpmi_dagster.reports.html import EXPLORER, comparison_table, order_columns, plain_table, render_report
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.labels import WITHOUT_LAST
 from cpmi_dagster.reports.paper import format_figure
 from cpmi_dagster.reports.plots import draw_calibration, report_plots
 from cpmi_dagster.resources.lake.database import Database
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 pytestmark = pytest.mark.slow
 
@@ -101,27 +96,9 @@ def test_what_is_shown_is_escaped_and_the_papers_figures_are_marked(report: str)
 
 
 def test_plots_have_descriptions_and_follow_the_ink_of_the_page(report: str):
-    plots = re.findall(r'<div class="plot( panels)?" role="img" aria-label="([^"]+)">', report)
-    assert len(plots) == report.count("<svg") - 1 == 8  # the first picture has two
-    assert [bool(panels) for panels, _ in plots] == [True, *[False] * 7]
+    plots = re.findall(r'<div class="plot" role="img" aria-label="([^"]+)">', report)
+    assert len(plots) == report.count("<svg") == 5
     assert "currentColor" in report
-
-
-def test_the_first_card_has_a_bar_for_rollouts_ours_and_the_two_cheapest_labels(report: str, comparisons: Comparisons):
-    bars = label_bars(headline_table(comparisons))
-    assert [bar.words for bar in bars][:2] == ["MC", "CPMI"]
-    assert report.count("<dt>") >= len(bars) and report.count('<span style="width: ') == len(bars)
-    quality = comparisons["label_quality"].filter(row="CPMI", column=WITHOUT_LAST)["measured"].item()
-    assert bars[1].percent == pytest.approx(max(0, 200 * (quality - 0.5)))
-
-
-def test_the_first_picture_names_the_surprisal_of_the_labeler_which_has_no_cost(comparisons: Comparisons):
-    quality = comparisons["label_quality"]
-    surprisal = quality.filter(row="CPMI", column=WITHOUT_LAST).with_columns(row=pl.lit("Step surprisal"))
-    others = quality.filter(pl.col("row") != "Step surprisal")
-    figures = report_plots(ReportInputs(), {**comparisons, "label_quality": pl.concat([others, surprisal])})
-    named = [text.get_text() for text in figures["headline_labels"].axes[0].texts]
-    assert {"chance", "Step surprisal"} < set(named)
 
 
 def test_a_report_of_nothing_renders_with_the_papers_figures(empty_comparisons: Comparisons):
@@ -131,6 +108,23 @@ def test_a_report_of_nothing_renders_with_the_papers_figures(empty_comparisons: 
     assert headline_table(empty_comparisons).is_empty() and format_headline(headline_table({})).is_empty()
     for shown in (html, render_report("empty", "2026-01-31", {})):
         assert "Nothing has been measured on this profile yet." in shown
+        assert shown.count('<span class="verdict silent">not measured</span>') == 4
+
+
+def test_the_first_screen_has_four_findings_with_their_verdicts(report: str):
+    first = report.partition('<ol class="findings">')[2].partition("</ol>")[0]
+    titles = re.findall(r"<h2>([^<]*) <span", first)
+    assert titles == ["Labels on judged steps", "Cost against MC", "Reward models", "Trust without truth"]
+    verdicts = re.findall(r'<span class="verdict (tells|silent)">([^<]*)</span>', first)
+    assert all((kind == "tells") == (words == "this data can tell") for kind, words in verdicts)
+
+
+def test_figures_that_the_profile_does_not_measure_are_counted(report: str, comparisons: Comparisons):
+    figures = pl.concat(comparisons.values()).drop_nulls("paper")
+    absent = figures["measured"].null_count()
+    assert f"{absent} of {figures.height} figures not measured" in report
+    of_contrast = report.partition('id="contrast"')[2].partition("</summary>")[0]
+    assert '<span class="unmeasured">5 of 15 not measured</span>' in of_contrast
 
 
 def test_the_same_inputs_give_the_same_plots(comparisons: Comparisons):
@@ -180,11 +174,11 @@ def test_the_headline_has_the_best_free_label_of_each_column(comparisons: Compar
         of_mc.with_columns(row=pl.lit(row), measured=pl.col("measured") + shift)
         for row, shift in (("Position", -0.2), ("Step length", -0.1))
     )
-    within = worse.head(1).with_columns(artifact=pl.lit("label_within"), column=pl.lit("First wrong step found"))
-    table = headline_table({"label_quality": pl.concat([quality, worse, better]), "label_within": within})
+    found = pl.col("column") == "First wrong step found"
+    table = headline_table({"label_quality": pl.concat([quality, worse, better.filter(~found)])})
     free = table.row(by_predicate=pl.col("reward") == "Best free label", named=True)
     assert free["label_auc"] == better.filter(column="Label AUC")["measured"].item()
-    assert free["first_error_found"] == within["measured"].item()
+    assert free["first_error_found"] == worse.filter(found)["measured"].item()
 
 
 def test_columns_without_a_figure_of_ours_are_left_out(comparisons: Comparisons):
@@ -193,17 +187,17 @@ def test_columns_without_a_figure_of_ours_are_left_out(comparisons: Comparisons)
     shown = comparison_table(artifact, partly)
     assert {column.split()[0] for column in shown.columns} == {"GSM8K"}
     assert format_headline(headline_table({"label_quality": comparisons["label_quality"]})).columns == [
-        "Reward", "Label AUC (true steps)", "… without last steps",
+        "Reward", "Label AUC (true steps)", "… without last steps", "First wrong step found",
     ]  # fmt: skip
 
 
-def test_a_report_without_truth_says_so_and_opens_the_distribution(comparisons: Comparisons):
-    without = {name: frame for name, frame in comparisons.items() if not name.startswith("label_")}
+def test_a_report_without_truth_says_so_and_opens_what_can_be_said(comparisons: Comparisons):
+    without = {name: frame for name, frame in comparisons.items() if name != "label_quality"}
     for known, frames in ((True, comparisons), (False, without)):
         html = render_report("mine", "2026-01-31", frames)
         assert ("Measured on steps whose truth is known" in html) == known
         assert ("How good the labels are cannot be measured" in html) != known
-        assert ('id="reward_distribution" open' in html) != known
+        assert ('id="label_trust" open' in html) != known
 
 
 def test_official_columns_follow_their_namesakes():
@@ -221,10 +215,10 @@ def test_figures_are_formatted_as_the_paper_prints_them(figure: float | None, de
     assert format_figure(figure, decimals) == text
 
 
-def test_other_rules_and_fixed_thresholds_are_folded_away_and_groups_of_steps_have_tables_of_their_own(report: str):
-    for title in ("Other ways to weigh the steps of a candidate", "At the fixed threshold 0.5"):
-        assert f"<summary>{title}</summary>" in report
-    assert "Position: First" not in report and "<h4>By the position of the step</h4>" in report
+def test_groups_of_label_trust_have_tables_of_their_own(report: str):
+    assert (
+        "Knowledge: Half" not in report and "<h4>What the labeler knows of the answers before any step</h4>" in report
+    )
 
 
 def test_a_wide_table_is_turned_on_its_side(comparisons: Comparisons):
@@ -256,23 +250,6 @@ def test_every_query_shown_runs(report: str, tmp_path: Path):
 def test_the_trajectory_to_trace_is_one_that_has_labels(report: str, inputs: ReportInputs):
     (traced,) = re.findall(r"cpmi trace -p mine (t\d+)", report)
     assert traced in inputs.frames["labels/step_rewards"]["trajectory_id"]
-
-
-def test_figures_that_the_profile_does_not_measure_are_counted_and_listed(
-    inputs: ReportInputs, comparisons: Comparisons
-):
-    recipes = ReportInputs(recipes=load_settings("miniature-all").recipes)
-    everything = Coverage("all", recipes, REWARD_TYPES, BENCHMARKS, candidates=32)
-    html = unescape(render_report("miniature", "2026-01-31", comparisons, inputs, shipped=[everything]))
-    figures = pl.concat(comparisons.values()).drop_nulls("paper")
-    absent = figures["measured"].null_count()
-    assert f'<a href="#unmeasured">{absent} of {figures.height} figures not measured</a>' in html
-    listed = html.partition('<details class="absent" id="unmeasured">')[2].partition("</details>")[0]
-    assert sum(map(int, re.findall(r'<td class="number">(\d+)</td>', listed))) == absent
-    assert "CPMI_Merge2; CPMI_Merge3" in listed
-    assert re.search(r"<td>MS\*; RLHFlow\*</td><td>every column</td><td class=\"number\">10</td><td>–</td>", listed)
-    of_contrast = html.partition('id="contrast"')[2].partition("</summary>")[0]
-    assert '<span class="unmeasured">5 of 15 not measured</span>' in of_contrast
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=8))

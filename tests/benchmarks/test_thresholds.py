@@ -1,0 +1,64 @@
+"""Counts below thresholds by following the words, and who chooses among how many of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cpmi_dagster.benchmarks.resampling import question_weights
+from cpmi_dagster.benchmarks.thresholds import MOST_CHOICES, Chosen, Tally, choose, totals_at
+
+QUESTIONS, CELLS = 3, 2
+valued = st.lists(
+    st.tuples(st.integers(0, 8), st.integers(0, CELLS - 1), st.integers(0, QUESTIONS - 1)), min_size=1, max_size=30
+)
+
+
+def tally_of(rows: list[tuple[int, int, int]]) -> Tally:
+    """Of (value, cell, question), each adding 1."""
+    values, cells, questions = (np.array(column) for column in zip(*rows, strict=True))
+    return Tally(values.astype(np.float64), np.ones(len(rows)), cells, questions, (QUESTIONS, CELLS))
+
+
+def counted(rows: list[tuple[int, int, int]], threshold: float, weights: np.ndarray) -> list[float]:
+    """By following the words."""
+    return [sum(weights[q] for value, at, q in rows if at == cell and value < threshold) for cell in range(CELLS)]
+
+
+@settings(deadline=None, max_examples=50)
+@given(valued, st.integers(0, 4))
+def test_what_lies_below_is_counted_as_often_as_its_question_is_drawn(rows, samples):
+    weights, thresholds = question_weights(QUESTIONS, samples, seed=1), np.array([0.0, 2.5, 4.0, 8.5, np.inf])
+    below = tally_of(rows).below(thresholds, weights)
+    for drawn, of_row in zip(weights, below, strict=True):
+        assert of_row.tolist() == [counted(rows, threshold, drawn) for threshold in thresholds]
+    own = np.resize(thresholds, len(weights))
+    at = tally_of(rows).at(own, weights)
+    assert at.tolist() == [counted(rows, *each) for each in zip(own, weights, strict=True)]
+
+
+def test_each_row_is_counted_in_the_tally_and_at_the_threshold_that_it_chose():
+    tallies = [tally_of([(1, 0, 0), (3, 1, 1)]), tally_of([(5, 0, 2)])]
+    weights = np.array([[1.0, 1.0, 1.0], [0.0, 2.0, 1.0], [2.0, 0.0, 1.0]])
+    chosen = Chosen(np.array([0, 0, 1]), np.array([2.0, 4.0, 6.0]))
+    assert totals_at(tallies, chosen, weights).tolist() == [[1, 0], [0, 2], [1, 0]]
+
+
+@pytest.mark.parametrize("count", [3, MOST_CHOICES, 5000])
+def test_all_questions_choose_among_all_thresholds_and_resamples_among_evenly_spread_ones(count):
+    asked = []
+
+    def worth(below, rows):
+        asked.append(below.shape[:2])
+        return np.broadcast_to(np.arange(below.shape[1]), below.shape[:2])
+
+    tally = tally_of([(1, 0, 0)])
+    chosen = choose([tally], [np.arange(count, dtype=np.float64)], question_weights(QUESTIONS, 4, seed=0), worth)
+    assert asked == [(1, count), (4, min(count, MOST_CHOICES))]
+    assert chosen.thresholds.tolist() == [count - 1] * 5
+
+
+def test_of_equally_good_thresholds_the_first_is_chosen():
+    two = [tally_of([(1, 0, 0)])] * 2
+    chosen = choose(two, [np.array([0.5, 2.0])] * 2, np.ones((1, QUESTIONS)), lambda below, _: below[..., 0])
+    assert (chosen.places.tolist(), chosen.thresholds.tolist()) == ([0], [2.0])

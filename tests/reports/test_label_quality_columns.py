@@ -1,0 +1,101 @@
+"""Label AUC by position and by what the labeler knows, and first wrong steps found: beside figures made by hand."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cpmi_dagster.contracts.tables import AnswerLogprobs
+from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.labels import (
+    BY_KNOWLEDGE,
+    best_anew,
+    first_errors_found,
+    gold_probabilities,
+    measure_label_quality,
+    steps_with_truth,
+)
+
+COUNT = 60
+NAMES = [f"t{number:02}" for number in range(COUNT)]
+LOGPROBS = "labels/answer_logprobs"
+ERRORS = np.array([[0.0, number % 2, 0.0] for number in range(COUNT)])
+NOISE = np.random.default_rng(0).normal(size=(COUNT, 3))
+KNOWN = np.array([(0.1, 0.5, 0.9)[number % 3] for number in range(COUNT)])
+
+
+def inputs(**labels: np.ndarray) -> ReportInputs:
+    """Solutions of three steps, the second of which is wrong in every other one; rewards [solutions, steps] by type."""
+    steps = pl.DataFrame({"trajectory_id": NAMES}).join(pl.DataFrame({"step_index": [0, 1, 2]}), how="cross")
+    rewards = pl.concat(
+        steps.with_columns(reward_type=pl.lit(name), reward=pl.Series(values.reshape(-1)))
+        for name, values in labels.items()
+    )
+    trajectories = pl.DataFrame(
+        {
+            "trajectory_id": NAMES, "question_id": NAMES, "row_number": range(COUNT), "steps": [["s"] * 3] * COUNT,
+            "shepherd_labels": [None] * COUNT,
+        },
+        schema_overrides={"shepherd_labels": pl.List(pl.Boolean)},
+    )  # fmt: skip
+    truth = pl.DataFrame({"row_number": range(COUNT), "correct": (ERRORS == 0).tolist()})
+    rows = [
+        (name, 0, "question", -1, rank, math.log(probability), 1)
+        for name, known in zip(NAMES, KNOWN.tolist(), strict=True)
+        for rank, probability in enumerate((known, 0.5))
+    ]
+    logprobs = AnswerLogprobs.cast(pl.DataFrame(rows, schema=AnswerLogprobs.column_names(), orient="row"))
+    frames = {"labels/step_rewards": rewards, "alignment/trajectories": trajectories, "sources/step_truth": truth}
+    return ReportInputs({**frames, LOGPROBS: logprobs}, bootstrap_samples=200)
+
+
+def figures(given: ReportInputs, row: str) -> dict[str, float]:
+    table = measure_label_quality(given).filter(row=row)
+    return dict(table.select("column", "measured").iter_rows())
+
+
+def test_a_label_that_sees_errors_where_the_labeler_knows_the_answer_ranks_right_there_alone():
+    seen = np.where((KNOWN > 0.3)[:, None], NOISE - 10 * ERRORS, NOISE + 10 * ERRORS)
+    found = figures(inputs(cpmi=seen), "CPMI")
+    assert [found[column] for column in BY_KNOWLEDGE] == [0, 1, 1]
+    assert found["Middle steps"] == pytest.approx(2 / 3)
+    assert "First steps" not in found and "Last steps" not in found, "all of them are right"
+
+
+def test_thirds_are_of_the_questions_and_not_measured_without_scored_answers():
+    table = measure_label_quality(inputs(cpmi=NOISE)).filter(pl.col("column").is_in(BY_KNOWLEDGE))
+    assert table["n"].to_list() == [40] * 3
+    unscored = inputs(cpmi=NOISE)
+    without = replace(unscored, frames={key: frame for key, frame in unscored.frames.items() if key != LOGPROBS})
+    assert not set(BY_KNOWLEDGE) & set(figures(without, "CPMI"))
+
+
+def test_knowledge_is_the_gold_answers_share_of_the_candidates():
+    known = gold_probabilities(inputs(cpmi=NOISE))
+    assert known["knowledge"].to_list() == pytest.approx(list(KNOWN / (KNOWN + 0.5)))
+
+
+def test_log_probabilities_that_are_read_shard_by_shard_give_the_same_figures():
+    whole = inputs(cpmi=NOISE)
+    rows = whole.table(LOGPROBS)
+    parts = [rows.filter(pl.col("trajectory_id").is_in(names)) for names in (NAMES[:10], NAMES[10:])]
+    frames = {key: frame for key, frame in whole.frames.items() if key != LOGPROBS}
+    by_shard = replace(whole, frames=frames, shards={LOGPROBS: lambda: iter(parts)})
+    assert measure_label_quality(by_shard).equals(measure_label_quality(whole))
+
+
+def test_first_wrong_steps_found_stand_beside_a_blind_pick():
+    found = measure_label_quality(inputs(cpmi=NOISE - 10 * ERRORS)).filter(column="First wrong step found")
+    assert found.select("row", "measured", "n").rows() == [
+        ("CPMI", 1.0, COUNT // 2), ("Chance", pytest.approx(1 / 3), COUNT // 2),
+    ]  # fmt: skip
+
+
+def test_the_best_free_label_is_chosen_anew_in_every_resample():
+    """Two labels that find the errors of one half each: their better half is above one half in most resamples."""
+    first = np.arange(COUNT)[:, None] < COUNT // 2
+    given = inputs(position=np.where(first, -ERRORS, ERRORS), step_length=np.where(first, ERRORS, -ERRORS))
+    best = best_anew(list(first_errors_found(steps_with_truth(given), given).values())).estimate()
+    assert best.value == 0.5 and best.low is not None and best.low >= 0.5
