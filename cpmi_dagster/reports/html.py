@@ -14,7 +14,6 @@ from urllib.parse import urlencode
 
 import polars as pl
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from cpmi_dagster.alignment.review import AlignmentReview
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
@@ -121,14 +120,14 @@ def render_report(
     )
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(shipped_text("report.html.j2"))
     return template.render(
-        css=Markup(shipped_text("report.css")),
+        css=shipped_text("report.css"),
         profile=profile,
         date=date,
         models=models,
         headline=Table([column.title for column in shown], rows),
         findings=findings(comparisons, profile_option),
         tells=TELLS,
-        plots={name: Markup(to_svg(figure, f"plot-{name}")) for name, figure in plots.items()},
+        plots={name: to_svg(figure, f"plot-{name}") for name, figure in plots.items()},
         groups=[
             [
                 {
