@@ -94,6 +94,11 @@ class RewardFunction:
         """The reward of each completion with its outcome and its steps; otherwise as when it is called."""
         if self.answers not in columns:
             raise ScoringError(f"there are no gold answers in `{self.answers}`; add it, or name another as `answers`")
+        given = {"prompts": prompts, "completions": completions, **columns}
+        counts = {name: len(given[name]) for name in ("prompts", "completions", self.answers)}
+        if len(set(counts.values())) > 1:
+            found = ", ".join(f"{count} `{name}`" for name, count in counts.items())
+            raise ScoringError(f"the reward function was called with {found}; give as many of each")
         texts = each_value("completions", completions, _solution_of)
         asked, questions = ("question", columns["question"]) if "question" in columns else ("prompts", prompts)
         questions = each_value(asked, questions, _question_of)

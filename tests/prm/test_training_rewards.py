@@ -109,6 +109,8 @@ def test_a_final_answer_or_gold_answer_that_is_not_found_is_neither_right_nor_wr
 @pytest.mark.parametrize(
     ("prompts", "completions", "columns", "words"),
     [
+        (PROMPTS, [RIGHT], {"gold_answer": GOLDS}, "2 `prompts`, 1 `completions`, 2 `gold_answer`; give as many"),
+        (PROMPTS, COMPLETIONS, {"gold_answer": ["5"]}, "2 `completions`, 1 `gold_answer`"),
         (PROMPTS, COMPLETIONS, {"answer": GOLDS}, "there are no gold answers in `gold_answer`; add it"),
         (PROMPTS, [RIGHT, b"5"], {"gold_answer": GOLDS}, r"row 1 \(from 0\) of `completions`: it is bytes; it must"),
         ([QUESTION, None], COMPLETIONS, {"gold_answer": GOLDS}, r"row 1 \(from 0\) of `prompts`: it is NoneType"),
