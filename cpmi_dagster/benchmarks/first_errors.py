@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.metrics import candidate_thresholds, f1_of_accuracies
+from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
 from cpmi_dagster.benchmarks.resampling import Floats, Resampled, group_numbers, question_weights
 from cpmi_dagster.benchmarks.thresholds import Chosen, Tally, choose, cross_fitted_totals, totals_at
 
@@ -79,24 +79,15 @@ class Solutions:
         return np.bincount(cells, minlength=2 * self.weights.shape[1]).reshape(-1, 2).astype(np.float64)
 
     @cached_property
-    def intervals(self) -> list[tuple[Floats, Floats]]:
-        """`right_intervals` of each reading."""
-        inverted = np.where(np.isfinite(self.scores), 1 - self.scores, NEVER)
-        return [
-            right_intervals(inverted if reading.inverted else self.scores, self.first_error, reading.patience)
-            for reading in self.readings
-        ]
-
-    @cached_property
     def tallies(self) -> list[Tally]:
         """Solutions that each reading judges right: cell 0 of those with an error, 1 of those without."""
-        tallies = []
-        for low, high in self.intervals:
+        inverted, tallies = np.where(np.isfinite(self.scores), 1 - self.scores, NEVER), []
+        cells, questions = (np.tile(column, 2) for column in ((self.first_error < 0).astype(np.intp), self.question))
+        for patience, is_inverted in self.readings:
+            low, high = right_intervals(inverted if is_inverted else self.scores, self.first_error, patience)
             # judged right by thresholds above the low end, and wrong again by those above the high one
-            some = low < high
-            ends, signs = np.concatenate([low[some], high[some]]), np.repeat([1.0, -1.0], np.count_nonzero(some))
-            cells, questions = (np.tile(column[some], 2) for column in (self.first_error < 0, self.question))
-            tallies.append(Tally(ends, signs, cells.astype(np.intp), questions, self.kinds.shape))
+            each = np.outer([1.0, -1.0], low < high).reshape(-1)
+            tallies.append(Tally(np.concatenate([low, high]), each, cells, questions, self.kinds.shape))
         return tallies
 
     def best_rules(self, weights: Floats) -> Chosen:
@@ -108,9 +99,7 @@ class Solutions:
             # as a fraction of whole numbers: equal ones are equal to the last bit
             return found * passed / np.maximum(found * right + passed * wrong, 1)
 
-        ends = (np.concatenate(interval) for interval in self.intervals)
-        candidates = [candidate_thresholds(some[np.isfinite(some)]) for some in ends]
-        return choose(self.tallies, candidates, weights, half_f1)
+        return choose(self.tallies, weights, half_f1)
 
     def score_at(self, chosen: Chosen) -> FirstErrorScore:
         """The accuracies and F1 of each row of weights by the rule chosen in it."""

@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.metrics import candidate_thresholds
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.prm_score import (
     CATEGORIES,
@@ -74,7 +73,7 @@ class _Steps:
         def worth(flagged: Floats, rows: Floats) -> Floats:
             return worth_of_threshold(flagged, pooled.below(ALL, rows), protocol)
 
-        return choose([pooled], [candidate_thresholds(pooled.values)], weights, worth)
+        return choose([pooled], weights, worth)
 
     def figures(self, flagged: Floats) -> dict[tuple[str, str], Resampled]:
         """Every figure with its resamples, by level and name; n counts its own problems.

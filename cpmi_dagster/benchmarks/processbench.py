@@ -72,7 +72,7 @@ def processbench_scores(
     Raises:
         BenchmarkError: a subset is empty or one-sided, predictions do not fit it, or GSM8K is missing.
     """
-    judged = _by_subset(_judged(predictions, problems, subsets), protocol, bootstrap_samples, seed, subsets)
+    judged = _by_subset(problems, predictions, protocol, bootstrap_samples, seed, subsets)
     scores = _scores(judged, protocol)
     rows = {**scores}
     if set(AVERAGED) <= set(judged):
@@ -96,8 +96,7 @@ def processbench_chance(
     Returns:
         As `processbench_scores`, `low` and `high` the range of 95 % of these judges.
     """
-    blank = problems.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
-    shapes = _by_subset(blank, protocol, 0, seed, subsets)
+    shapes = _by_subset(problems, None, protocol, 0, seed, subsets)
     random = {subset: np.random.default_rng((seed, ALL_SUBSETS.index(subset))) for subset in shapes}
     judges = [{subset: guessed(shapes[subset], random[subset]) for subset in shapes} for _ in range(CHANCE_DRAWS)]
     guesses = [_scores(judged, protocol) for judged in judges]
@@ -109,8 +108,7 @@ def processbench_average(
     predictions: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
 ) -> Resampled:
     """Average F1 with its resamples, the same for all models: one minus another's is a paired difference."""
-    judged = _by_subset(_judged(predictions, problems, AVERAGED), protocol, samples, seed, AVERAGED)
-    return _average(_scores(judged, protocol)).f1
+    return _average(_scores(_by_subset(problems, predictions, protocol, samples, seed), protocol)).f1
 
 
 def judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
@@ -138,17 +136,20 @@ def up_to_first_error(steps: pl.DataFrame) -> pl.DataFrame:
     return known.with_columns(is_right=pl.col("step_index") != pl.col("first_error"))
 
 
-def _judged(predictions: pl.DataFrame, problems: pl.DataFrame, subsets: Collection[str]) -> pl.DataFrame:
-    names = [name for name, subset in SUBSETS.items() if subset in subsets]
-    return with_probabilities(predictions, problems.filter(pl.col("benchmark").is_in(names)))
-
-
 def _by_subset(
-    judged: pl.DataFrame, protocol: Protocol, samples: int, seed: int, subsets: Collection[str]
+    problems: pl.DataFrame,
+    predictions: pl.DataFrame | None,
+    protocol: Protocol,
+    samples: int,
+    seed: int,
+    subsets: Collection[str] = AVERAGED,
 ) -> dict[str, Solutions]:
-    """The subsets as they were judged, in the order of `SUBSETS`."""
+    """The subsets as they were judged, in the order of `SUBSETS`; without predictions every step has 0.5."""
     if protocol in TUNED_ON and TUNED_ON[protocol] not in subsets:
         raise BenchmarkError(f"the {protocol} protocol takes its threshold from GSM8K; judge processbench_gsm8k too")
+    wanted = problems.filter(pl.col("benchmark").is_in([name for name, subset in SUBSETS.items() if subset in subsets]))
+    unjudged = wanted.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
+    judged = unjudged if predictions is None else with_probabilities(predictions, wanted)
     solutions, readings = {}, READINGS.get(protocol, (Reading(),))
     for place, (name, subset) in enumerate(SUBSETS.items()):
         if subset in subsets:

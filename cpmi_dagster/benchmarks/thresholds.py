@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cpmi_dagster.benchmarks.metrics import candidate_thresholds
 from cpmi_dagster.benchmarks.resampling import FOLDS, Floats, fold_numbers
 
 MOST_CHOICES = 250
@@ -87,22 +88,16 @@ class Tally:
         return np.bincount(place, each, int(np.prod(shape))).reshape(shape)[:, :-1].cumsum(axis=1, dtype=np.float64)
 
 
-def choose(
-    tallies: Sequence[Tally],
-    candidates: Sequence[Floats],
-    weights: Floats,
-    worth: Callable[[Floats, Floats], Floats],
-) -> Chosen:
+def choose(tallies: Sequence[Tally], weights: Floats, worth: Callable[[Floats, Floats], Floats]) -> Chosen:
     """The best tally and threshold for every row of weights, the first of several.
 
     Args:
-        candidates: thresholds of each tally, ascending.
         weights: [1 + samples, questions] as `question_weights` returns them.
         worth: from [rows, thresholds, cells] counts below and [rows, questions] weights to [rows, thresholds].
     """
+    candidates = [candidate_thresholds(tally.values[np.isfinite(tally.values)]) for tally in tallies]
     parts = []
-    for rows, most in ((weights[:1], None), (weights[1:], MOST_CHOICES)):
-        tried = [_spread(thresholds, most) for thresholds in candidates]
+    for rows, tried in ((weights[:1], candidates), (weights[1:], [_spread(some) for some in candidates])):
         places = np.repeat(np.arange(len(tried)), [len(thresholds) for thresholds in tried])
         worths = [worth(tally.below(some, rows), rows) for tally, some in zip(tallies, tried, strict=True) if len(rows)]
         if worths:
@@ -135,8 +130,8 @@ def cross_fitted_totals(
     return totals
 
 
-def _spread(thresholds: Floats, most: int | None) -> Floats:
-    """At most so many of the thresholds, evenly spread."""
-    if most is None or len(thresholds) <= most:
+def _spread(thresholds: Floats) -> Floats:
+    """At most `MOST_CHOICES` of the thresholds, evenly spread."""
+    if len(thresholds) <= MOST_CHOICES:
         return thresholds
-    return thresholds[np.linspace(0, len(thresholds) - 1, most).round().astype(np.intp)]
+    return thresholds[np.linspace(0, len(thresholds) - 1, MOST_CHOICES).round().astype(np.intp)]

@@ -80,15 +80,16 @@ def _labels(frames: Frames, option: str) -> Finding:
         f"By AUC over all steps, {METHOD}'s labels", differences or {"chance": _less(ours, CHANCE_AUC)}, 3
     )
     lines = []
-    for column, words, chance in (
-        (LABEL_AUC, "AUC over all steps", f"chance {CHANCE_AUC}"),
-        (WITHOUT_LAST, "AUC without last steps", f"chance {CHANCE_AUC}"),
-        (FOUND, "Solutions whose lowest label is on the first wrong step", ""),
+    for column, words, decimals in (
+        (LABEL_AUC, "AUC over all steps", 3),
+        (WITHOUT_LAST, "AUC without last steps", 3),
+        (FOUND, "Solutions whose lowest label is on the first wrong step", 2),
     ):
         free = best_free(table, column)
         named = {METHOD: METHOD, BASELINE: BASELINE, free or "": f"{free} (best free control)"}
-        figures = _listed(table, column, named | {row: row for row in (*GOLDLESS_ROWS, CHANCE_ROW)})
-        lines += [f"{words}: {', '.join([*figures, chance] if chance else figures)}."] if figures else []
+        figures = _listed(table, column, named | {row: row for row in GOLDLESS_ROWS}, decimals)
+        blind = _listed(table, column, {CHANCE_ROW: "chance"}, decimals) or [f"chance {CHANCE_AUC}"]
+        lines += [f"{words}: {', '.join([*figures, *blind])}."] if figures else []
     return Finding(title, verdict, answer, tuple(lines))
 
 

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-from cpmi_dagster.benchmarks.metrics import candidate_thresholds
 from cpmi_dagster.benchmarks.prm_score import (
     CATEGORIES,
     CLASSIFICATIONS,
@@ -140,7 +139,7 @@ def test_the_threshold_of_each_protocol_is_the_best_of_all(steps):
         def worth(flagged, rows, protocol=protocol):
             return worth_of_threshold(flagged, (rows @ counts)[:, None], protocol)
 
-        chosen = choose([kinds], [candidate_thresholds(probabilities)], weights, worth)
+        chosen = choose([kinds], weights, worth)
         best = max(objective(protocol, valid, probabilities, threshold) for threshold in np.linspace(0, 1.05, 22))
         found = [objective(protocol, valid, probabilities, threshold) for threshold in chosen.thresholds]
         assert found == pytest.approx([best, best])

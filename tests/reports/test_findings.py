@@ -51,10 +51,10 @@ def test_labels_are_held_against_rollouts_and_the_best_free_control(to_mc, to_co
 def test_chance_and_the_controls_stand_beside_the_labels():
     figures = found(LABELS, label_quality=quality((-0.3, -0.1), (0.1, 0.3))).figures
     over_all, inner, firsts = figures
-    assert over_all.startswith("AUC over all steps: CPMI 0.70 [0.60, 0.80; n=100], MC 0.90")
-    assert "Step length (best free control) 0.65" in over_all and "Step surprisal 0.75" in over_all
+    assert over_all.startswith("AUC over all steps: CPMI 0.700 [0.600, 0.800; n=100], MC 0.900")
+    assert "Step length (best free control) 0.650" in over_all and "Step surprisal 0.750" in over_all
     assert over_all.endswith("chance 0.5.") and inner.endswith("chance 0.5.")
-    assert firsts.endswith("Chance 0.20 [0.10, 0.30; n=100].")
+    assert firsts.endswith("chance 0.20 [0.10, 0.30; n=100].")
 
 
 def test_labels_without_a_baseline_are_held_against_chance():
