@@ -10,7 +10,6 @@ from cpmi_dagster.cli.options import (
     ERR,
     OUT,
     FormatOption,
-    JsonOption,
     ProfileOption,
     QuietOption,
     app,
@@ -50,17 +49,13 @@ def trace(
     trajectory_id: Annotated[str, typer.Argument(help="Id from alignment.trajectories, or the id of your own row.")],
     step: Annotated[int | None, typer.Argument(help="0-based step; all by default.")] = None,
     full: Annotated[bool, typer.Option(help="Also show the source row and the settings of each table.")] = False,
-    json: JsonOption = False,
     profile: ProfileOption = None,
 ) -> None:
     """Show what a label was made from: row, answers, scores by template, model revision, code."""
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
-    found = definitions.trace(settings, trajectory_id, step)
-    tables.show_json(OUT, trace_views.trace_facts(found)) if json else trace_views.show_trace(
-        OUT, found, settings, full
-    )
+    trace_views.show_trace(OUT, definitions.trace(settings, trajectory_id, step), settings, full)
 
 
 @app.command(epilog="Example: `cpmi explore --port 3101`")
