@@ -255,7 +255,7 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
     notes.append("Forward tokens include the generated ones. `everything` is what `cpmi run` labels with.")
     if controls := [name for name in settings.rewards.types if reward_type(name).needs.controls]:
         notes.append(f"Not counted: {', '.join(controls)}, each of which takes about as long as CPMI or less.")
-    if settings.rollouts.sample:
+    if (settings.rollouts.sample or plan.trajectories) < plan.trajectories:
         notes.append(f"Rollouts are planned for all trajectories; a run draws them for {settings.rollouts.sample:,}.")
     if plan.labelled:
         notes.append(

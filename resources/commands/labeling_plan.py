@@ -105,7 +105,7 @@ def plan(
         for role, spec in specs.items()
     }
     names, basis = {role: spec.name for role, spec in specs.items()}, settings.cost_basis
-    states, billed, counted = States.of(compared, makers), list[pl.DataFrame](), 0
+    states, billed, counted = States.of(settings, makers), list[pl.DataFrame](), 0
     shards = sorted(selected["shard"].unique())
     for shard in random.Random(settings.seed).sample(shards, len(shards)):
         trajectories = in_labeling_order(lake.read(TRAJECTORIES, shard), selected.filter(pl.col("shard") == shard))
