@@ -107,10 +107,9 @@ def export(settings: Settings, request: ExportRequest) -> Exported:
     parse_rule(request.threshold)
     lake = Lake.of(settings)
     with _target(request.to, "model" if request.recipe else "dataset") as (folder, repository):
-        name = repository.name if repository else folder.name
         with written_at_once(folder) as unfinished:
             write = _write_model if request.recipe else _write_dataset
-            what, facts = write(lake, settings, request, unfinished, name)
+            what, facts = write(lake, settings, request, unfinished, folder.name)
             facts |= {"profile": settings.profile, "version": own_version(), "files": sorted(_files(unfinished))}
             (unfinished / MARKER).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             check_replaceable(folder)  # again: it took minutes
@@ -126,7 +125,7 @@ def _target(to: str, kind: Kind) -> Iterator[tuple[Path, Repository | None]]:
         repository = repository_of(to, kind)
         check_repository(repository, MARKER)
         with tempfile.TemporaryDirectory(prefix="cpmi-export-") as folder:
-            yield Path(folder) / repository.name, repository
+            yield Path(folder) / repository.id.partition("/")[2], repository
         return
     if "://" in to or Path(to).suffix in (".duckdb", ".csv", ".json", ".jsonl", ".parquet"):
         raise UsageError(f"--to {to}: an export is a folder, or {SCHEME}…; give such a name")

@@ -1,6 +1,4 @@
-"""A folder as a repository of the Hugging Face hub.
-
-hf://datasets/OWNER/NAME    a data set          hf://OWNER/NAME    a reward model
+"""A folder as a repository of the hub: hf://datasets/OWNER/NAME of a data set, hf://OWNER/NAME of a reward model.
 
 A repository that is not there yet is made private: publishing cannot be taken back, so that is left to its owner. The
 token comes from the environment variable HF_TOKEN alone.
@@ -9,11 +7,14 @@ token comes from the environment variable HF_TOKEN alone.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from cpmi_dagster.errors import CpmiError, UsageError, first_line
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.files.whole_files import refusals_named
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
 
 SCHEME, TOKEN_VARIABLE = "hf://", "HF_TOKEN"
 FRESH = {".gitattributes", "README.md"}
@@ -26,11 +27,6 @@ class Repository(NamedTuple):
 
     id: str
     kind: Kind
-
-    @property
-    def name(self) -> str:
-        """Its name, without its owner's."""
-        return self.id.partition("/")[2]
 
 
 def repository_of(place: str, kind: Kind) -> Repository:
@@ -45,37 +41,26 @@ def repository_of(place: str, kind: Kind) -> Repository:
     of_kind = "datasets/" if kind == "dataset" else ""
     name = place.removeprefix(SCHEME).removeprefix(of_kind)
     try:
-        validate_repo_id(name)
-        is_id = name.count("/") == 1
-    except HFValidationError:
-        is_id = False
-    if not is_id:
-        raise UsageError(f"--to {place}: a {kind} goes to {SCHEME}{of_kind}OWNER/NAME")
+        validate_repo_id(name if name.count("/") == 1 else "")
+    except HFValidationError as error:
+        raise UsageError(f"--to {place}: a {kind} goes to {SCHEME}{of_kind}OWNER/NAME") from error
     if not environment_variable(TOKEN_VARIABLE):
         raise UsageError(f"--to {place} needs a token of the hub in the environment variable {TOKEN_VARIABLE}")
     return Repository(name, kind)
 
 
 def check_repository(repository: Repository, marker: str) -> None:
-    """Refuse to upload over something that no export has written, before any work.
-
-    Args:
-        marker: a file that every export has.
+    """Refuse to upload over something without the file that every export has, before any work.
 
     Raises:
         UsageError: the repository holds other files.
         CpmiError: the hub cannot be reached, or refuses the token.
     """
-    from huggingface_hub import HfApi
     from huggingface_hub.errors import RepositoryNotFoundError
 
-    with _hub_errors(repository):
+    with _hub(repository) as hub:
         try:
-            files = set(
-                HfApi(token=environment_variable(TOKEN_VARIABLE)).list_repo_files(
-                    repository.id, repo_type=repository.kind
-                )
-            )
+            files = set(hub.list_repo_files(repository.id, repo_type=repository.kind))
         except RepositoryNotFoundError:
             return
     if marker not in files and (others := sorted(files - FRESH)):
@@ -83,38 +68,33 @@ def check_repository(repository: Repository, marker: str) -> None:
 
 
 def upload(folder: Path, repository: Repository) -> str:
-    """Upload a folder in one commit; files of the export that was there before are removed.
-
-    Returns:
-        The repository's address.
+    """Upload a folder in one commit; files of the export that was there before are removed. Returns its address.
 
     Raises:
         CpmiError: the hub cannot be reached, or refuses it.
     """
-    from huggingface_hub import HfApi
-
-    api = HfApi(token=environment_variable(TOKEN_VARIABLE))
-    with _hub_errors(repository), refusals_named(folder):
-        created = api.create_repo(repository.id, repo_type=repository.kind, private=True, exist_ok=True)
-        api.upload_folder(
+    old = ["data/*"] if repository.kind == "dataset" else ["*.safetensors"]
+    with _hub(repository) as hub, refusals_named(folder):
+        address = hub.create_repo(repository.id, repo_type=repository.kind, private=True, exist_ok=True)
+        hub.upload_folder(
             repo_id=repository.id,
             folder_path=folder,
             repo_type=repository.kind,
             commit_message="Export of cpmi-dagster",
-            delete_patterns=["data/*"] if repository.kind == "dataset" else ["*.safetensors"],
+            delete_patterns=old,
         )
-    return str(created)
+    return str(address)
 
 
 @contextmanager
-def _hub_errors(repository: Repository) -> Iterator[None]:
+def _hub(repository: Repository) -> Iterator["HfApi"]:
+    """The hub, whose errors are one sentence."""
     from httpx2 import HTTPError
-    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
 
     try:
-        yield
-    except RepositoryNotFoundError:
-        raise
+        yield HfApi(token=environment_variable(TOKEN_VARIABLE))
     except (HfHubHTTPError, HTTPError, OSError) as error:
         raise CpmiError(
             f"the hub did not accept the {repository.kind} `{repository.id}` ({type(error).__name__}: "

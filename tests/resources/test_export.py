@@ -229,7 +229,7 @@ def test_an_export_to_a_full_disk_is_one_sentence_and_leaves_nothing(finished, t
 
 def test_a_model_may_be_named_as_on_the_hub(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
-    assert repository_of("hf://me/prm", "model").name == "prm"
+    assert repository_of("hf://me/prm", "model").id == "me/prm"
 
 
 def test_the_command_ends_with_what_was_written_and_how_it_is_opened(finished, small_profile, monkeypatch, tmp_path):
