@@ -109,7 +109,8 @@ def peak_flops(device: str, dtype: str) -> float | None:
 
 def _card(device: str) -> Hardware | None:
     words = re.split(r"[\s-]+", device.lower().replace("rtx ", "rtx"))
-    return next((card for name, card in known_hardware().items() if name.partition("-")[0] in words), None)
+    known = known_hardware().items()
+    return next((card for name, card in known if name != CPU and name.partition("-")[0] in words), None)
 
 
 def planned_model(role: str, model: LanguageModel, revision: str | None = None) -> PlannedModel:
@@ -143,12 +144,14 @@ def planned_model(role: str, model: LanguageModel, revision: str | None = None) 
         ) from error
     text, head = config.get_text_config(), whole.get_output_embeddings().weight
     apart = {id(head), id(whole.get_input_embeddings().weight)}
-    experts = getattr(text, "num_experts", None) or getattr(text, "num_local_experts", None)
-    share = text.num_experts_per_tok / experts if experts else 1
+    counts = (getattr(text, key, None) for key in ("num_experts", "num_local_experts", "n_routed_experts"))
+    experts = next(filter(None, counts), None)
+    share = getattr(text, "num_experts_per_tok", experts) / experts if experts else 1
     sizes = [(key, weights.numel()) for key, weights in whole.named_parameters() if id(weights) not in apart]
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     width *= getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     dtype = str(text.dtype or "float32").removeprefix("torch.") if model.dtype == "auto" else model.dtype
+    dtype = dtype if dtype in ("bfloat16", "float16") else "float32"
     number_bytes = 4 if dtype == "float32" else 2
     return PlannedModel(
         name,
