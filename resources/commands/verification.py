@@ -16,12 +16,14 @@ def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> tupl
         advance: called with the numbers of files just read and of all.
     """
     lake, damage = Lake.of(settings), list[str]()
-    files = {(*place, file) for place, entry in lake.counted.items() for file in (*entry, *lake.tables.names(*place))}
+    shown = {(*place, file) for place, entry in lake.counted.items() for file in entry}
+    files = shown | {(*place, file) for place in lake.counted for file in lake.tables.names(*place)}
     for key, partition, file in sorted(files, key=str):
         try:
             lake.tables.check(key, partition, file)
         except LakeError as error:
-            damage.append(str(error))
+            stray = f"{key} {partition or ''} {file} is damaged or a copy, and no table shows it; remove it"
+            damage.append(str(error) if (key, partition, file) in shown else stray)
         advance(1, len(files))
     for recipe in filter(lambda name: lake.is_whole(MODELS, name), lake.partitions(MODELS)):
         for folder, fingerprint in lake.read(MODELS, recipe).select("path", "weights_fingerprint").iter_rows():
