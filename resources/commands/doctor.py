@@ -17,8 +17,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import psutil
-
 from cpmi_dagster.errors import CpmiError, SettingsError, SourceError, StorageError, first_line
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.installed import DISTRIBUTION
@@ -57,8 +55,8 @@ def examine(settings: Settings) -> Iterator[Finding]:
         name, free = torch.cuda.get_device_name(gpu), torch.cuda.mem_get_info(gpu)[0]
         yield Finding("fine", f"GPU {gpu}: {name}, {free / GIB:.1f} GiB free")
     if not gpus:
-        free = psutil.virtual_memory().available
-        yield Finding("fine", f"no GPU; {os.cpu_count()} cores, {free / GIB:.1f} GiB of memory free")
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        yield Finding("fine", f"no GPU; {os.cpu_count()} cores, {memory / GIB:.0f} GiB of memory")
     for what, look in _looks(settings):
         try:
             yield Finding("fine", f"{what}: {look()}")
