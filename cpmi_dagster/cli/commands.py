@@ -5,21 +5,18 @@ Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Each command
 """
 
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cpmi_dagster.cli import labels, results, tables, views
+from cpmi_dagster.cli import labels, results, views
 from cpmi_dagster.cli.leaving import leave
-from cpmi_dagster.cli.option_texts import parse_fields, parse_parameters, parse_shards
+from cpmi_dagster.cli.option_texts import parse_fields, parse_shards
 from cpmi_dagster.cli.options import (
     ERR,
     GIVEN,
     OUT,
-    FormatOption,
-    JsonOption,
     ProfileOption,
     QuietOption,
     app,
@@ -110,65 +107,54 @@ def status(
     verify: Annotated[
         bool, typer.Option(help="Read every file, and list those that are damaged, changed, or not of this home.")
     ] = False,
-    json: JsonOption = False,
 ) -> None:
     """Show what is done, failed or missing by asset and shard, what labeling has cost so far, and the time left."""
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
-    if not settings.home.exists() and not json:
+    if not settings.home.exists():
         OUT.print(f"Nothing has been computed yet: there is no home at {settings.home}", highlight=False, markup=False)
         OUT.print(
             "Change to the folder where you ran `cpmi run`, or set CPMI_HOME. `cpmi run` creates a new home here."
         )
         return
     if not verify:
-        assets = definitions.home_status(settings)
-        tables.show_json(OUT, views.status_facts(assets)) if json else views.show_status(OUT, assets, settings)
+        views.show_status(OUT, definitions.home_status(settings), settings)
         return
     with views.bar(ERR, "verifying", False) as advance:
-        found = definitions.verify_home(settings, advance)
-    tables.show_json(OUT, asdict(found)) if json else views.show_verification(OUT, found, settings)
-    if found.damage:
-        raise CpmiError(f"{len(found.damage)} of the files in {settings.home} are damaged")
+        files, damage = definitions.verify_home(settings, advance)
+    for sentence in damage:
+        OUT.warn(sentence)
+    OUT.warn(f"{files:,} files of {settings.home} were read{'' if damage else '; all are intact'}.")
+    if damage:
+        raise CpmiError(f"{len(damage)} of the files in {settings.home} are damaged")
 
 
-@app.command(epilog="Example: `cpmi plan --profile paper --hardware h100-80gb --gpus 8`")
+@app.command(epilog="Example: `cpmi plan --profile paper --hardware h100-80gb`")
 def plan(
     profile: ProfileOption = None,
     hardware: Annotated[
-        str | None, typer.Option(help="Name in planning/hardware.yaml, FILE.yaml, or FILE.yaml:NAME.")
+        str | None, typer.Option(help="A card such as h100-80gb, or laptop-cpu; this machine by default.")
     ] = None,
-    gpus: Annotated[int | None, typer.Option(min=1, help="Number of GPUs that share the work.")] = None,
-    sample: Annotated[
-        int, typer.Option(min=0, help="Number of trajectories whose tokens are counted; 0 = all.")
-    ] = 2000,
-    parameters: Annotated[
-        list[str] | None, typer.Option(help="ROLE=NUMBER, for a model that is not on this disk; may be repeated.")
-    ] = None,
-    format: FormatOption = "table",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the table, without notes.")] = False,
 ) -> None:
-    """Estimate tokens, GPU-hours and price of labeling by MC, PAV, CPMI and merges, before anything runs."""
+    """Estimate tokens and GPU-hours of labeling by MC, PAV, CPMI and merges, before anything runs."""
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
-    given = parse_parameters(parameters or [])
     with views.bar(ERR, "counting tokens", quiet) as advance:
-        estimate = definitions.plan(settings, hardware, gpus, sample, given, advance)
-    if format == "table":
-        views.show_plan(OUT, estimate, settings, quiet)
-    else:
-        tables.show_frame(OUT, estimate.frame, format)
+        estimate = definitions.plan(settings, hardware, advance)
+    views.show_plan(OUT, estimate, settings, quiet)
 
 
 @app.command(epilog="Example: `cpmi doctor --profile paper`")
-def doctor(profile: ProfileOption = None, json: JsonOption = False) -> None:
+def doctor(profile: ProfileOption = None) -> None:
     """Check what this machine has, and whether a profile can run on it; downloads nothing."""
     from cpmi_dagster import definitions
-    from cpmi_dagster.cli.doctor import show_findings
 
-    show_findings(OUT, definitions.examine(definitions.load_settings(profile)), json)
+    problems = views.show_findings(OUT, definitions.examine(definitions.load_settings(profile)))
+    if problems:
+        raise CpmiError(f"{problems} of these must be solved before the profile can run")
 
 
 @app.command(epilog="Example: `cpmi ui --port 3001`")

@@ -1,4 +1,4 @@
-"""What is written behind options of commands: `--shards 0-3,7`, `--conditioning all`, `--parameters labeler=8e9`."""
+"""What is written behind options of commands: `--shards 0-3,7`, `--conditioning all`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -8,8 +8,6 @@ from cpmi_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
-
-PLANNED_ROLES = ("labeler", "rollouts", "prover")
 
 
 def parse_shards(text: str | None, settings: "Settings") -> list[str]:
@@ -57,21 +55,3 @@ def parse_fields(texts: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"--map {text}: write our name and the file's, as in gold_answer=answer")
         fields[name] = field
     return fields
-
-
-def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
-    """Parameters by role, of texts such as `labeler=8.2e9`.
-
-    Raises:
-        UsageError: a text is not of that form.
-    """
-    given = {}
-    for text in texts:
-        role, _, number = text.partition("=")
-        try:
-            given[role] = int(float(number))
-        except (ValueError, OverflowError):
-            given[role] = 0
-        if role not in PLANNED_ROLES or given[role] < 1:
-            raise UsageError(f"--parameters {text}: write {', '.join(PLANNED_ROLES)} and a number, as in labeler=8.2e9")
-    return given

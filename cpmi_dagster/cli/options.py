@@ -37,7 +37,6 @@ ProfileOption = Annotated[
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 FormatOption = Annotated[Literal["table", "csv", "json"], typer.Option(help="Output format.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 DtypeOption = Annotated[DtypeOrAuto, typer.Option(help="Precision of the weights.")]
 # a closed one is None, and its number would go to the next file that is opened

@@ -5,12 +5,11 @@ from typing import Annotated
 
 import typer
 
-from cpmi_dagster.cli import tables, trace_views, views
+from cpmi_dagster.cli import tables, trace_views
 from cpmi_dagster.cli.options import (
     ERR,
     OUT,
     FormatOption,
-    JsonOption,
     ProfileOption,
     QuietOption,
     app,
@@ -50,17 +49,13 @@ def trace(
     trajectory_id: Annotated[str, typer.Argument(help="Id from alignment.trajectories, or the id of your own row.")],
     step: Annotated[int | None, typer.Argument(help="0-based step; all by default.")] = None,
     full: Annotated[bool, typer.Option(help="Also show the source row and the settings of each table.")] = False,
-    json: JsonOption = False,
     profile: ProfileOption = None,
 ) -> None:
     """Show what a label was made from: row, answers, scores by template, model revision, code."""
     from cpmi_dagster import definitions
 
     settings = definitions.load_settings(profile)
-    found = definitions.trace(settings, trajectory_id, step)
-    tables.show_json(OUT, trace_views.trace_facts(found)) if json else trace_views.show_trace(
-        OUT, found, settings, full
-    )
+    trace_views.show_trace(OUT, definitions.trace(settings, trajectory_id, step), settings, full)
 
 
 @app.command(epilog="Example: `cpmi explore --port 3101`")
@@ -83,8 +78,7 @@ def explore(
 @app.command(epilog="Example: `cpmi export --to mine`, `cpmi export --prm cpmi_bce --to my-prm`")
 def export(
     to: Annotated[
-        str,
-        typer.Option(help="Folder, FILE.duckdb, or on the hub hf://datasets/OWNER/NAME (with --prm, hf://OWNER/NAME)."),
+        str, typer.Option(help="Folder, or on the hub hf://datasets/OWNER/NAME (with --prm, hf://OWNER/NAME).")
     ],
     prm: Annotated[
         str | None, typer.Option(help="Export the reward model of this recipe instead; it loads without this package.")
@@ -94,23 +88,19 @@ def export(
     threshold: Annotated[
         str | None,
         typer.Option(
-            metavar="RULE",
-            help="Least reward of a right step in hard labels: a number, median, quantile:0.2 (the lowest 20% are "
-            "wrong) or calibrated (fits judged steps best). By default 0 for differences, 0.5 for probabilities, and "
-            "the median for rewards without such a point.",
+            metavar="NUMBER|calibrated",
+            help="Least reward of a right step in hard labels: a number, or calibrated (fits judged steps best). By "
+            "default 0 for differences, 0.5 for probabilities.",
         ),
     ] = None,
     profile: ProfileOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Export the labelled data set, a self-contained database, or a reward model, in formats that other tools read."""
+    """Export the labelled data set or a reward model, in formats that other tools read."""
     from cpmi_dagster import definitions
 
     request = definitions.ExportRequest(to, form, reward_type, threshold, prm)
-    with views.bar(ERR, "exporting", quiet) as advance:
-        done = definitions.export(definitions.load_settings(profile), request, advance)
-    for message in done.warnings:
-        ERR.warn(message)
+    done = definitions.export(definitions.load_settings(profile), request)
     if not quiet:
         for line in (f"{done.what} in {done.place}", done.opened):
             OUT.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -34,11 +34,6 @@ def show_frame(console: SafeConsole, frame: "pl.DataFrame", form: str) -> None:
         console.print(table_of(frame))
 
 
-def show_json(console: SafeConsole, value: Any) -> None:
-    """A value as JSON, for programs."""
-    console.write(_json_text(value) + "\n")
-
-
 def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
     """A frame as a rich table."""
     table = new_table(title)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -21,12 +20,6 @@ NAMED = {"shepherd_labels": "labels of the source"}
 SHOWN_BELOW = ("run_id", "model", "code_version")
 # what a label of one step was not made from
 ASIDE = (TRUTH, REJECTED_ROWS, REJECTED_TRAJECTORIES, COSTS)
-
-
-def trace_facts(trace: "Trace") -> dict[str, Any]:
-    """What `show_trace` shows, its tables as lists of rows."""
-    tables = {title: frame.to_dicts() for title, frame in trace.tables.items()}
-    return {**trace.facts, **tables, "made by": {key: asdict(record) for key, record in trace.files.items()}}
 
 
 def show_trace(console: Console, trace: "Trace", settings: "Settings", full: bool = False) -> None:

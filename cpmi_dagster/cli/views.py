@@ -4,14 +4,14 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from cpmi_dagster.cli.safe_console import SafeConsole
@@ -23,10 +23,10 @@ from cpmi_dagster.files.time_left import TimeLeft
 if TYPE_CHECKING:
     import polars as pl
 
-    from cpmi_dagster.planning.plan import Plan
     from cpmi_dagster.profiles.first_look import FirstRow
     from cpmi_dagster.profiles.settings import Settings
-    from cpmi_dagster.resources.commands.verification import Verification
+    from cpmi_dagster.resources.commands.doctor import Finding
+    from cpmi_dagster.resources.commands.labeling_plan import Plan
     from cpmi_dagster.resources.dag.starter import Starter
     from cpmi_dagster.resources.dag.status import AssetStatus
 
@@ -194,22 +194,6 @@ def show_results(
     console.print(f"Next      {commands}", highlight=False, markup=False, soft_wrap=True)
 
 
-def status_facts(assets: Sequence["AssetStatus"]) -> list[dict[str, Any]]:
-    """What `show_status` shows, with the state of each partition; seconds of wall time."""
-    return [
-        {
-            "asset": asset.key,
-            "partitions": dict(asset.partitions),
-            "rows": asset.rows,
-            "seconds": asset.cost.wall_seconds,
-            "generated_tokens": asset.cost.generated_tokens,
-            "seconds_left": asset.seconds_left,
-            "running": {name: asdict(pace) for name, pace in asset.paces.items()},
-        }
-        for asset in assets
-    ]
-
-
 def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Settings") -> None:
     """Assets by partition, what labeling cost, and the time left."""
     table = new_table(f"Profile {settings.profile}, home {settings.home}")
@@ -250,33 +234,58 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
     console.print(f"Labeling took {spent:,.1f} s so far{busy}; {remaining}.", highlight=False)
 
 
-def show_verification(console: Console, found: "Verification", settings: "Settings") -> None:
-    """What is damaged in a home, a line each, and how much was looked at."""
-    for sentence in found.damage:
-        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
-    outcome = "" if found.damage else "; all are intact"
-    text = f"{found.files:,} files of {settings.home} were read{outcome}."
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
 def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool) -> None:
-    """What labeling will take by method, how the figures are estimated, and a summary."""
-    from cpmi_dagster.planning import notes
+    """What labeling will take by method, and how the figures are counted or estimated."""
+    from cpmi_dagster.rewards.registry import reward_type
 
-    cards = f"{plan.gpus} x {plan.hardware.name}"
-    title = f"Labeling {plan.trajectories:,} trajectories of profile {settings.profile} on {cards}"
-    table = new_table(title, pad_edge=False)
-    figures = ("forward\ntokens", "generated\ntokens", "of MC's\ntokens", "of MC's\ntime", "GPU-hours")
-    for name in ("method", *figures, f"hours\non {plan.gpus}", "price", "tokens"):
-        table.add_column(name, justify="left" if name in ("method", "tokens") else "right", no_wrap=True)
-    many = notes.many_tokens(plan)
-    for row in plan.frame.iter_rows(named=True):
-        table.add_row(*notes.cells(row, many), style="dim" if row["method"] == "everything" else None)
+    table = new_table(
+        f"Labeling {plan.trajectories:,} trajectories of profile {settings.profile} on one {plan.hardware}"
+    )
+    table.add_column("method")
+    for name in ("forward tokens", "generated tokens", "time", "of MC's"):
+        table.add_column(name, justify="right", no_wrap=True)
+    base = plan.frame["gpu_hours"][0]
+    for method, _, forward, generated, hours in plan.frame.iter_rows():
+        share = f"{100 * hours / base:,.0f} %" if base else ""
+        table.add_row(method, f"{forward:,}", f"{generated:,}", _duration(hours), share)
     console.print(table)
     if quiet:
         return
-    for line in notes.footnotes(plan, settings):
+    notes = [f"{method} stands for {', '.join(also)} too." for method, also, *_ in plan.frame.iter_rows() if also]
+    notes.append("Forward tokens include the generated ones. `everything` is what `cpmi run` labels with.")
+    if controls := [name for name in settings.rewards.types if reward_type(name).needs.controls]:
+        notes.append(f"Not counted: {', '.join(controls)}, each of which takes about as long as CPMI or less.")
+    if (settings.rollouts.sample or plan.trajectories) < plan.trajectories:
+        notes.append(f"Rollouts are planned for all trajectories; a run draws them for {settings.rollouts.sample:,}.")
+    if plan.labelled:
+        notes.append(
+            f"Scaled from what {plan.labelled:,} labelled trajectories of this home took; methods without labels are "
+            "estimated, at the same pace. With --hardware, everything is estimated for that card."
+        )
+    else:
+        notes.append(
+            f"Counted on {plan.counted:,} trajectories. Text that is not sampled yet is assumed: a hard negative as "
+            "long as the gold answer, a rollout as long as the steps that remain. Hours are the card's speed times the "
+            "shares in planning/hardware.yaml; another card is named with --hardware, such as h100-80gb."
+        )
+    for line in notes:
         console.print(line, style="dim", highlight=False, markup=False)
+
+
+def _duration(hours: float) -> str:
+    """Hours in the unit that fits: 2.1 h, 14 min, 8 s."""
+    if hours >= 1:
+        return f"{hours:,.1f} h"
+    return f"{hours * 60:.0f} min" if hours * 60 >= 1 else f"{hours * 3600:.2g} s"
+
+
+def show_findings(console: Console, findings: "Iterable[Finding]") -> int:
+    """A line for each thing that was looked at, as soon as it is known; the number of problems."""
+    styles, problems = {"fine": "green", "problem": "red"}, 0
+    for state, what in findings:
+        console.print(f"[{styles[state]}]{state:8}[/] {escape(what)}", soft_wrap=True, highlight=False)
+        problems += state == "problem"
+    return problems
 
 
 def show_evaluation(console: SafeConsole, figures: "pl.DataFrame", name: str, form: str) -> None:

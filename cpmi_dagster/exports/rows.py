@@ -1,177 +1,165 @@
-r"""Labelled trajectories as other programs read them, one row each, in one of three forms.
+r"""Labelled trajectories as other programs read them, one row each, with hard labels from a threshold on.
 
     trl            prompt "2 + 3?"   completions ["2 + 3 = 5."]   labels [true]
-    openrlhf       input "2 + 3? Step 1: 2 + 3 = 5. ки"           value ["+"]
     math-shepherd  input "2 + 3? Step 1: 2 + 3 = 5. ки"           label "2 + 3? Step 1: 2 + 3 = 5. +"
 
-After these come the same columns in every form: soft labels, rewards, gold answer, ids (`SHARED_COLUMNS`).
+Both forms have the `SHARED_COLUMNS` too. A step is right from the threshold of its reward on (0 of a difference, 0.5 of
+a probability), from a number, or from the reward on that agrees best with steps that people have judged:
+
+    cpmi           -0.4 -0.1  0.2  0.9    by default                               - - + +
+    cpmi           -0.4 -0.1  0.2  0.9    0.5                                      - - - +
+    cpmi           -0.4 -0.1  0.2  0.9    calibrated, if people call - + + +       - + + +
+    cpmi_merge1     0.25 -0.1 0.2  0.9    0.5 at the first step, then as above     - - + +
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from math import isfinite
+from typing import Literal, NamedTuple
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
 
-from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.benchmarks.metrics import candidate_thresholds
+from cpmi_dagster.errors import UsageError
 from cpmi_dagster.exports import FormName
-from cpmi_dagster.exports.hard_labels import HardLabels
-from cpmi_dagster.rewards.dataset import KEY, negative_lists, step_lists
+from cpmi_dagster.rewards.dataset import KEY
+from cpmi_dagster.rewards.registry import PROBABILITY, REWARD_TYPES
 from cpmi_dagster.trajectories.row_fields import MARKS
 from cpmi_dagster.trajectories.step_rows import TrlRow
 from cpmi_dagster.trajectories.step_segments import MARKER
 
 DEFAULT_FORM: FormName = "trl"
-TEXTS = pl.List(pl.String())
-NUMBERS = pl.List(pl.Float64())
-FLAGS = pl.List(pl.Boolean())
-
-SHARED_COLUMNS: Mapping[str, tuple[pl.DataType, str]] = {
-    "soft_labels": (NUMBERS, "soft label of each step, in [0, 1]"),
-    "rewards": (NUMBERS, "reward of each step as measured, before it was normalised"),
-    "gold_answer": (pl.String(), "gold answer of the question"),
-    "hard_negatives": (TEXTS, "wrong answers that the gold answer was contrasted with, by rank; none where not needed"),
-    "source_labels": (FLAGS, "label of each step in the source, true = right; null where it has none"),
-    "trajectory_id": (pl.String(), "`t` and the row number of the source"),
-    "source_id": (pl.String(), "id of the row in the source; null where it has none"),
-    "question_id": (pl.String(), "hash of the normalised question"),
-    "task": (pl.String(), "what the source calls the kind of question"),
+TEXT, TEXTS, NUMBERS, FLAGS = pa.string(), pa.list_(pa.string()), pa.list_(pa.float64()), pa.list_(pa.bool_())
+Columns = Mapping[str, tuple[pa.DataType, str]]
+FORMS: Mapping[FormName, Columns] = {
+    "trl": {
+        "prompt": (TEXT, "question"),
+        "completions": (TEXTS, "steps in order"),
+        "labels": (FLAGS, "hard label of each step, true = right"),
+    },
+    "math-shepherd": {
+        "input": (TEXT, f"question and steps, each step closed by the marker `{MARKER}`"),
+        "label": (TEXT, "the same text with `+` or `-` in place of each marker"),
+    },
 }
+"""The columns of each form with their types and meanings."""
+SHARED_COLUMNS: Columns = {
+    "soft_labels": (NUMBERS, "soft label of each step, in [0, 1]"),
+    "rewards": (NUMBERS, "reward of each step as measured"),
+    "gold_answer": (TEXT, "gold answer of the question"),
+    "hard_negatives": (TEXTS, "wrong answers sampled for the question, by rank"),
+    "source_labels": (FLAGS, "label of each step in the source, true = right; null where it has none"),
+    "trajectory_id": (TEXT, "`t` and the row number of the source"),
+    "source_id": (TEXT, "id of the row in the source; null where it has none"),
+    "question_id": (TEXT, "hash of the normalised question"),
+    "task": (TEXT, "what the source calls the kind of question"),
+}
+NAMES = {"question": "prompt", "steps": "completions", "shepherd_labels": "source_labels"}
+CALIBRATED: Literal["calibrated"] = "calibrated"
+UNJUDGED = pl.DataFrame(schema={KEY: pl.String(), "correct": pl.List(pl.Boolean())})
+Rule = float | Literal["calibrated"] | None
 
 
-@dataclass(frozen=True)
-class Form:
-    """A form of labelled rows.
+class Threshold(NamedTuple):
+    """The least reward of a right step, and why; a merge has another one at its first steps."""
 
-    Attributes:
-        columns: the form's own columns, their types and meanings.
-        read_by: whom it is for, and with which options, as Markdown.
-        own: from question, steps and hard labels of a row, the values of these columns in order.
-    """
-
-    columns: Mapping[str, tuple[pl.DataType, str]]
-    read_by: str
-    own: Callable[[str, list[str], list[bool]], tuple[object, ...]]
+    least: float
+    why: str
+    first_steps: int = 0
+    first_least: float = 0.0
 
     @property
-    def schema(self) -> dict[str, pl.DataType]:
-        """All columns and their types."""
-        return {name: dtype for name, (dtype, _) in {**self.columns, **SHARED_COLUMNS}.items()}
+    def is_right(self) -> pl.Expr:
+        """The hard labels of a trajectory as a list, from its column `rewards`."""
+        first = pl.col("rewards").list.head(self.first_steps).list.eval(pl.element() >= self.first_least)
+        return pl.concat_list(
+            first, pl.col("rewards").list.slice(self.first_steps).list.eval(pl.element() >= self.least)
+        )
 
-    def meanings(self, *, is_probability: bool, is_contrast: bool) -> dict[str, str]:
-        """All columns and what they hold.
-
-        Args:
-            is_probability: whether the rewards are the soft labels as they are.
-            is_contrast: whether the reward contrasts the gold answer with the hard negatives.
-        """
-        found = {name: meaning for name, (_, meaning) in {**self.columns, **SHARED_COLUMNS}.items()}
-        if is_probability:
-            found["rewards"] = "the same as `soft_labels`, since this reward is a probability"
-        if not is_contrast:
-            found["hard_negatives"] = "wrong answers sampled for the question, by rank; this reward does not use them"
-        return found
+    def words(self, labelled: pl.DataFrame) -> str:
+        """Which steps are right, and what share of these, as a sentence."""
+        share = labelled.select(self.is_right.explode(empty_as_null=False)).to_series().mean()
+        first = f"; of steps up to {self.first_steps}, at least {self.first_least:g}" if self.first_steps else ""
+        rule = f"those with a reward of at least {self.least:g}, {self.why}{first}"
+        return f"Hard labels call {share:.1%} of the steps right: {rule}."
 
 
-def _marked(question: str, steps: list[str], labels: list[bool]) -> tuple[str, str]:
-    """The text with a marker behind every step, and with the labels in place of the markers."""
-    row = TrlRow(prompt=question, completions=steps, labels=[MARKS[label] for label in labels]).raw()
-    return row.input, row.label
-
-
-INPUT = (pl.String(), f"question and steps, each step closed by the marker `{MARKER}`")
-FORMS: dict[FormName, Form] = {
-    "trl": Form(
-        {
-            "prompt": (pl.String(), "question"),
-            "completions": (TEXTS, "steps in order"),
-            "labels": (FLAGS, "hard label of each step, true = right"),
-        },
-        "TRL's stepwise supervision, and most programs that train process reward models",
-        lambda question, steps, labels: (question, steps, labels),
-    ),
-    "openrlhf": Form(
-        {"input": INPUT, "value": (TEXTS, "hard label of each marker, `+` or `-`")},
-        f"OpenRLHF's `train_prm`, with `--input_key input --label_key value --placeholder_token {MARKER} "
-        "--reward_tokens + -`; `--label_key soft_labels` trains on the soft labels",
-        lambda question, steps, labels: (_marked(question, steps, labels)[0], [MARKS[label] for label in labels]),
-    ),
-    "math-shepherd": Form(
-        {"input": INPUT, "label": (pl.String(), "the same text with `+` or `-` in place of each marker")},
-        "what reads Math-Shepherd, this project included",
-        _marked,
-    ),
-}
-
-
-@dataclass(frozen=True)
-class ExportedRows:
-    """Rows in a form, and how many trajectories could not be written in it: their text holds its marker."""
-
-    rows: pl.DataFrame
-    left_out: int
-
-
-def labelled_trajectories(
-    trajectories: pl.DataFrame,
-    negatives: pl.DataFrame,
-    rewards: pl.DataFrame,
-    soft_labels: pl.DataFrame,
-    reward_type: str,
-) -> pl.DataFrame:
-    """Trajectories with the labels of one reward type as lists.
-
-    Args:
-        trajectories: columns of alignment.trajectories, the selected rows only.
-        negatives: columns of labels.hard_negatives.
-        rewards: columns of labels.step_rewards.
-        soft_labels: columns of dataset.soft_labels.
-
-    Returns:
-        question, steps and `SHARED_COLUMNS`, by trajectory_id; trajectories without such labels are not in it.
+def parse_rule(text: str | None) -> Rule:
+    """The rule of `0.3` or `calibrated`; None is the threshold of the rewards' own scale.
 
     Raises:
-        CpmiError: rewards and soft labels are not of the same steps, since one of the tables was made again.
+        UsageError: it is neither.
     """
-    soft = step_lists(soft_labels, "soft_label", reward_type).rename({"soft_label": "soft_labels"})
-    raw = step_lists(rewards, "reward", reward_type).rename({"reward": "rewards"})
-    rows = (
-        trajectories.join(soft, on=KEY)
-        .join(raw, on=KEY, how="left")
-        .join(negative_lists(negatives), on=KEY, how="left")
-        .with_columns(pl.col("hard_negatives").fill_null([]))
-        .rename({"shepherd_labels": "source_labels"})
-        .select("question", "steps", *SHARED_COLUMNS)
-        .sort(KEY)
-    )
-    steps = pl.col("steps").list.len()
-    fits = (pl.col("rewards").list.len() == steps) & (pl.col("soft_labels").list.len() == steps)
-    if (stale := rows.filter(~fits.fill_null(False))).height or rows.height < soft.height:
-        example = f", for example {stale[KEY][0]}" if stale.height else ""
-        raise CpmiError(
-            f"rewards and soft labels of {stale.height or soft.height - rows.height:,} trajectories do not come "
-            f"from the same run{example}; run `cpmi run` first"
-        )
-    return rows
+    if text is None or text == CALIBRATED:
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not isfinite(number):
+        raise UsageError(f"--threshold {text}: give a number, or calibrated")
+    return number
 
 
-def exported_rows(labelled: pl.DataFrame, form: FormName, hard: HardLabels) -> ExportedRows:
-    """Labelled trajectories in a form.
+def choose_threshold(
+    labelled: pl.DataFrame, reward_type: str, is_probability: bool, rule: Rule, judged: pl.DataFrame
+) -> Threshold:
+    """The threshold of a set's hard labels by a rule; the first steps of a merge keep that of their own scale.
 
     Args:
-        labelled: from `labelled_trajectories`.
-        form: a key of `FORMS`.
+        labelled: columns trajectory_id and rewards, a list.
+        is_probability: the rewards are soft labels as they are.
+        judged: columns trajectory_id and correct, a list with null for steps that nobody has judged.
+
+    Raises:
+        UsageError: the rewards have no scale of their own, or `calibrated` lacks judged steps that are right or wrong.
     """
-    chosen = FORMS[form]
-    is_marked = form != DEFAULT_FORM
-    holds_marker = pl.concat_str("question", pl.col("steps").list.join("\n"), separator="\n").str.contains(
-        MARKER, literal=True
-    )
-    kept = labelled.filter(~holds_marker) if is_marked else labelled
-    texts = kept.select("question", "steps", hard.is_right).iter_rows()
-    own = pl.DataFrame(
-        [chosen.own(*row) for row in texts],
-        schema={name: dtype for name, (dtype, _) in chosen.columns.items()},
-        orient="row",
-    )
-    rows = pl.concat([own, kept.select(*SHARED_COLUMNS)], how="horizontal")
-    return ExportedRows(rows.cast(pl.Schema(chosen.schema)), labelled.height - kept.height)
+    entry = REWARD_TYPES.get(reward_type)
+    scale = PROBABILITY if is_probability else entry.scale if entry else None
+    merge = None if is_probability or entry is None else entry.merge
+    first_scale = REWARD_TYPES[merge.first].scale if merge else None
+    first = (merge.steps, first_scale.right_from) if merge and first_scale else (0, 0.0)
+    if rule is None and scale is None:
+        raise UsageError(
+            f"no reward of `{reward_type}` says by itself that a step is right; give --threshold NUMBER or calibrated"
+        )
+    if rule is None and scale is not None:
+        return Threshold(scale.right_from, f"since it is {scale.words}", *first)
+    if isinstance(rule, float):
+        return Threshold(rule, "the number given", *first)
+    lists = pl.col("rewards", "correct").list.slice(first[0])
+    steps = labelled.join(judged.select(KEY, "correct"), on=KEY).select(lists)
+    steps = steps.explode("rewards", "correct", empty_as_null=False).drop_nulls("correct")
+    right, wrong = (np.sort(steps.filter(correct=known)["rewards"].to_numpy()) for known in (True, False))
+    if not len(right) or not len(wrong):
+        raise UsageError(
+            f"--threshold calibrated takes steps judged right and steps judged wrong, and there are {len(right):,} and "
+            f"{len(wrong):,}; name judged steps as `sources.step_truth` and run `cpmi run`, or give a number"
+        )
+    thresholds = candidate_thresholds(steps["rewards"])
+    passed = 1 - np.searchsorted(right, thresholds) / len(right)
+    accuracy = (passed + np.searchsorted(wrong, thresholds) / len(wrong)) / 2
+    best = int(accuracy.argmax())
+    why = f"with the best balanced accuracy, {accuracy[best]:.1%}, on the {steps.height:,} judged steps of this set"
+    return Threshold(float(thresholds[best]), why, *first)
+
+
+def exported_rows(labelled: pl.DataFrame, form: FormName, threshold: Threshold) -> pa.Table:
+    """Labelled trajectories in a form; those whose text holds the marker cannot be written as marked text.
+
+    Args:
+        labelled: from `rewards.dataset.labelled_trajectories`.
+    """
+    rows = labelled.with_columns(labels=threshold.is_right).rename(NAMES)
+    if form == "math-shepherd":
+        texts = pl.concat_str("prompt", pl.col("completions").list.join("\n"), separator="\n")
+        rows = rows.filter(~texts.str.contains(MARKER, literal=True))
+        marked = []
+        for question, steps, labels in rows.select("prompt", "completions", "labels").iter_rows():
+            row = TrlRow(prompt=question, completions=steps, labels=[MARKS[label] for label in labels]).raw()
+            marked.append((row.input, row.label))
+        rows = rows.with_columns(pl.DataFrame(marked, schema=["input", "label"], orient="row"))
+    columns = {name: kind for name, (kind, _) in {**FORMS[form], **SHARED_COLUMNS}.items()}
+    # Polars' own types for texts and lists would become features of their own in `datasets`
+    return rows.select(*columns).to_arrow().cast(pa.schema(list(columns.items())))

@@ -120,6 +120,13 @@ def hard_negatives(
     return NegativesResult(frame, short, cost)
 
 
+def negative_prompt(negatives: Negatives, question: str, steps: Sequence[str], gold_answer: str) -> str:
+    """The text that the labeler continues with a wrong answer."""
+    if negatives.sees == "solution":
+        return render_negative_prompt(question, steps, gold_answer)
+    return render_question(question) + render_target("")
+
+
 def trajectory_seed(seed: int, trajectory_id: str) -> int:
     """A seed that depends on the run's seed and the trajectory alone, not on what it is processed with."""
     return int.from_bytes(blake2b(f"{seed}:{trajectory_id}".encode(), digest_size=6).digest())
@@ -130,12 +137,8 @@ def _sample(
 ) -> tuple[list[list[str]], Cost]:
     if engine is None or not negatives.samples or trajectories.is_empty():
         return [[] for _ in range(trajectories.height)], Cost.zero()
-    prompts = [
-        render_negative_prompt(question, steps, gold)
-        if negatives.sees == "solution"
-        else render_question(question) + render_target("")
-        for question, steps, gold in trajectories.select("question", "steps", "gold_answer").iter_rows()
-    ]
+    texts = trajectories.select("question", "steps", "gold_answer").iter_rows()
+    prompts = [negative_prompt(negatives, *row) for row in texts]
     distinct = list(dict.fromkeys(prompts))
     generations, cost = timed_generate(engine, distinct, negatives.sampling, negatives.samples, seed, stop="line")
     texts = {

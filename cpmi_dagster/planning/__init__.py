@@ -1,6 +1,1 @@
-"""`cpmi plan`: what labeling by each method will take, estimated before it is spent.
-
-    trajectories -> counting (tokens and seconds, by stage) -> plan (by method, with its price) -> notes (as text)
-
-`shapes` reads the size of the models, `hardware` the speed and price of the cards.
-"""
+"""`cpmi plan`: tokens of labeling (`counting`), and the seconds that a card takes for them (`hardware`)."""

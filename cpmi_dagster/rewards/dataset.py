@@ -26,13 +26,26 @@ def cpmi_80k(
     Returns:
         Columns of dataset.cpmi_80k. A trajectory without CPMI rewards (it was rejected in scoring) is not in it.
     """
+    rows = labelled_trajectories(trajectories, negatives, step_rewards, soft_labels, DATASET_REWARD)
+    return rows.filter(pl.col("hard_negatives").list.len() > 0)
+
+
+def labelled_trajectories(
+    trajectories: pl.DataFrame,
+    negatives: pl.DataFrame,
+    step_rewards: pl.DataFrame,
+    soft_labels: pl.DataFrame,
+    reward_type: str,
+) -> pl.DataFrame:
+    """Each trajectory that has labels of a reward type, with its step labels as lists; see `cpmi_80k`."""
     answers = negative_lists(negatives)
-    rewards = step_lists(step_rewards, "reward", DATASET_REWARD).rename({"reward": "rewards"})
-    labels = step_lists(soft_labels, "soft_label", DATASET_REWARD).rename({"soft_label": "soft_labels"})
+    rewards = step_lists(step_rewards, "reward", reward_type).rename({"reward": "rewards"})
+    labels = step_lists(soft_labels, "soft_label", reward_type).rename({"soft_label": "soft_labels"})
     columns = trajectories.select(
         KEY, "source_id", "question_id", "task", "question", "steps", "gold_answer", "shepherd_labels"
     )
-    return columns.join(answers, on=KEY).join(rewards, on=KEY).join(labels, on=KEY).sort(KEY)
+    rows = columns.join(answers, on=KEY, how="left").with_columns(pl.col("hard_negatives").fill_null([]))
+    return rows.join(rewards, on=KEY).join(labels, on=KEY).sort(KEY)
 
 
 def training_examples(trajectories: pl.DataFrame, soft_labels: pl.DataFrame, reward_type: str) -> pl.DataFrame:

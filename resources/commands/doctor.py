@@ -1,107 +1,150 @@
-"""`cpmi doctor`: what this machine has, and whether a profile can run on it; nothing is downloaded or loaded.
+"""`cpmi doctor`: what this machine has, and what a profile lacks on it; nothing is downloaded, no weights are loaded.
 
-machine   Python 3.12.3, 16 cores, 128 GiB of memory                                    fine
-machine   GPU 0: NVIDIA H100, 79.1 of 79.6 GiB free                                     fine
-home      .cpmi/paper can be written, 412 GiB free                                      fine
-model     labeler Qwen/Qwen3-8B-Base: 15.3 GiB of weights, fit into 79.1 GiB            fine
-source    openai/gsm8k: not in the cache, and the hub does not answer (ConnectError)    problem: give a local path
+fine     cpmi-dagster 0.1.0, torch 2.13.0, … on Python 3.11.9
+fine     GPU 0: NVIDIA H100, 79.1 GiB free
+fine     home .cpmi/paper: 412 GiB free
+fine     labeler Qwen/Qwen3-8B-Base: 16,381 MB of weights
+problem  source openai/gsm8k: not on this disk, and the hub does not give it (ConnectError); name a local folder or file
 """
 
 import os
 import platform
 import shutil
-from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal, NamedTuple
 
-import psutil
-
+from cpmi_dagster.errors import CpmiError, SettingsError, SourceError, StorageError, first_line
+from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.installed import DISTRIBUTION
+from cpmi_dagster.models.gguf import hub_file
+from cpmi_dagster.models.language_models import load_tokenizer, model_folder, model_on_disk
+from cpmi_dagster.models.model_files import weights_files
+from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.models.tokens import check_boundaries, piece_ids
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.commands.doctor_needs import Finding, data_sets, models, needed_models
-from cpmi_dagster.resources.lake.queries import GIB
+from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.resources.sources.hub import HubLock
 
-LITTLE_ROOM = 5 * GIB
-"""Free space at a home below which there is a warning: labels of 80,000 trajectories take about 4 GiB."""
+GIB = 1 << 30
+HUB_SECONDS = 5.0
 PACKAGES = (DISTRIBUTION, "torch", "transformers", "dagster", "duckdb", "polars")
+PIECES = ("How many?\n", "3 * 4 = 12\n", "The answer is: 12")
+"""Question, step and answer, of which a labeler's tokenizer has to make the text that they are together."""
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at, and what was found; a problem keeps the profile from running."""
+
+    state: Literal["fine", "problem"]
+    what: str
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
     """What this machine has and what a profile needs, one finding after another."""
-    yield from _machine()
-    yield from _home(settings)
-    yield from _extras(settings)
-    yield from models(settings, _free_memory())
-    yield from data_sets(settings)
-
-
-def _machine() -> Iterator[Finding]:
-    memory = psutil.virtual_memory()
-    yield Finding(
-        "machine",
-        f"Python {platform.python_version()} on {platform.system()}, {os.cpu_count()} cores, "
-        f"{memory.available / GIB:.1f} of {memory.total / GIB:.1f} GiB of memory free",
-    )
-    yield Finding("machine", ", ".join(f"{name} {version(name)}" for name in PACKAGES))
-    gpus = list(_gpus())
-    for index, (name, free, total) in enumerate(gpus):
-        yield Finding("machine", f"GPU {index}: {name}, {free / GIB:.1f} of {total / GIB:.1f} GiB free")
-    if not gpus:
-        yield Finding("machine", "no GPU that torch can use")
-
-
-def _gpus() -> Iterator[tuple[str, int, int]]:
-    """Name, free and total bytes of each GPU."""
     import torch
 
-    for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
-        yield (torch.cuda.get_device_name(index), *torch.cuda.mem_get_info(index))
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    yield Finding("fine", f"{versions} on Python {platform.python_version()}")
+    gpus = range(torch.cuda.device_count())
+    for gpu in gpus:
+        name, free = torch.cuda.get_device_name(gpu), torch.cuda.mem_get_info(gpu)[0]
+        yield Finding("fine", f"GPU {gpu}: {name}, {free / GIB:.1f} GiB free")
+    if not gpus:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        yield Finding("fine", f"no GPU; {os.cpu_count()} cores, {memory / GIB:.0f} GiB of memory")
+    for what, look in _looks(settings):
+        try:
+            yield Finding("fine", f"{what}: {look()}")
+        except (CpmiError, OSError) as error:
+            yield Finding("problem", f"{what}: {first_line(error)}")
 
 
-def _free_memory() -> int:
-    """Bytes, of the GPU that has most or else of the machine."""
-    return max((free for _, free, _ in _gpus()), default=psutil.virtual_memory().available)
-
-
-def _home(settings: Settings) -> Iterator[Finding]:
-    place = _existing(settings.home)
-    if not place.is_dir() or not os.access(place, os.W_OK):
-        yield Finding("home", f"{settings.home} cannot be written", "problem", "set CPMI_HOME to a folder of yours")
-        return
-    free = shutil.disk_usage(place).free
-    what = f"{settings.home} can be written, {free / GIB:,.0f} GiB free in {place}"
-    if free < LITTLE_ROOM:
-        yield Finding("home", what, "warning", "make room, or set CPMI_HOME to a folder on another disk")
-    else:
-        yield Finding("home", what)
-
-
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest above it that exists."""
-    return next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
-
-
-def _extras(settings: Settings) -> Iterator[Finding]:
-    """The extras that the profile needs."""
-    asked = [each.model for each in needed_models(settings)]
-    trained = [recipe.trained_with(settings.training) for recipe in settings.recipes]
+def _looks(settings: Settings) -> Iterator[tuple[str, Callable[[], str]]]:
+    """What a profile needs, and what says how it stands with each or raises why it will not do."""
+    yield f"home {settings.home}", partial(_home, settings.home.absolute())
+    models = [(role, model) for role, model in settings.models if model is not None and role != "backbone"]
+    models += [(f"backbone of {each.name}", each.backbone or settings.models.backbone) for each in settings.recipes]
+    models += [(f"judge {name}", each.weights) for name, each in settings.benchmarks.judges.items() if each.weights]
     needed = {
-        ("vllm", "vllm"): any(model.engine == "vllm" for model in asked),
-        ("lora", "peft"): any(training.lora for training in trained),
-        ("evidence", "gguf"): any(model.name.endswith(".gguf") for model in asked),
+        ("vllm", "vllm"): any(model.engine == "vllm" for _, model in models),
+        ("lora", "peft"): any(recipe.trained_with(settings.training).lora for recipe in settings.recipes),
+        ("evidence", "gguf"): any(model.name.endswith(".gguf") for _, model in models),
     }
-    for (extra, package), is_needed in needed.items():
-        if is_needed and find_spec(package) is None:
-            advice = f"pip install 'cpmi-dagster[{extra}]'"
-            yield Finding("extra", f"the profile needs `[{extra}]`, and {package} is not installed", "problem", advice)
-        elif is_needed:
-            yield Finding("extra", f"`[{extra}]` is installed ({_version(package)})")
+    yield from ((f"extra {extra}", partial(_extra, extra, name)) for (extra, name), wanted in needed.items() if wanted)
+    revisions = HubLock(settings.home).revisions() if settings.home.is_dir() else {}
+    for role, model in {(model.name, model.engine): (role, model) for role, model in reversed(models)}.values():
+        yield f"{role} {model.name}", partial(_model, role, model, revisions.get(f"model {model.name}"))
+    named = settings.sources
+    data = [*named.trajectories, *named.step_truth, *named.references, *named.benchmarks.values()]
+    for source in {each.place: each for each in (*data, *named.step_labels.values())}.values():
+        yield f"source {source.place}", partial(_source, settings, source, revisions.get(f"dataset {source.hub}"))
 
 
-def _version(package: str) -> str:
-    name = package.replace("_", "-")
+def _home(home: Path) -> str:
+    place = next(folder for folder in (home, *home.parents) if folder.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        raise StorageError("cannot be written; set CPMI_HOME to a folder of yours")
+    return f"{shutil.disk_usage(place).free / GIB:,.0f} GiB free; labels of 80,000 trajectories take about 4"
+
+
+def _extra(extra: str, package: str) -> str:
+    if find_spec(package) is None:
+        raise SettingsError(f"{package} is not installed; pip install 'cpmi-dagster[{extra}]'")
+    return f"{package} is installed"
+
+
+def _model(role: str, model: LanguageModel, revision: str | None) -> str:
+    """How large a model's weights are; the labeler has to read text in pieces as it reads the whole."""
+    if model.engine == "endpoint":
+        if model.api_key_variable and not environment_variable(model.api_key_variable):
+            raise SettingsError(f"put the endpoint's key into the environment variable {model.api_key_variable}")
+        return f"at {model.endpoint}"
+    place = model_on_disk(model.name)
+    if place is None:
+        repository = hub_file(model.name)
+        place = None if repository else _cached(model.name, "model", model.revision or revision)
+        if place is None:
+            return _on_hub(repository[0] if repository else model.name, "model")
+    if role == "labeler":
+        tokenizer = load_tokenizer(model_folder(model.name) if place.is_file() else str(place))
+        ids = piece_ids(tokenizer, PIECES)
+        check_boundaries(tokenizer, PIECES, [ids[piece] for piece in PIECES])
+    files = [place] if place.is_file() else weights_files(place)
+    return f"{sum(file.stat().st_size for file in files) / 1e6:,.0f} MB of weights"
+
+
+def _source(settings: Settings, source: DataSource, revision: str | None) -> str:
+    if source.hub is None:
+        DataSources(settings).files(source)
+        return "on this disk"
+    cached = _cached(source.hub, "dataset", source.revision or revision)
+    return "in the hub's cache" if cached else _on_hub(source.hub, "dataset")
+
+
+def _cached(name: str, kind: Literal["model", "dataset"], revision: str | None) -> Path | None:
+    """The folder in the hub's cache; None if there is none, or it lacks some of a model's weights."""
+    from huggingface_hub import snapshot_download
+
     try:
-        return f"{name} {version(name)}"
-    except PackageNotFoundError:
-        return name
+        folder = Path(snapshot_download(name, repo_type=kind, revision=revision, local_files_only=True))
+        return folder if kind == "dataset" or weights_files(folder) else None
+    except (CpmiError, OSError, ValueError):
+        return None
+
+
+def _on_hub(name: str, kind: Literal["model", "dataset"]) -> str:
+    from httpx2 import HTTPError
+    from huggingface_hub import HfApi
+
+    try:
+        HfApi().repo_info(name, repo_type=kind, timeout=HUB_SECONDS)
+    except (HTTPError, OSError, ValueError) as error:
+        raise SourceError(
+            f"not on this disk, and the hub does not give it ({type(error).__name__}); name a local folder or file"
+        ) from error
+    return "on the hub, downloaded at its first use"

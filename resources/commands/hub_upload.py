@@ -1,6 +1,4 @@
-"""A folder as a repository of the Hugging Face hub.
-
-hf://datasets/OWNER/NAME    a data set          hf://OWNER/NAME    a reward model
+"""A folder as a repository of the hub: hf://datasets/OWNER/NAME of a data set, hf://OWNER/NAME of a reward model.
 
 A repository that is not there yet is made private: publishing cannot be taken back, so that is left to its owner. The
 token comes from the environment variable HF_TOKEN alone.
@@ -8,37 +6,27 @@ token comes from the environment variable HF_TOKEN alone.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from cpmi_dagster.errors import CpmiError, UsageError, first_line
-from cpmi_dagster.exports.folders import RECORD
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.files.whole_files import refusals_named
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-SCHEME = "hf://"
+SCHEME, TOKEN_VARIABLE = "hf://", "HF_TOKEN"
 FRESH = {".gitattributes", "README.md"}
 """What a repository holds that was made on the hub's pages."""
-DATASETS = "datasets/"
-TOKEN_VARIABLE = "HF_TOKEN"
 Kind = Literal["dataset", "model"]
 
 
-@dataclass(frozen=True)
-class Repository:
+class Repository(NamedTuple):
     """A repository of the hub: `OWNER/NAME`, and what it holds."""
 
     id: str
     kind: Kind
-
-    @property
-    def name(self) -> str:
-        """Its name, without its owner's."""
-        return self.id.partition("/")[2]
 
 
 def repository_of(place: str, kind: Kind) -> Repository:
@@ -50,23 +38,19 @@ def repository_of(place: str, kind: Kind) -> Repository:
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
-    name = place.removeprefix(SCHEME)
-    if kind == "dataset":
-        name = name.removeprefix(DATASETS)
-    form = f"{SCHEME}{DATASETS if kind == 'dataset' else ''}OWNER/NAME"
+    of_kind = "datasets/" if kind == "dataset" else ""
+    name = place.removeprefix(SCHEME).removeprefix(of_kind)
     try:
-        validate_repo_id(name)
+        validate_repo_id(name if name.count("/") == 1 else "")
     except HFValidationError as error:
-        raise UsageError(f"--to {place}: a {kind} goes to {form}") from error
-    if name.count("/") != 1:
-        raise UsageError(f"--to {place}: a {kind} goes to {form}")
+        raise UsageError(f"--to {place}: a {kind} goes to {SCHEME}{of_kind}OWNER/NAME") from error
     if not environment_variable(TOKEN_VARIABLE):
         raise UsageError(f"--to {place} needs a token of the hub in the environment variable {TOKEN_VARIABLE}")
     return Repository(name, kind)
 
 
-def check_repository(repository: Repository) -> None:
-    """Refuse to upload over something that no export has written, before any work.
+def check_repository(repository: Repository, marker: str) -> None:
+    """Refuse to upload over something without the file that every export has, before any work.
 
     Raises:
         UsageError: the repository holds other files.
@@ -74,59 +58,45 @@ def check_repository(repository: Repository) -> None:
     """
     from huggingface_hub.errors import RepositoryNotFoundError
 
-    with _hub_errors(repository):
+    with _hub(repository) as hub:
         try:
-            files = set(_api().list_repo_files(repository.id, repo_type=repository.kind))
+            files = set(hub.list_repo_files(repository.id, repo_type=repository.kind))
         except RepositoryNotFoundError:
             return
-    if RECORD not in files and (others := sorted(files - FRESH)):
+    if marker not in files and (others := sorted(files - FRESH)):
         raise UsageError(f"the {repository.kind} `{repository.id}` contains `{others[0]}`, which no export has written")
 
 
 def upload(folder: Path, repository: Repository) -> str:
-    """Upload a folder in one commit; files of the data set that was there before are removed.
-
-    Returns:
-        The repository's address.
+    """Upload a folder in one commit; files of the export that was there before are removed. Returns its address.
 
     Raises:
         CpmiError: the hub cannot be reached, or refuses it.
     """
-    api = _api()
-    with _hub_errors(repository), refusals_named(folder):
-        created = api.create_repo(repository.id, repo_type=repository.kind, private=True, exist_ok=True)
-        api.upload_folder(
+    old = ["data/*"] if repository.kind == "dataset" else ["*.safetensors"]
+    with _hub(repository) as hub, refusals_named(folder):
+        address = hub.create_repo(repository.id, repo_type=repository.kind, private=True, exist_ok=True)
+        hub.upload_folder(
             repo_id=repository.id,
             folder_path=folder,
             repo_type=repository.kind,
             commit_message="Export of cpmi-dagster",
-            delete_patterns=["data/*"] if repository.kind == "dataset" else ["*.safetensors"],
+            delete_patterns=old,
         )
-    return str(created)
-
-
-def _api() -> "HfApi":
-    from huggingface_hub import HfApi
-
-    return HfApi(token=environment_variable(TOKEN_VARIABLE))
+    return str(address)
 
 
 @contextmanager
-def _hub_errors(repository: Repository) -> Iterator[None]:
-    from httpx2 import ConnectError, HTTPError, TimeoutException
-    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+def _hub(repository: Repository) -> Iterator["HfApi"]:
+    """The hub, whose errors are one sentence."""
+    from httpx2 import HTTPError
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
 
     try:
-        yield
-    except RepositoryNotFoundError:
-        raise
-    except (ConnectError, TimeoutException) as error:
-        raise CpmiError(
-            f"the hub cannot be reached for the {repository.kind} `{repository.id}` ({type(error).__name__}); check "
-            "the network, or export to a folder"
-        ) from error
+        yield HfApi(token=environment_variable(TOKEN_VARIABLE))
     except (HfHubHTTPError, HTTPError, OSError) as error:
         raise CpmiError(
             f"the hub did not accept the {repository.kind} `{repository.id}` ({type(error).__name__}: "
-            f"{first_line(error)}); see that it can be reached and that the token may write there, and try again"
+            f"{first_line(error)}); see that the token may write there, or export to a folder"
         ) from error

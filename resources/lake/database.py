@@ -16,7 +16,7 @@ another's write-ahead log beside it is published again.
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
@@ -28,7 +28,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from cpmi_dagster.errors import LakeError, StorageError, first_line
-from cpmi_dagster.files.locks import locked, locked_beside
+from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.current_files import Entry
@@ -49,7 +49,6 @@ COMPARISON = "reports.paper_comparison"
 STORAGE_VERSION = "v1.2.0"
 HOME_VARIABLE = "cpmi_home"
 CONFIG: dict[str, str | bool | int | float | list[str]] = {"storage_compatibility_version": STORAGE_VERSION}
-EXPORT = "main.cpmi_export"
 SHOWN = "cpmi_shown"
 """A macro of the database: the hash of what it shows."""
 CHECKPOINT = "checkpoint"
@@ -91,42 +90,6 @@ class Database:
                     self.path.with_name(f"{FILE_NAME}.wal").unlink(missing_ok=True)
             except duckdb.Error as error:
                 raise LakeError(f"{self.path} cannot be published: {first_line(error)}") from error
-
-    def export(self, path: Path, facts: Mapping[str, str], advance: Callable[[int, int], None]) -> pl.DataFrame:
-        """Write a file that holds the rows of every table itself, to be read anywhere; the home is left as it is.
-
-        Args:
-            path: the file; one that is there is replaced when the new one is complete.
-            facts: what it is an export of, for its table `cpmi_export`.
-            advance: called with the numbers of tables just written and of all.
-
-        Returns:
-            The tables that have rows: relation, rows.
-
-        Raises:
-            LakeError: nothing has been made yet, or a file of the lake is damaged.
-            StorageError: there is no room for it.
-        """
-        if not self._lake.has_rows():
-            raise LakeError("there is nothing to export yet; run `cpmi run` first")
-        try:
-            with locked_beside(path, waits=True):
-                remove_unfinished(path)
-                with whole_file(path) as unfinished, duckdb.connect(str(unfinished), config=CONFIG) as connection:
-                    for table in TABLES.values():
-                        for place in self._entries(table):
-                            self._lake.check(*place)
-                        self._show(connection, table, is_copied=True)
-                        advance(1, len(TABLES))
-                    _show_comparison(connection)
-                    connection.execute(f"create table {EXPORT} (name varchar, value varchar)")
-                    connection.executemany(f"insert into {EXPORT} values (?, ?)", [*map(list, facts.items())])
-                    rows = connection.sql(_ROWS).pl()
-                    connection.execute(CHECKPOINT)
-                path.with_name(f"{path.name}.wal").unlink(missing_ok=True)  # of what was replaced
-            return rows
-        except duckdb.Error as error:
-            raise LakeError(f"{path} cannot be written: {first_line(error)}") from error
 
     def publish_soon(self) -> None:
         """`publish_changes`, unless that was a moment ago: labels show while a run makes more."""
@@ -235,10 +198,10 @@ class Database:
             counts = [connection.sql(f"select count(*) from {relation}").fetchall()[0][0] for relation in relations]
         return pl.DataFrame({"relation": relations, "rows": counts}, schema={"relation": pl.String, "rows": pl.Int64})
 
-    def _show(self, connection: duckdb.DuckDBPyConnection, table: Table, is_copied: bool = False) -> None:
-        """Create the relation of a table: a real one of results that have been made, or of an export, else a view."""
+    def _show(self, connection: duckdb.DuckDBPyConnection, table: Table) -> None:
+        """Create the relation of a table: a real one of results that have been made, else a view."""
         entries = self._entries(table)
-        is_result = is_copied or (table.group in RESULT_GROUPS and bool(entries))
+        is_result = table.group in RESULT_GROUPS and bool(entries)
         select = self._select(table, entries, is_result)
         kind, relation = "table" if is_result else "view", f'{table.group}."{table.name}"'
         connection.execute(f"create schema if not exists {table.group}")
@@ -305,21 +268,6 @@ select schema_name || '."' || name || '"' from (
     select schema_name, view_name as name from duckdb_views() where not internal
 ) order by all
 """
-
-
-_ROWS = """
-select schema_name || '.' || table_name as relation, estimated_size as rows from duckdb_tables()
-where not internal and schema_name <> 'main' and estimated_size > 0 order by all
-"""
-
-
-def is_export(path: Path) -> bool:
-    """Whether a file was written by `Database.export`."""
-    try:
-        with duckdb.connect(str(path), read_only=True) as connection:
-            return bool(connection.sql(f"select name from {EXPORT}").fetchall())
-    except duckdb.Error:
-        return False
 
 
 def query(

@@ -15,7 +15,7 @@ from cpmi_dagster.generation.settings import SOLUTIONS, SolutionSampling
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.profiles.sources import TrajectorySource
-from cpmi_dagster.resources.commands.export_facts import origins_of, writers_of
+from cpmi_dagster.resources.commands.export import made_with, origins_of
 from cpmi_dagster.resources.commands.trace import trace
 from cpmi_dagster.resources.dag.spec_version import spec_version
 from cpmi_dagster.resources.lake.lake import Lake
@@ -216,5 +216,5 @@ def test_a_policy_is_needed(tmp_path):
 
 def test_the_card_names_the_questions_and_who_wrote_the_solutions(done):
     lake = Lake.of(done)
-    assert [(origin.use, origin.place) for origin in origins_of(done, "cpmi")] == [("questions", "questions.jsonl")]
-    assert writers_of(lake, done) == {"policy, wrote the solutions": [lake.intact_record(SAMPLED, "000").model]}
+    assert origins_of(done, "cpmi") == {"questions: questions.jsonl": ""}
+    assert made_with(lake, done, "cpmi")["wrote the solutions"] == lake.intact_record(SAMPLED, "000").model

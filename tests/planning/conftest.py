@@ -4,8 +4,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
-from cpmi_dagster.planning.hardware import Hardware, Teraflops
-from cpmi_dagster.planning.shapes import PlannedModel, planned_model
+from cpmi_dagster.planning.hardware import CPU, Hardware, PlannedModel, planned_model
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import FileRecord
@@ -27,17 +26,8 @@ SHARD_OF = {"q1": "000", "q2": "001", "q3": "001"}
 
 @pytest.fixture(scope="session")
 def card() -> Hardware:
-    """1 TFLOP/s, 1 GB/s, half of the one and a quarter of the other reached, 3.60 dollars an hour."""
-    return Hardware(
-        name="test-card",
-        device="cpu",
-        teraflops=Teraflops(float32=1, bfloat16=2, float16=2),
-        memory_gb=1,
-        bandwidth_gb_per_s=1,
-        forward_utilisation=0.5,
-        generation_utilisation=0.25,
-        usd_per_hour=3.6,
-    )
+    """1 TFLOP/s, 1 GB/s, half of the one and a quarter of the other reached; token trees as on a CPU."""
+    return Hardware(CPU, {"float32": 1, "bfloat16": 2, "float16": 2}, 1, 0.5, 0.25)
 
 
 @pytest.fixture(scope="session")

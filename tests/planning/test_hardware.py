@@ -1,69 +1,28 @@
-"""The table of cards, what is said of a wrong one, and tokens to seconds against figures worked out by hand."""
+"""The table of cards, how big models are by their configs, and tokens to seconds against figures worked out by hand."""
+
+import shutil
+from typing import Any
 
 import pytest
 import torch
-import yaml
 
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.errors import ModelError, SettingsError
+from cpmi_dagster.models.language_models import model_folder
 from cpmi_dagster.models.settings import LanguageModel
-from cpmi_dagster.planning.hardware import SHIPPED, default_hardware, load_hardware
-from cpmi_dagster.planning.shapes import ModelShape
+from cpmi_dagster.planning.hardware import PlannedModel, choose_hardware, known_hardware, planned_model
 
-TABLE = yaml.safe_load(SHIPPED.read_text(encoding="utf-8"))
-MINE = TABLE["h100-80gb"]
-# a body of a million parameters, a head of 100,000; 128 numbers cached a token; float32
-SHAPE = ModelShape(1_000_000, 100_000, 1_200_000, 128, "float32", 4096)
+LABELER = LanguageModel(name="Qwen/Qwen3-8B-Base")
 
 
-def write(path, **entries):
-    path.write_text(yaml.safe_dump(entries), encoding="utf-8")
-    return str(path)
-
-
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", known_hardware())
 def test_every_shipped_card_can_be_planned_with(name):
-    hardware = load_hardware(name)
-    assert hardware.teraflops.bfloat16 >= hardware.teraflops.float32 > 0
-    assert hardware.bandwidth_gb_per_s > 1
+    hardware = choose_hardware(name, LABELER)
+    assert hardware.teraflops["bfloat16"] >= hardware.teraflops["float32"] > 0 < hardware.bandwidth_gb_per_s
 
 
-def test_a_file_of_ones_own_is_read(tmp_path):
-    file = write(tmp_path / "my.yaml", mine={**MINE, "usd_per_hour": 1.25})
-    assert load_hardware(file).usd_per_hour == 1.25
-    several = write(tmp_path / "several.yaml", mine=MINE, other={**MINE, "usd_per_hour": 9})
-    assert load_hardware(f"{several}:other").usd_per_hour == 9
-
-
-def test_unknown_hardware_is_answered_with_what_there_is(tmp_path):
+def test_unknown_hardware_is_answered_with_what_there_is():
     with pytest.raises(SettingsError, match="`h900`; give one of h100-80gb, h200-141gb"):
-        load_hardware("h900")
-    several = write(tmp_path / "several.yaml", mine=MINE, other=MINE)
-    for chosen in (several, f"{several}:third"):
-        with pytest.raises(SettingsError, match="contains mine, other"):
-            load_hardware(chosen)
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"usd_per_hour": None}, "`mine`: `usd_per_hour` is missing"),
-        ({"teraflops": {"float32": 1}}, r"`teraflops.bfloat16` is missing"),
-        ({"usd_per_hour": "cheap"}, "`usd_per_hour` is 'cheap'"),
-        ({"forward_utilisation": 40}, "`forward_utilisation` is 40"),
-        ({"price": 3}, "`price` is not a key"),
-    ],
-)
-def test_a_wrong_key_is_named(tmp_path, change, named):
-    entry = {name: value for name, value in {**MINE, **change}.items() if value is not None}
-    with pytest.raises(SettingsError, match=named):
-        load_hardware(write(tmp_path / "my.yaml", mine=entry))
-
-
-@pytest.mark.parametrize("text", ["a: [", "just words", "", "mine: 3"])
-def test_a_file_that_is_no_table_is_refused(tmp_path, text):
-    (tmp_path / "my.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"my\.yaml"):
-        load_hardware(str(tmp_path / "my.yaml"))
+        choose_hardware("h900", LABELER)
 
 
 @pytest.mark.parametrize(
@@ -79,20 +38,87 @@ def test_a_file_that_is_no_table_is_refused(tmp_path, text):
 def test_a_plan_is_for_this_machine(model, card, hardware, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: card is not None)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: card)
-    assert default_hardware(LanguageModel(**model)) == hardware
+    assert choose_hardware(None, LanguageModel(**model)).name == hardware
 
 
-def test_reading_takes_its_flops_over_what_the_card_reaches(card):
+def test_seconds_are_those_worked_out_by_hand(models, card):
+    # a body of a million parameters, a head of 100,000; 512 bytes cached a token
+    model = PlannedModel("m", models["labeler"].tokenizer, 4096, 1_000_000, 100_000, 4_800_000, 512, "float32")
     # 2 x 1e6 x 1000 + 2 x 1e5 x 10 = 2.002e9 FLOP at 0.5e12 FLOP/s
-    assert card.seconds(SHAPE, read=1000, projected=10) == pytest.approx(2.002e9 / 0.5e12)
+    assert card.seconds(model, read=1000, projected=10) == pytest.approx(2.002e9 / 0.5e12)
+    # a small batch waits for memory: 4.8e6 bytes of weights for each of 100 / 4 passes, 512 for each of 6,000 positions
+    assert card.sampling_seconds(model, 100, 6_000, batch=4) == pytest.approx((4.8e6 * 25 + 512 * 6_000) / 1e9 / 0.25)
+    # a large one for arithmetic: 2 x 1.1e6 x 1e6 = 2.2e12 FLOP at 1e12 FLOP/s
+    assert card.sampling_seconds(model, 1_000_000, 0, batch=100_000) == pytest.approx(2.2 / 0.25)
 
 
-def test_a_small_batch_waits_for_memory(card):
-    # 4.8e6 bytes of weights for each of 100 / 4 passes, 128 x 4 bytes for each of 6,000 positions, at 1e9 B/s
-    moved = 4.8e6 * 25 + 512 * 6_000
-    assert card.seconds(SHAPE, 0, 0, 100, 6_000, batch=4) == pytest.approx(moved / 1e9 / 0.25)
+@pytest.fixture
+def planned(tmp_path):
+    """The model of a config, without weights."""
+
+    def build(config) -> PlannedModel:
+        config.save_pretrained(tmp_path)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(f"{model_folder('miniature:labeler')}/{name}", tmp_path)
+        return planned_model("labeler", LanguageModel(name=str(tmp_path)))
+
+    return build
 
 
-def test_a_large_batch_waits_for_arithmetic(card):
-    # 2 x 1.1e6 x 1e6 = 2.2e12 FLOP at 1e12 FLOP/s; the weights are read 1e6 / 1e5 times: 4.8e7 bytes
-    assert card.seconds(SHAPE, 0, 0, 1_000_000, batch=100_000) == pytest.approx(2.2 / 0.25)
+def test_qwen3_8b_is_as_big_as_its_card_says(planned):
+    from transformers import Qwen3Config
+
+    config = Qwen3Config(
+        hidden_size=4096,
+        intermediate_size=12_288,
+        num_hidden_layers=36,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        head_dim=128,
+        vocab_size=151_936,
+        tie_word_embeddings=False,
+        max_position_embeddings=32_768,
+        dtype="bfloat16",
+    )
+    model = planned(config)
+    assert (round(model.weight_bytes / 2e9, 1), round(model.body / 1e9, 2)) == (8.2, 6.95)
+    assert model.head == 4096 * 151_936
+    assert (model.cache_bytes, model.dtype, model.context_length) == (147_456, "bfloat16", 32_768)
+
+
+def test_embeddings_that_serve_as_the_head_are_held_once(planned):
+    from transformers import Qwen3Config
+
+    tied = Qwen3Config(
+        hidden_size=64, intermediate_size=96, num_hidden_layers=1, num_attention_heads=4, head_dim=16, vocab_size=100
+    )
+    tied.tie_word_embeddings = True
+    model = planned(tied)
+    assert (model.head, model.weight_bytes // 4 - model.body) == (6400, 6400)
+
+
+def test_of_a_mixture_of_experts_the_chosen_ones_count(planned):
+    from transformers import Qwen3MoeConfig
+
+    sizes: dict[str, Any] = {
+        "hidden_size": 32, "moe_intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "head_dim": 16, "vocab_size": 50, "num_experts": 8,
+    }  # fmt: skip
+    few, many = (planned(Qwen3MoeConfig(num_experts_per_tok=chosen, **sizes)) for chosen in (1, 3))
+    assert many.body - few.body == 2 * 3 * 32 * 16
+    assert many.weight_bytes == few.weight_bytes
+
+
+def test_the_profiles_dtype_wins_over_the_models_own(models):
+    half = planned_model("labeler", LanguageModel(name="miniature:labeler", dtype="bfloat16"))
+    assert (half.dtype, models["labeler"].dtype) == ("bfloat16", "float32")
+    assert half.weight_bytes * 2 == models["labeler"].weight_bytes
+
+
+def test_a_model_that_is_not_on_this_disk_says_what_to_do():
+    with pytest.raises(
+        ModelError, match=r"the policy `nobody/no-such-model` is not on .*hf download.*models\.policy\.name"
+    ):
+        planned_model("policy", LanguageModel(name="nobody/no-such-model"))
+    with pytest.raises(ModelError, match=r"the config or tokenizer of model `\./nowhere` cannot be loaded"):
+        planned_model("policy", LanguageModel(name="./nowhere"))

@@ -10,10 +10,8 @@ import polars as pl
 import pytest
 import torch
 
-from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.exports.licences import licence_of
-from cpmi_dagster.exports.model_card import ModelFacts, model_card
+from cpmi_dagster.exports.cards import model_card
 from cpmi_dagster.exports.reward_models import save_reward_model
 from cpmi_dagster.models.language_models import load_language_model
 from cpmi_dagster.prm import load_reward_model, score_steps
@@ -36,30 +34,15 @@ def reward_model(backbone: LoadedRewardModel, layers: int) -> LoadedRewardModel:
 
 
 def card_of(model: LoadedRewardModel, folder: Path) -> str:
-    exported = save_reward_model(model, folder)
-    facts = ModelFacts(
-        name="exported",
-        profile="toy",
-        recipe="toy",
-        reward_type="cpmi",
-        backbone="miniature:labeler@9107",
-        base_model=None,
-        licence=licence_of("miniature:labeler", "models"),
-        figures={"PRMB": Estimate(51.25, 48.5, 55.0, 240)},
-        chance={"PRMB": 46.0},
-        places={"prmbench": "hitsmy/PRMBench_Preview"},
-        training={"epochs": "2"},
-        models={"labeler": ["miniature:labeler@9107"]},
-        version="0.1.0",
-    )
-    return model_card(facts, exported)
+    home_card = '---\nbase_model: "miniature:labeler"\ntags: [cpmi]\n---\n# toy\n\n| PRMB | 51.2 |\n\n## Use\n\nOurs.\n'
+    return model_card(home_card, "exported", save_reward_model(model, folder), None)
 
 
 def printed_by_the_card(card: str, folder: Path) -> list[float]:
     """The probabilities that the first Python of a card prints in a process that cannot import this package."""
     found = re.search(r"```python\n(.*?)```", card, re.DOTALL)
     assert found is not None
-    code = found[1].replace('"exported"', repr(str(folder)))
+    code = found[1].replace("'exported'", repr(str(folder)))
     done = subprocess.run([sys.executable, "-c", WITHOUT_US + code], capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -102,10 +85,10 @@ def test_a_backbone_without_token_classification_is_named(build_reward_model, tm
         save_reward_model(model, tmp_path)
 
 
-def test_figures_are_on_the_card_and_in_its_metadata(build_reward_model, tmp_path):
+def test_the_card_keeps_what_training_and_report_wrote_but_how_it_loads_here(build_reward_model, tmp_path):
     card = card_of(reward_model(build_reward_model(), 1), tmp_path)
-    assert "the threshold with the best F1 of wrong steps | 51.2 [48.5, 55.0] | 46.0 | hitsmy/PRMBench" in card
-    assert "type: hitsmy/PRMBench_Preview" in card and "value: 51.25" in card
+    assert "# toy\n\n| PRMB | 51.2 |" in card and "Ours." not in card
+    assert "base_model" not in card and "tags: [cpmi]" in card and "vllm serve" in card
 
 
 def test_a_linear_head_learns_and_is_loaded_again(train):

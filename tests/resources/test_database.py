@@ -3,8 +3,6 @@
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import duckdb
 import polars as pl
@@ -12,7 +10,6 @@ import pytest
 
 from cpmi_dagster.contracts.tables import PROVENANCE, TABLES, column_meanings, columns_of
 from cpmi_dagster.errors import CpmiError, LakeError, StorageError
-from cpmi_dagster.files.locks import locked_beside
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.lake.database import Database
 from cpmi_dagster.resources.lake.lake import Lake
@@ -314,47 +311,12 @@ def test_what_killed_publishers_left_goes(database):
     assert not left.exists()
 
 
-def exported(database: Database, path: Path) -> list[tuple[object, ...]]:
-    """The rows of hard negatives in an export."""
-    database.export(path, {"profile": "small"}, lambda written, of_all: None)
-    with duckdb.connect(str(path), read_only=True) as connection:
-        return connection.sql("select answer from labels.hard_negatives").fetchall()
-
-
 @pytest.mark.parametrize("size", [50_000, 150_000, 250_000])
-def test_a_disk_that_fills_up_leaves_no_part_of_a_database(database, lake, tmp_path, full_disk, size):
+def test_a_disk_that_fills_up_leaves_no_part_of_a_database(database, lake, full_disk, size):
     lake.write(*negatives("000"))
-    target = tmp_path / "out" / "all.duckdb"
-    for write, path in ((lambda: exported(database, target), target), (database.publish, database.path)):
-        with full_disk(size), pytest.raises(StorageError, match=f"{path} cannot be written .*make room"):
-            write()
-        assert not [file for file in path.parent.iterdir() if path.name in file.name]
-
-
-def test_what_a_killed_export_left_goes_with_the_next_one_and_nothing_else(database, lake, tmp_path):
-    lake.write(*negatives("000"))
-    folder = tmp_path / "out"
-    folder.mkdir()
-    kept = {".all.duckdb.tmp", ".all.duckdb.backup", ".other.duckdb.5f0c1f2a.cpmi-tmp"}
-    for name in (*kept, ".all.duckdb.5f0c1f2a.cpmi-tmp", ".all.duckdb.5f0c1f2a.cpmi-tmp.wal"):
-        (folder / name).touch()
-    assert exported(database, folder / "all.duckdb") == [("3",)]
-    assert {path.name for path in folder.iterdir()} == {*kept, "all.duckdb"}
-
-
-def test_an_export_waits_for_another_one_to_the_same_file(database, lake, tmp_path):
-    lake.write(*negatives("000"))
-    path = tmp_path / "out" / "all.duckdb"
-    unfinished = path.with_name(".all.duckdb.5f0c1f2a.cpmi-tmp")
-    with ThreadPoolExecutor() as pool:
-        with locked_beside(path, waits=True):
-            unfinished.touch()
-            second = pool.submit(exported, database, path)
-            with pytest.raises(TimeoutError):
-                second.result(timeout=2)
-            assert unfinished.exists() and not path.exists()
-        assert second.result() == [("3",)]
-    assert list(path.parent.iterdir()) == [path]
+    with full_disk(size), pytest.raises(StorageError, match=f"{database.path} cannot be written .*make room"):
+        database.publish()
+    assert not [file for file in database.path.parent.iterdir() if database.path.name in file.name]
 
 
 def test_a_home_that_cannot_be_written_is_read_as_it_was_published(lake, database, monkeypatch):

@@ -46,6 +46,7 @@ def test_a_damaged_pace_is_none(text):
         ("NVIDIA L40", None),
         ("NVIDIA L4", 121),
         ("NVIDIA GeForce RTX 4090", 165),
+        ("NVIDIA GeForce RTX 3070 Laptop GPU", None),
         ("Tesla T4", None),
     ],
 )

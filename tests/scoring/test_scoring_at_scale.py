@@ -16,8 +16,9 @@ from scoring_examples import frame_of, negatives_of
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.planning.counting import scored_tokens
+from cpmi_dagster.planning.hardware import PlannedModel
 from cpmi_dagster.scoring.logprobs import answer_logprobs
-from cpmi_dagster.scoring.planned import forward_tokens
 from cpmi_dagster.scoring.readers.reader import MaskReader
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.tree_scorer import LONGEST_ROW, bytes_per_token, row_budget
@@ -150,19 +151,23 @@ def test_an_item_is_made_while_the_one_before_it_is_used():
     assert list(ahead(iter(()))) == []
 
 
+def planned_as(model: LoadedModel) -> PlannedModel:
+    return PlannedModel("m", model.tokenizer, model.context_length, 0, 0, 0, 0, "float32")
+
+
 @pytest.mark.parametrize(
     "values",
     [{}, {"row_tokens": 200}, {"reader": "flex"}, {"reader": "masked"}, {"scorer": "reference", "templates": 1}],
 )
 def test_planned_tokens_are_those_that_a_run_reports(qwen3, trajectories, negatives, values):
     scoring, model = SCORING.model_copy(update=values), replace(qwen3)
-    planned, _ = forward_tokens(trajectories, negatives, model.tokenizer, model.context_length, scoring)
+    planned, _ = scored_tokens(trajectories, negatives, planned_as(model), scoring)
     assert planned == answer_logprobs(trajectories, negatives, model, scoring).cost.forward_tokens
 
 
 def test_a_plan_for_a_gpu_counts_the_padding_of_its_rows(qwen3, trajectories, negatives):
-    arguments = (trajectories, negatives, qwen3.tokenizer, qwen3.context_length, SCORING)
-    (plain, _), (padded, _) = forward_tokens(*arguments), forward_tokens(*arguments, device="cuda")
+    arguments = (trajectories, negatives, planned_as(qwen3), SCORING)
+    (plain, _), (padded, _) = scored_tokens(*arguments), scored_tokens(*arguments, device="cuda")
     flex = SCORING.model_copy(update={"reader": "flex", "row_tokens": 16_384})
     assert plain < padded == answer_logprobs(trajectories, negatives, qwen3, flex).cost.forward_tokens
 
