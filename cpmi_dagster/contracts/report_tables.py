@@ -23,9 +23,7 @@ class PaperComparison(dy.Schema):
     measured = dy.Float64(nullable=True, description="our figure; null if this profile does not measure it")
     low = dy.Float64(nullable=True, description="lower end of the 95 % interval; null from fewer than 10 units")
     high = dy.Float64(nullable=True, description="upper end of the 95 % interval")
-    n = dy.Int64(
-        nullable=True, description="number of problems, steps, trajectories or training runs behind the figure"
-    )
+    n = dy.Int64(nullable=True, description="number of problems, steps or trajectories behind the figure")
     units = dy.Int64(
         nullable=True, description="how many are resampled for the interval; of two kinds, those with the rarer one"
     )

@@ -50,7 +50,7 @@ def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
 
     Args:
         settings: the profile whose home is shown.
-        labels: the file of the reader's own labels; by default `own_labels.jsonl` in the home's folder of this machine.
+        labels: the file of the reader's own labels; by default `own_labels.jsonl` in the home.
     """
     pages = Pages(settings, OwnLabels(labels or settings.home / FILE_NAME))
     judging = Judging(pages, settings)
