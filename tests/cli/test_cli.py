@@ -33,7 +33,7 @@ def home(finished_home, small_profile, monkeypatch) -> str:
     return small_profile
 
 
-COMMANDS = "init run status score judge evaluate query trace explore export doctor ui plan"
+COMMANDS = "init run status score judge evaluate query trace explore export calibrate doctor ui plan"
 
 
 @pytest.mark.parametrize("command", COMMANDS.split())
