@@ -47,10 +47,10 @@ def agreement(one: npt.ArrayLike, other: npt.ArrayLike, questions: npt.ArrayLike
     return Agreement(alike, None if math.isnan(kappa.value) else kappa)
 
 
-def steps_lacking(figure: Estimate, half_width: float = HALF_WIDTH) -> int | None:
-    """About how many more steps bring a figure's interval down to ± `half_width`; None for a point or no interval."""
+def steps_lacking(figure: Estimate) -> int | None:
+    """About how many more steps bring a figure's interval down to ± `HALF_WIDTH`; None for a point or no interval."""
     now = 0 if figure.low is None or figure.high is None else (figure.high - figure.low) / 2
-    return max(0, math.ceil(figure.n * (now / half_width) ** 2) - figure.n) if now else None
+    return max(0, math.ceil(figure.n * (now / HALF_WIDTH) ** 2) - figure.n) if now else None
 
 
 def _kappa(sums: Floats) -> Floats:

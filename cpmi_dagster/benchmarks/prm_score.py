@@ -20,7 +20,7 @@ A probability always speaks for the step: no protocol tries the inverted sign.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -59,7 +59,6 @@ FIGURES: tuple[tuple[str, str], ...] = (
 COUNTS = ("valid_passed", "wrong_passed", "valid_flagged", "wrong_flagged")
 F1_ALONE = "multi_solutions"
 Protocol = Literal["released", "best", "fixed"]
-PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 FIXED_THRESHOLD = 0.5
 
 

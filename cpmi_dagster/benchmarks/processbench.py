@@ -18,7 +18,7 @@ by the rule that is best on the others; where the choice is made on GSM8K, that 
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -31,7 +31,6 @@ from cpmi_dagster.benchmarks.thresholds import Chosen
 from cpmi_dagster.errors import BenchmarkError
 
 Protocol = Literal["paper", "official", "released", "fixed"]
-PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 THRESHOLD_SUBSET = "gsm8k"
 TUNED_ON: dict[Protocol, str] = {"official": THRESHOLD_SUBSET, "released": THRESHOLD_SUBSET}
 """The subset whose rule holds for all subsets; under other protocols each has its own."""

@@ -46,16 +46,14 @@ def new_figure(
     panels: int = 1,
     columns: int = 1,
     margin: float = 0,
-    width: float = WIDTH_INCHES,
     kind: "type[Figure] | None" = None,
 ) -> tuple["Figure", list["Axes"]]:
-    """An empty figure, at the report's width by default.
+    """An empty figure of the report's width.
 
     Args:
         height: inches of a row of panels.
         columns: most panels next to each other.
         margin: inches added to the rows' height.
-        width: inches.
         kind: of figure; matplotlib's own by default.
 
     Returns:
@@ -65,7 +63,7 @@ def new_figure(
 
     columns = min(columns, panels)
     rows = -(-panels // columns)
-    figure = (kind or Figure)(figsize=(width, height * rows + margin), layout="constrained")
+    figure = (kind or Figure)(figsize=(WIDTH_INCHES, height * rows + margin), layout="constrained")
     figure.patch.set_alpha(0)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel in axes:

@@ -12,7 +12,6 @@ contract check, the atomic write, and what Dagster shows (schema, lineage, row c
 makes one partition; its data version is the hash of the rows: only what follows changed rows is stale for Dagster.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +42,6 @@ RESOURCES = {"settings", "lake", "models", "sources", "database", "progress"}
 """What a step has from Dagster, by the names of a `StageRun`."""
 Options = ParamSpec("Options")
 GPU_POOL = "gpu"
-LOG = logging.getLogger(__name__)
 NO_HEAD_ALONE = "empty: no recipe of the profile trains a head on a frozen backbone"
 
 

@@ -1,5 +1,7 @@
 """PRMBench: PRMScore by hand, its groups against the paper's table, thresholds by law."""
 
+from typing import get_args
+
 import numpy as np
 import polars as pl
 import pytest
@@ -12,7 +14,7 @@ from cpmi_dagster.benchmarks.prm_score import (
     CLASSIFICATIONS,
     FIGURES,
     GROUPS,
-    PROTOCOLS,
+    Protocol,
     members,
     prm_scores,
     worth_of_threshold,
@@ -155,7 +157,8 @@ def sixth_wrong(scores):
 
 def test_a_judge_that_knows_nothing_has_a_low_figure_where_wrong_steps_choose():
     problems, predictions = sixth_wrong(lambda name: [0.9] * 44)
-    overall = {name: score_of(prmbench_scores(predictions, problems, name, 20, 0), "Overall") for name in PROTOCOLS}
+    figures = {name: prmbench_scores(predictions, problems, name, 20, 0) for name in get_args(Protocol)}
+    overall = {name: score_of(scores, "Overall") for name, scores in figures.items()}
     wrong = 64 / 396
     assert overall["best"]["score"] == overall["fixed"]["score"] == pytest.approx((1 - wrong) / (2 - wrong))
     assert overall["released"]["score"] == pytest.approx(wrong / (1 + wrong))
@@ -170,7 +173,7 @@ def test_flagging_nothing_is_a_constant_answer():
 
 def test_chance_has_its_own_level_under_every_protocol():
     problems, _ = sixth_wrong(lambda name: [0.5] * 44)
-    overall = {name: score_of(prmbench_chance(problems, name, 0), "Overall") for name in PROTOCOLS}
+    overall = {name: score_of(prmbench_chance(problems, name, 0), "Overall") for name in get_args(Protocol)}
     wrong = 64 / 396
     half_flagged = ((1 - wrong) / (1.5 - wrong) + wrong / (0.5 + wrong)) / 2
     assert overall["fixed"]["score"] == pytest.approx(half_flagged, abs=0.01)

@@ -1,5 +1,7 @@
 """ProcessBench: predictions, accuracies and thresholds by hand, by law and against the paper's own table."""
 
+from typing import get_args
+
 import numpy as np
 import polars as pl
 import pytest
@@ -11,7 +13,7 @@ from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
 from cpmi_dagster.benchmarks.processbench import (
     AVERAGED,
     CROSS_FITTED,
-    PROTOCOLS,
+    Protocol,
     judged_steps,
     processbench_average,
     processbench_chance,
@@ -210,7 +212,7 @@ def test_chance_at_the_fixed_threshold_follows_from_the_lengths():
     assert row["low"] < row["f1"] < row["high"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", get_args(Protocol))
 def test_chance_of_one_subset_does_not_depend_on_the_others(protocol):
     subsets = {subset: noisy_pairs(20, seed) for seed, subset in enumerate(AVERAGED)}
     problems, _ = frames(subsets)

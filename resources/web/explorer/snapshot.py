@@ -53,20 +53,17 @@ GROUPS = ("sources", "alignment", "selection", "dataset")
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A query as the reader sees it, to be run with `cpmi query`."""
-
-    sql: str
-
-
 @dataclass
 class View:
-    """The queries behind one page, each answered on a connection of the page's own."""
+    """The queries behind one page, each answered on a connection of the page's own.
+
+    Attributes:
+        shown: their SQL as the reader sees it, to be run with `cpmi query`.
+    """
 
     snapshot: "Snapshot"
     connection: duckdb.DuckDBPyConnection
-    shown: list[Shown] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
 
     def rows(self, sql: str, shard: str | None = None, **params: Any) -> list[Row]:
         """The rows of a query, as `frame` has them."""
@@ -83,14 +80,14 @@ class View:
             CpmiError: see `queries.ask`.
         """
         used = {name: params[name] for name in PARAMETER.findall(sql)}
-        self.shown.append(Shown(written_out(sql, used)))
+        self.shown.append(written_out(sql, used))
         return ask(self.connection, self.snapshot.faster(sql, shard), used, MOST_SECONDS)
 
     def kept_rows(self, sql: str, **params: Any) -> list[Row]:
         """The rows of a query over the whole set, which is answered once, until labels change."""
         used = {name: params[name] for name in PARAMETER.findall(sql)}
         text = written_out(sql, used)
-        self.shown.append(Shown(text))
+        self.shown.append(text)
         kept = self.snapshot.kept
         rows = kept.get(text)
         if rows is None:
@@ -130,7 +127,7 @@ class Snapshot:
         self.look()
 
     def look(self) -> None:
-        """Forget the answers over the whole set where labels have changed; asked for with every page."""
+        """Drop cached answers over the whole set if labels have changed; called for every page."""
         labels = entries_of(self._lake, LABELS)
         if labels == self._labels:
             return
