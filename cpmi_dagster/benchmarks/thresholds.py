@@ -93,7 +93,8 @@ def choose(tallies: Sequence[Tally], weights: Floats, worth: Callable[[Floats, F
 
     Args:
         weights: [1 + samples, questions] as `question_weights` returns them.
-        worth: from [rows, thresholds, cells] counts below and [rows, questions] weights to [rows, thresholds].
+        worth: called with counts below thresholds [rows, thresholds, cells] and weights [rows, questions]; returns what
+            is maximised, [rows, thresholds].
     """
     candidates = [candidate_thresholds(tally.values[np.isfinite(tally.values)]) for tally in tallies]
     parts = []
@@ -107,7 +108,7 @@ def choose(tallies: Sequence[Tally], weights: Floats, worth: Callable[[Floats, F
 
 
 def totals_at(tallies: Sequence[Tally], chosen: Chosen, weights: Floats) -> Floats:
-    """[rows, cells] what lies below the threshold that each row of weights has chosen, in its tally."""
+    """[rows, cells] the chosen tally's counts below the chosen threshold, for each row of weights."""
     totals = np.empty((len(weights), tallies[0].shape[1]))
     for place in np.unique(chosen.places):
         rows = chosen.places == place

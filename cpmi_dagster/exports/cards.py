@@ -30,7 +30,7 @@ def dataset_card(
 
     Args:
         labelled: the exported rows, as from `rewards.dataset.labelled_trajectories`.
-        made_with: profile, models with revision or hash, and settings, by words.
+        made_with: rows of the card's table, such as {"labeler": "Qwen/Qwen3-8B-Base@49e3418fbbbc", "seed": "0"}.
         origins: the data sets behind it, with their revisions.
     """
     entry = REWARD_TYPES.get(reward_type)

@@ -42,7 +42,7 @@ def count_labels(
     card: Hardware,
     negatives: tuple[pl.DataFrame, Cost] | None = None,
 ) -> Measured:
-    """What every labeling stage takes for some trajectories.
+    """The cost of every labeling stage for some trajectories.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer; whole chunks of a run, in its order.
@@ -114,7 +114,7 @@ def scored_tokens(
 
 
 def _negatives(chunk: pl.DataFrame, settings: Settings, labeler: PlannedModel, card: Hardware) -> Cost:
-    """What sampling hard negatives takes, each as long as the gold answer's line."""
+    """The cost of sampling hard negatives, each as long as the gold answer's line."""
     negatives, texts = settings.negatives, chunk.select("question", "steps", "gold_answer").iter_rows()
     lines = {negative_prompt(negatives, *row): f"{row[-1]}\n" for row in texts} if negatives.samples else {}
     ids, most = piece_ids(labeler.tokenizer, lines.values()), negatives.sampling.max_new_tokens
@@ -125,7 +125,7 @@ def _negatives(chunk: pl.DataFrame, settings: Settings, labeler: PlannedModel, c
 def _rollouts(
     trajectories: pl.DataFrame, settings: Settings, role: str, steps: Steps, model: PlannedModel, card: Hardware
 ) -> tuple[Cost, pl.DataFrame]:
-    """What completions of prefixes of at most `steps` steps take (Eq. 1), and their tokens, a row a prefix."""
+    """The cost of completing prefixes of at most `steps` steps (Eq. 1), and a frame of tokens with a row per prefix."""
     rollouts, first = settings.rollouts, 0 if role == "prover" else 1
     count, most = (
         (rollouts.prover_count if role == "prover" else rollouts.policy_count),

@@ -39,7 +39,8 @@ class PlannedModel:
     Attributes:
         body: parameters that every token is multiplied with; of a mixture of experts, those of the chosen ones.
         head: parameters of the projection to the vocabulary.
-        weight_bytes, cache_bytes: of all parameters; of the keys and values of one token in all layers.
+        weight_bytes: bytes of all parameters.
+        cache_bytes: bytes of one token's keys and values in all layers.
     """
 
     name: str

@@ -141,7 +141,7 @@ class RewardFunction:
     def compute_scores(
         self, data_sources: Sequence[str], solution_strs: Sequence[str], ground_truths: Sequence[str], extra_infos: Any
     ) -> list[float]:
-        """The rewards of a batch, as verl's reward manager `batch` asks for them; likewise."""
+        """The rewards of a batch, as verl's reward manager `batch` asks for them; questions are in `extra_infos`."""
         questions: list[Any] = [(extra or {}).get("question") for extra in extra_infos]
         if None in questions:
             raise ScoringError(f"`extra_info` of row {questions.index(None)} (from 0) has no `question`; add it")
@@ -169,10 +169,10 @@ def reward_function(
     Args:
         model: for a reward type, the labeler, as for `label`; for `prm`, the reward model, as for `judge`.
         reward: a reward type, of those that `label` gives, or `prm`.
-        over_steps: how the steps of a completion are taken together: mean, min, sum or last.
-        outcome_weight: of 1 for a right final answer, 0 for a wrong one.
-        step_weight: of the steps taken together.
-        answers: the column of the data set that has the gold answers.
+        over_steps: how the rewards of a completion's steps become one number: mean, min, sum or last.
+        outcome_weight: factor of the outcome, which is 1 for a right final answer and 0 for a wrong one.
+        step_weight: factor of that one number for the steps.
+        answers: name of the data set's column of gold answers.
         default_conditioning: as for `label`.
         form: of a reward model of others, as its files say by default.
         options: as for `label`; of a reward model, device, dtype and revision.

@@ -244,7 +244,7 @@ def _listed(table: pl.DataFrame, column: str, names: Mapping[str, str], decimals
 
 
 def _less(figure: Figure, amount: float, scale: float = 1.0) -> Figure:
-    """A figure and its interval, in another unit, less a number."""
+    """A figure and its interval times `scale`, minus `amount`."""
     ends = ("measured", "low", "high")
     return {**figure, **{end: None if figure[end] is None else scale * figure[end] - amount for end in ends}}
 

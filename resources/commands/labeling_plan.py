@@ -52,9 +52,9 @@ class Plan(NamedTuple):
     Attributes:
         frame: columns method, also (methods of the same price), forward_tokens (generated ones included),
             generated_tokens, gpu_hours; the last row, `everything`, is what a run labels with.
-        trajectories: how many it is for.
-        counted: of how many the tokens were counted.
-        labelled: of how many the measured costs were scaled; 0 if hours are the card's.
+        trajectories: number of selected trajectories, which the plan is for.
+        counted: number of trajectories whose tokens were counted.
+        labelled: number of trajectories whose measured costs were scaled; 0 if the hours come from the card's speed.
     """
 
     frame: pl.DataFrame
@@ -132,7 +132,7 @@ def plan(
 
 
 def _whole(shard: str, trajectories: int, costs: Iterable[Cost]) -> pl.DataFrame:
-    """A row of `labels.labeling_costs` for all that labels a shard."""
+    """The sum of several stages' costs as a row of `labels.labeling_costs`, under the method `everything`."""
     row = {"shard": shard, "method": EVERYTHING, "model": "", "trajectories": trajectories}
     return LabelingCosts.cast(pl.DataFrame([row | sum(costs, Cost.zero()).to_dict()]))
 

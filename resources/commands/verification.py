@@ -10,7 +10,7 @@ from cpmi_dagster.resources.lake.lake import Lake
 
 
 def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> tuple[int, list[str]]:
-    """The number of table files in a home, and a sentence for each damaged, missing or stray one and each model.
+    """The number of table files in a home, and a sentence for each file or model that is damaged, missing or stray.
 
     Args:
         advance: called with the numbers of files just read and of all.
