@@ -18,7 +18,6 @@ from cpmi_dagster.cli.options import (
     app,
 )
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
-from cpmi_dagster.errors import UsageError
 from cpmi_dagster.files.text import counted
 
 RevisionOption = Annotated[str | None, typer.Option(help="Commit of a model on the hub.")]
@@ -111,8 +110,6 @@ def judge(
     """Judge a file of solutions with a reward model: a probability for every step, and the first wrong one."""
     from cpmi_dagster.prm.judging import judge_file
 
-    if "-" in (str(input), str(output)):
-        raise UsageError("`cpmi judge` reads and writes files, and no standard input or output; give both by name")
     with views.bar(ERR, "judging", quiet) as advance:
         rows = judge_file(prm, input, output, advance, threshold, device, dtype, form, revision)
     rejected = [row for row in rows if "reason" in row]
@@ -124,12 +121,6 @@ def judge(
         OUT.print(f"{counted(len(rows) - len(rejected), 'solution')} judged in {output}", highlight=False, markup=False)
     if len(rejected) == len(rows):
         raise typer.Exit(1)
-
-
-@app.command(hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
-def serve_judge() -> None:
-    """Was removed; says what does its work."""
-    raise UsageError("`cpmi serve-judge` was removed; export the reward model and serve it with vLLM (docs/export.md)")
 
 
 @app.command(epilog="Example: `cpmi evaluate --predictions judged.jsonl --profile paper`")

@@ -89,7 +89,7 @@ def _home(home: Path) -> str:
     place = next(folder for folder in (home, *home.parents) if folder.exists())
     if not place.is_dir() or not os.access(place, os.W_OK):
         raise StorageError("cannot be written; set CPMI_HOME to a folder of yours")
-    return f"{shutil.disk_usage(place).free / GIB:,.0f} GiB free; labels of 80,000 trajectories take about 4"
+    return f"{shutil.disk_usage(place).free / GIB:,.0f} GiB free"
 
 
 def _extra(extra: str, package: str) -> str:

@@ -1,4 +1,4 @@
-"""What a label adds to others: the AUC of a logistic regression on some labels, with it and without it.
+"""One label from several: a logistic regression of the truth of judged steps on their labels, and its AUC.
 
     step   step_surprisal   position   cpmi   correct        labels                             AUC
     t0 0   -0.8             0          0.31   yes            step_surprisal, position           0.81
