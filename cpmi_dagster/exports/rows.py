@@ -13,6 +13,7 @@ a probability), from a number, or from the reward on that agrees best with steps
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -87,13 +88,10 @@ def parse_rule(text: str | None) -> Rule:
     """
     if text is None or text == CALIBRATED:
         return text
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if not isfinite(number):
-        raise UsageError(f"--threshold {text}: give a number, or calibrated")
-    return number
+    with suppress(ValueError):
+        if isfinite(number := float(text)):
+            return number
+    raise UsageError(f"--threshold {text}: give a number, or calibrated")
 
 
 def choose_threshold(
