@@ -9,7 +9,6 @@ the folder as a repository of the hub; `--prm cpmi_bce --to prm` a reward model,
 """
 
 import json
-from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
@@ -151,7 +150,7 @@ def _write_dataset(settings: Settings, reward_type: str, form: FormName, rule: R
     lake, judged = Lake.of(settings), UNJUDGED
     labelled = _labelled(lake, settings, reward_type)
     if rule == CALIBRATED and lake.exists(TRUTH):
-        judged = with_truth(_read(lake, settings, TRAJECTORIES), lake.read(TRUTH))
+        judged = with_truth(lake.read(TRAJECTORIES, settings.shard_keys), lake.read(TRUTH))
     entry = REWARD_TYPES.get(reward_type)
     is_probability = entry.is_probability if entry else reward_type in settings.sources.probability_labels
     threshold = choose_threshold(labelled, reward_type, is_probability, rule, judged)
@@ -181,11 +180,11 @@ def _labelled(lake: Lake, settings: Settings, reward_type: str) -> pl.DataFrame:
     if not (chosen := soft.filter(reward_type=reward_type)).height:
         there = ", ".join(sorted(soft["reward_type"].unique())) or "none"
         raise UsageError(f"--reward-type {reward_type}: no step has such a label; this home has {there}")
-    trajectories = _read(lake, settings, TRAJECTORIES).join(lake.read(SELECTED), on="trajectory_id", how="semi")
-    rewards = _read(lake, settings, STEP_REWARDS)
-    labelled = labelled_trajectories(trajectories, _read(lake, settings, NEGATIVES), rewards, chosen, reward_type)
-    read: Mapping[str, str] = record.inputs.get("inputs", {}).get(STEP_REWARDS) or {}
-    is_stale = any(lake.has(STEP_REWARDS, key) and lake.content(STEP_REWARDS, key) != read[key] for key in read)
+    shards, read = settings.shard_keys, record.inputs.get("inputs", {}).get(STEP_REWARDS, {})
+    trajectories = lake.read(TRAJECTORIES, shards).join(lake.read(SELECTED), on="trajectory_id", how="semi")
+    negatives, rewards = lake.read(NEGATIVES, shards), lake.read(STEP_REWARDS, shards)
+    labelled = labelled_trajectories(trajectories, negatives, rewards, chosen, reward_type)
+    is_stale = any(lake.content(STEP_REWARDS, shard) != read.get(shard) for shard in shards)
     whole = labelled.filter(
         *(pl.col(name).list.len() == pl.col("steps").list.len() for name in ("rewards", "soft_labels"))
     )
@@ -196,15 +195,10 @@ def _labelled(lake: Lake, settings: Settings, reward_type: str) -> pl.DataFrame:
     return labelled
 
 
-def _read(lake: Lake, settings: Settings, key: str) -> pl.DataFrame:
-    """The rows of the profile's shards."""
-    return lake.read(key, [shard for shard in settings.shard_keys if lake.has(key, shard)])
-
-
 def made_with(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str]:
     """The models behind labels with their revision or hash, and the settings of the run that made them, by words."""
     needs = entry.needs if (entry := REWARD_TYPES.get(reward_type)) else Needs()
-    record = lake.record(STEP_REWARDS, lake.partitions(STEP_REWARDS)[0])
+    record = lake.record(STEP_REWARDS, settings.shard_keys[0])
     settings_then = record.settings if record else {}
 
     def models(key: str) -> str:
