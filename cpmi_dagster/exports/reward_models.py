@@ -10,14 +10,14 @@ that the sigmoid of the one logit gives here.
 """
 
 import shutil
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from torch import nn
-from transformers.models.auto.modeling_auto import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING
+from transformers import AutoModelForTokenClassification
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.prm.judge_forms import LABELS
@@ -61,11 +61,10 @@ def _architecture(model: RewardModel) -> str:
     if not model.head.is_linear:
         return PROCESS_REWARD_MODELS.get(config.model_type, type(model.backbone).__name__)
     # the class of transformers that puts one linear layer, named `score`, on such a backbone
-    found: Any = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING.get(type(config), None)
-    if found is not None:
-        with torch.device("meta"):
-            if isinstance(getattr(found(deepcopy(config)), "score", None), nn.Linear):
-                return found.__name__
+    with torch.device("meta"), suppress(ValueError):
+        classifier = AutoModelForTokenClassification.from_config(deepcopy(config))
+        if isinstance(getattr(classifier, "score", None), nn.Linear):
+            return type(classifier).__name__
     raise ModelError(
         f"transformers has no token classification with one linear layer on a `{config.model_type}`; choose another "
         "backbone, or train the recipe with `head: two_layer`"

@@ -112,11 +112,12 @@ def choose_threshold(
     merge = None if is_probability or entry is None else entry.merge
     first_scale = REWARD_TYPES[merge.first].scale if merge else None
     first = (merge.steps, first_scale.right_from) if merge and first_scale else (0, 0.0)
-    if rule is None and scale is None:
-        raise UsageError(
-            f"no reward of `{reward_type}` says by itself that a step is right; give --threshold NUMBER or calibrated"
-        )
-    if rule is None and scale is not None:
+    if rule is None:
+        if scale is None:
+            raise UsageError(
+                f"no reward of `{reward_type}` says by itself that a step is right; give --threshold NUMBER or "
+                "calibrated"
+            )
         return Threshold(scale.right_from, f"since it is {scale.words}", *first)
     if isinstance(rule, float):
         return Threshold(rule, "the number given", *first)
