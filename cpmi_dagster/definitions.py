@@ -18,7 +18,7 @@ from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
 from cpmi_dagster.resources.commands.calibrate import calibrate, write_labels
 from cpmi_dagster.resources.commands.doctor import examine
-from cpmi_dagster.resources.commands.export import ExportRequest, export
+from cpmi_dagster.resources.commands.export import export
 from cpmi_dagster.resources.commands.judge_evaluation import evaluate
 from cpmi_dagster.resources.commands.trace import trace
 from cpmi_dagster.resources.commands.verification import verify_home
@@ -42,7 +42,7 @@ from cpmi_dagster.resources.web.explorer import serve_explorer
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
-    "ExportRequest", "calibrate", "check_port", "check_schedule", "defs",
+    "calibrate", "check_port", "check_schedule", "defs",
     "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "labels_made", "left_out",
     "load_settings", "of_earlier_runs", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
     "serve_ui", "starter_for", "trace", "verify_home", "write_labels",

@@ -99,8 +99,7 @@ def export(
     """Export the labelled data set or a reward model, in formats that other tools read."""
     from cpmi_dagster import definitions
 
-    request = definitions.ExportRequest(to, form, reward_type, threshold, prm)
-    done = definitions.export(definitions.load_settings(profile), request)
+    done = definitions.export(definitions.load_settings(profile), to, form, reward_type, threshold, prm)
     if not quiet:
         for line in (f"{done.what} in {done.place}", done.opened):
             OUT.print(line, highlight=False, markup=False, soft_wrap=True)

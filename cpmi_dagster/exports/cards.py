@@ -6,14 +6,14 @@ from collections.abc import Mapping
 import polars as pl
 
 from cpmi_dagster.exports import FormName
-from cpmi_dagster.exports.reward_models import PROCESS_REWARD_MODELS, ExportedModel
+from cpmi_dagster.exports.reward_models import PROCESS_REWARD_MODELS
 from cpmi_dagster.exports.rows import FORMS, SHARED_COLUMNS, Threshold
 from cpmi_dagster.files.text import in_markdown
+from cpmi_dagster.models.tokens import start_ids
 from cpmi_dagster.prm.card import USE
+from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.trajectories.templates import TEMPLATES
-
-SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 
 def dataset_card(
@@ -23,36 +23,30 @@ def dataset_card(
     reward_type: str,
     is_probability: bool,
     threshold: Threshold,
-    made_with: Mapping[str, str],
-    origins: Mapping[str, str],
+    made_of: Mapping[str, str],
 ) -> str:
     """The card as Markdown, with the metadata that the hub and `datasets` read.
 
     Args:
         labelled: the exported rows, as from `rewards.dataset.labelled_trajectories`.
-        made_with: rows of the card's table, such as {"labeler": "Qwen/Qwen3-8B-Base@49e3418fbbbc", "seed": "0"}.
-        origins: the data sets behind it, with their revisions.
+        made_of: rows of the card's table, such as {"labeler": "Qwen/Qwen3-8B-Base@49e3418fbbbc", "seed": "0"}.
     """
     entry = REWARD_TYPES.get(reward_type)
-    columns = {name: meaning for name, (_, meaning) in {**FORMS[form], **SHARED_COLUMNS}.items()}
-    steps, soft = labelled["steps"].list.len(), labelled["soft_labels"].explode(empty_as_null=False)
+    columns = {f"`{column}`": meaning for column, meaning in {**FORMS[form], **SHARED_COLUMNS}.items()}
+    steps = labelled["steps"].list.len()
     counts = {
         "trajectories": f"{labelled.height:,}, of {labelled['question_id'].n_unique():,} questions",
         "steps": f"{steps.sum():,}; {steps.median():g} a trajectory in the median, {steps.max()} at most",
-        "soft labels": f"mean {soft.mean():.3f}, standard deviation {soft.std() or 0:.3f}",
     }
+    facts = {in_markdown(key): in_markdown(value) for key, value in made_of.items()}
+    meaning = f"{entry.label}. {entry.meaning}" if entry else "given by the exporter under this name."
     soft_words = (
         "The rewards are probabilities, and are the soft labels as they are."
         if is_probability
         else "Soft labels are a robust z-score over the whole set and a sigmoid: 0.5 is the median step."
     )
-    meaning = f"{entry.label}. {entry.meaning}" if entry else "given by the exporter under this name."
-    made_with, origins = (
-        {in_markdown(key): in_markdown(value) for key, value in texts.items()} for texts in (made_with, origins)
-    )
     return f"""---
 pretty_name: {json.dumps(name)}
-size_categories: [{next((size for most, size in SIZES if labelled.height < most), "n>1M")}]
 tags: [process-reward-model, prm, step-labels, cpmi, {form}]
 ---
 
@@ -68,17 +62,13 @@ from datasets import load_dataset
 rows = load_dataset("/path/to/this/folder", split="train")  # an absolute path, or the hub id
 ```
 
-{_table("column", {f"`{name}`": meaning for name, meaning in columns.items()})}
+{_table("column", columns)}
 
 ## How the labels were made
 
 The reward is {in_markdown(meaning)} {soft_words}
 
-{_table("", {**counts, **made_with})}
-
-## Sources
-
-{_table("source", origins)}
+{_table("made of", {**counts, **facts})}
 
 What is derived from these sources is subject to their licences: look them up before you publish. Labels by a method are
 estimates, and gold answers are as the sources have them; where nobody has judged steps, nothing here says how many are
@@ -86,16 +76,17 @@ wrong.
 """
 
 
-def model_card(home_card: str, name: str, model: ExportedModel, base_model: str | None) -> str:
+def model_card(home_card: str, name: str, model: LoadedRewardModel, architecture: str, base_model: str | None) -> str:
     """The card of an exported reward model: what training and report wrote, with the lines that load it elsewhere.
 
     Args:
         home_card: README.md beside the weights, by `prm.card`.
+        architecture: as the exported config names it.
         base_model: the backbone's hub id; None where it is not on the hub.
     """
     _, metadata, rest = home_card.split("---\n", 2)
     kept = "".join(line for line in metadata.splitlines(True) if base_model or not line.startswith("base_model:"))
-    on_vllm = model.is_linear or model.architecture in PROCESS_REWARD_MODELS.values()
+    on_vllm = model.model.head.is_linear or architecture in PROCESS_REWARD_MODELS.values()
     served = "\nvLLM serves it too: `vllm serve FOLDER --runner pooling`.\n" if on_vllm else ""
     body = rest.partition(USE)[0]
     return f"""---
@@ -113,24 +104,27 @@ It has learned from labels that a method estimated: choose the threshold for wro
 """
 
 
-def snippet(name: str, model: ExportedModel) -> str:
+def snippet(name: str, model: LoadedRewardModel) -> str:
     """Python that loads the model with transformers alone and prints the probability of every step.
 
     Args:
         name: what it is loaded from: its folder.
     """
-    if model.is_linear:
-        imports = f"from transformers import AutoModelForTokenClassification, {model.tokenizer}"
+    # AutoTokenizer may take the one that is usual for the architecture, whatever the file says
+    tokenizer = "PreTrainedTokenizerFast" if model.tokenizer.is_fast else "AutoTokenizer"
+    if model.model.head.is_linear:
+        imports = f"from transformers import AutoModelForTokenClassification, {tokenizer}"
         read = """    model = AutoModelForTokenClassification.from_pretrained(folder).eval()
     logits = model(torch.tensor([sum(ids, [])])).logits[0, ends]"""
     else:
-        imports = f"from safetensors import safe_open\nfrom transformers import AutoModel, {model.tokenizer}"
+        imports = f"from safetensors import safe_open\nfrom transformers import AutoModel, {tokenizer}"
         read = """    # reports the weights `score.*` as unexpected: they are the head, which is read below
     states = AutoModel.from_pretrained(folder).eval()(torch.tensor([sum(ids, [])])).last_hidden_state[0, ends]
     with safe_open(f"{folder}/model.safetensors", "pt") as file:
         w0, b0, w2, b2 = (file.get_tensor(f"score.{name}") for name in ("0.weight", "0.bias", "2.weight", "2.bias"))
     logits = torch.relu(states @ w0.T + b0) @ w2.T + b2"""
-    start = f"\nids[0] = {list(model.start)} + ids[0]" if model.start else ""
+    first = list(start_ids(model.tokenizer))
+    start = f"\nids[0] = {first} + ids[0]" if first else ""
     return f"""import torch
 {imports}
 
@@ -138,7 +132,7 @@ folder = {name!r}  # of this model; or huggingface_hub.snapshot_download("owner/
 question, steps = "What is 2 + 3 * 4?", ["3 * 4 = 12", "2 + 12 = 14"]
 prompt = {TEMPLATES[0]!r}
 
-tokenizer = {model.tokenizer}.from_pretrained(folder)
+tokenizer = {tokenizer}.from_pretrained(folder)
 texts = [prompt.replace("{{q}}", question), *(step.strip() + "\\n" for step in steps)]
 ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]{start}
 ends = torch.tensor([len(piece) for piece in ids]).cumsum(0)[1:] - 1  # the last token of each step

@@ -10,18 +10,16 @@ that the sigmoid of the one logit gives here.
 """
 
 import shutil
+from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save_file
 from torch import nn
-from transformers.models.auto.modeling_auto import MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING
+from transformers import AutoModelForTokenClassification
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.models.tokens import start_ids
 from cpmi_dagster.prm.judge_forms import LABELS
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 
@@ -30,25 +28,8 @@ PROCESS_REWARD_MODELS = {"qwen2": "Qwen2ForProcessRewardModel"}
 """Architectures with the paper's head that vLLM knows, by the backbone's type."""
 
 
-@dataclass(frozen=True)
-class ExportedModel:
-    """What was written.
-
-    Attributes:
-        architecture: as the config names it.
-        is_linear: whether the head is one linear layer.
-        tokenizer: the class of transformers that loads the tokenizer as it was here.
-        start: tokens that it puts before a text by default.
-    """
-
-    architecture: str
-    is_linear: bool
-    tokenizer: str
-    start: tuple[int, ...]
-
-
-def save_reward_model(model: LoadedRewardModel, folder: Path) -> ExportedModel:
-    """Write weights, config and tokenizer into a folder.
+def save_reward_model(model: LoadedRewardModel, folder: Path) -> str:
+    """Write weights, config and tokenizer into a folder; the architecture, as the config names it.
 
     Raises:
         ModelError: transformers has no token classification on such a backbone, for a linear head.
@@ -72,9 +53,7 @@ def save_reward_model(model: LoadedRewardModel, folder: Path) -> ExportedModel:
     config.save_pretrained(folder)
     shutil.copymode(folder / "config.json", folder / WEIGHTS)  # safetensors makes it readable by its owner alone
     model.tokenizer.save_pretrained(folder)
-    # AutoTokenizer may take the one that is usual for the architecture, whatever the file says
-    tokenizer = "PreTrainedTokenizerFast" if (folder / "tokenizer.json").is_file() else "AutoTokenizer"
-    return ExportedModel(architecture, whole.head.is_linear, tokenizer, start_ids(model.tokenizer))
+    return architecture
 
 
 def _architecture(model: RewardModel) -> str:
@@ -82,11 +61,10 @@ def _architecture(model: RewardModel) -> str:
     if not model.head.is_linear:
         return PROCESS_REWARD_MODELS.get(config.model_type, type(model.backbone).__name__)
     # the class of transformers that puts one linear layer, named `score`, on such a backbone
-    found: Any = MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING.get(type(config), None)
-    if found is not None:
-        with torch.device("meta"):
-            if isinstance(getattr(found(deepcopy(config)), "score", None), nn.Linear):
-                return found.__name__
+    with torch.device("meta"), suppress(ValueError):
+        classifier = AutoModelForTokenClassification.from_config(deepcopy(config))
+        if isinstance(getattr(classifier, "score", None), nn.Linear):
+            return type(classifier).__name__
     raise ModelError(
         f"transformers has no token classification with one linear layer on a `{config.model_type}`; choose another "
         "backbone, or train the recipe with `head: two_layer`"

@@ -13,12 +13,13 @@ a probability), from a number, or from the reward on that agrees best with steps
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from math import isfinite
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from cpmi_dagster.benchmarks.metrics import candidate_thresholds
 from cpmi_dagster.errors import UsageError
@@ -30,30 +31,24 @@ from cpmi_dagster.trajectories.step_rows import TrlRow
 from cpmi_dagster.trajectories.step_segments import MARKER
 
 DEFAULT_FORM: FormName = "trl"
-TEXT, TEXTS, NUMBERS, FLAGS = pa.string(), pa.list_(pa.string()), pa.list_(pa.float64()), pa.list_(pa.bool_())
-Columns = Mapping[str, tuple[pa.DataType, str]]
-FORMS: Mapping[FormName, Columns] = {
-    "trl": {
-        "prompt": (TEXT, "question"),
-        "completions": (TEXTS, "steps in order"),
-        "labels": (FLAGS, "hard label of each step, true = right"),
-    },
+FORMS: Mapping[FormName, Mapping[str, str]] = {
+    "trl": {"prompt": "question", "completions": "steps in order", "labels": "hard label of each step, true = right"},
     "math-shepherd": {
-        "input": (TEXT, f"question and steps, each step closed by the marker `{MARKER}`"),
-        "label": (TEXT, "the same text with `+` or `-` in place of each marker"),
+        "input": f"question and steps, each step closed by the marker `{MARKER}`",
+        "label": "the same text with `+` or `-` in place of each marker",
     },
 }
-"""The columns of each form with their types and meanings."""
-SHARED_COLUMNS: Columns = {
-    "soft_labels": (NUMBERS, "soft label of each step, in [0, 1]"),
-    "rewards": (NUMBERS, "reward of each step as measured"),
-    "gold_answer": (TEXT, "gold answer of the question"),
-    "hard_negatives": (TEXTS, "wrong answers sampled for the question, by rank"),
-    "source_labels": (FLAGS, "label of each step in the source, true = right; null where it has none"),
-    "trajectory_id": (TEXT, "`t` and the row number of the source"),
-    "source_id": (TEXT, "id of the row in the source; null where it has none"),
-    "question_id": (TEXT, "hash of the normalised question"),
-    "task": (TEXT, "what the source calls the kind of question"),
+"""The columns of each form with their meanings."""
+SHARED_COLUMNS = {
+    "soft_labels": "soft label of each step, in [0, 1]",
+    "rewards": "reward of each step as measured",
+    "gold_answer": "gold answer of the question",
+    "hard_negatives": "wrong answers sampled for the question, by rank",
+    "source_labels": "label of each step in the source, true = right; null where it has none",
+    "trajectory_id": "`t` and the row number of the source",
+    "source_id": "id of the row in the source; null where it has none",
+    "question_id": "hash of the normalised question",
+    "task": "what the source calls the kind of question",
 }
 NAMES = {"question": "prompt", "steps": "completions", "shepherd_labels": "source_labels"}
 CALIBRATED: Literal["calibrated"] = "calibrated"
@@ -93,13 +88,10 @@ def parse_rule(text: str | None) -> Rule:
     """
     if text is None or text == CALIBRATED:
         return text
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if not isfinite(number):
-        raise UsageError(f"--threshold {text}: give a number, or calibrated")
-    return number
+    with suppress(ValueError):
+        if isfinite(number := float(text)):
+            return number
+    raise UsageError(f"--threshold {text}: give a number, or calibrated")
 
 
 def choose_threshold(
@@ -120,11 +112,12 @@ def choose_threshold(
     merge = None if is_probability or entry is None else entry.merge
     first_scale = REWARD_TYPES[merge.first].scale if merge else None
     first = (merge.steps, first_scale.right_from) if merge and first_scale else (0, 0.0)
-    if rule is None and scale is None:
-        raise UsageError(
-            f"no reward of `{reward_type}` says by itself that a step is right; give --threshold NUMBER or calibrated"
-        )
-    if rule is None and scale is not None:
+    if rule is None:
+        if scale is None:
+            raise UsageError(
+                f"no reward of `{reward_type}` says by itself that a step is right; give --threshold NUMBER or "
+                "calibrated"
+            )
         return Threshold(scale.right_from, f"since it is {scale.words}", *first)
     if isinstance(rule, float):
         return Threshold(rule, "the number given", *first)
@@ -145,7 +138,7 @@ def choose_threshold(
     return Threshold(float(thresholds[best]), why, *first)
 
 
-def exported_rows(labelled: pl.DataFrame, form: FormName, threshold: Threshold) -> pa.Table:
+def exported_rows(labelled: pl.DataFrame, form: FormName, threshold: Threshold) -> pl.DataFrame:
     """Labelled trajectories in a form; those whose text holds the marker cannot be written as marked text.
 
     Args:
@@ -159,7 +152,11 @@ def exported_rows(labelled: pl.DataFrame, form: FormName, threshold: Threshold) 
         for question, steps, labels in rows.select("prompt", "completions", "labels").iter_rows():
             row = TrlRow(prompt=question, completions=steps, labels=[MARKS[label] for label in labels]).raw()
             marked.append((row.input, row.label))
-        rows = rows.with_columns(pl.DataFrame(marked, schema=["input", "label"], orient="row"))
-    columns = {name: kind for name, (kind, _) in {**FORMS[form], **SHARED_COLUMNS}.items()}
-    # Polars' own types for texts and lists would become features of their own in `datasets`
-    return rows.select(*columns).to_arrow().cast(pa.schema(list(columns.items())))
+        rows = rows.with_columns(pl.DataFrame(marked, schema=list(FORMS[form]), orient="row"))
+    return rows.select(*FORMS[form], *SHARED_COLUMNS)
+
+
+def write_rows(rows: pl.DataFrame, path: Path) -> None:
+    """Write a file with Parquet's plain types; Polars' own types would become features of their own in `datasets`."""
+    path.parent.mkdir()
+    rows.write_parquet(path, use_pyarrow=True, pyarrow_options={"store_schema": False})

@@ -26,7 +26,7 @@ from cpmi_dagster.models.model_files import weights_hash
 from cpmi_dagster.prm import judge_models, score_steps
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.commands.export import ExportRequest, export
+from cpmi_dagster.resources.commands.export import export
 from cpmi_dagster.resources.dag.automation import INGEST, PHASES
 from cpmi_dagster.resources.dag.progress import LoggedProgress
 from cpmi_dagster.resources.dag.stage_run import StageRun
@@ -157,7 +157,7 @@ def test_what_a_model_cannot_judge_names_the_setting_or_the_row(tmp_path: Path, 
 
 @pytest.mark.slow
 def test_an_export_of_a_recipe_has_the_processbench_figures_of_the_recipe(own_copy: Settings, tmp_path: Path):
-    export(own_copy, ExportRequest(str(tmp_path / "prm"), recipe="cpmi_bce"), lambda *_: None)
+    export(own_copy, str(tmp_path / "prm"), recipe="cpmi_bce")
     judges = {"Export": Judge(model=str(tmp_path / "prm"))}
     benchmarks = own_copy.benchmarks.model_copy(update={"judges": judges})
     settings = own_copy.model_copy(update={"benchmarks": benchmarks})

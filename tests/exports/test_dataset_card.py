@@ -23,8 +23,8 @@ EVIL = "<b>![x](//evil.example)"
 
 def card(reward_type: str = "cpmi", is_probability: bool = False, name: str = "mine") -> str:
     threshold = choose_threshold(LABELLED, reward_type, is_probability, 0.0, UNJUDGED)
-    made_with = {"labeler": "Qwen/Qwen3-8B-Base@49e3", "profile": EVIL}
-    return dataset_card(LABELLED, name, "trl", reward_type, is_probability, threshold, made_with, {EVIL: "e53f"})
+    made_with = {"labeler": "Qwen/Qwen3-8B-Base@49e3", "profile": EVIL, EVIL: "e53f"}
+    return dataset_card(LABELLED, name, "trl", reward_type, is_probability, threshold, made_with)
 
 
 def test_the_card_opens_with_what_the_hard_labels_call_right_and_shows_texts_of_data_as_they_are():

@@ -4,12 +4,11 @@ import json
 import os
 
 import polars as pl
-import pyarrow.parquet as pq
 import pytest
 from datasets import Value, load_dataset
 
 from cpmi_dagster.errors import UsageError
-from cpmi_dagster.exports.rows import FORMS, Threshold, exported_rows
+from cpmi_dagster.exports.rows import FORMS, Threshold, exported_rows, write_rows
 from cpmi_dagster.resources.commands.export import MARKER, check_replaceable
 from cpmi_dagster.resources.sources.data_files import local_files, read_files
 from cpmi_dagster.rewards.dataset import labelled_trajectories
@@ -48,7 +47,7 @@ def labelled(trajectories: pl.DataFrame = TRAJECTORIES) -> pl.DataFrame:
 
 
 def test_rows_of_trl_have_a_hard_label_for_every_step_and_what_it_is_cut_from():
-    first, second = exported_rows(labelled(), "trl", HARD).to_pylist()
+    first, second = exported_rows(labelled(), "trl", HARD).to_dicts()
     assert (first["prompt"], first["completions"], first["labels"]) == ("What is 2 + 3?", STEPS[0], [True, False])
     assert (first["soft_labels"], first["rewards"]) == ([0.9, 0.2], [2.0, -1.5])
     assert (first["gold_answer"], first["hard_negatives"], first["source_id"]) == ("5", ["6", "7"], "a")
@@ -56,7 +55,7 @@ def test_rows_of_trl_have_a_hard_label_for_every_step_and_what_it_is_cut_from():
 
 
 def test_marked_text_is_read_as_it_was_written():
-    rows = exported_rows(labelled(), "math-shepherd", HARD).to_pylist()
+    rows = exported_rows(labelled(), "math-shepherd", HARD).to_dicts()
     for row, steps, labels in zip(rows, STEPS, [[1, 0], [1]], strict=True):
         read = parse_row(row["input"], row["label"])
         assert (list(read.steps), list(read.shepherd_labels)) == (steps, labels)
@@ -65,22 +64,20 @@ def test_marked_text_is_read_as_it_was_written():
 @pytest.mark.parametrize(("form", "left_out"), [("trl", 0), ("math-shepherd", 1)])
 def test_a_text_that_holds_the_marker_is_left_out_of_marked_text(form, left_out):
     marked = TRAJECTORIES.with_columns(question=pl.Series(["Сколько ки?", "What is 3 * 4?"]))
-    assert exported_rows(labelled(marked), form, HARD).num_rows == 2 - left_out
+    assert exported_rows(labelled(marked), form, HARD).height == 2 - left_out
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_datasets_and_this_project_read_what_was_written(form, tmp_path):
     rows = exported_rows(labelled(), form, HARD)
-    (tmp_path / "mine").mkdir()
-    pq.write_table(rows, tmp_path / "mine" / "rows.parquet")
-    assert "large" not in str(rows.schema.types)
+    write_rows(rows, tmp_path / "mine" / "rows.parquet")
     read = load_dataset(str(tmp_path / "mine"), split="train", cache_dir=str(tmp_path / "cache"))
-    assert read.to_list() == rows.to_pylist()
+    assert read.to_list() == rows.to_dicts()
     assert read.features["gold_answer"] == Value("string")
     ours = [read_row(row) for row, _, _ in read_files(local_files(tmp_path / "mine"))]
-    assert [row.gold_answer for row in ours] == rows["gold_answer"].to_pylist()
+    assert [row.gold_answer for row in ours] == rows["gold_answer"].to_list()
     assert [row.defect for row in ours] == [None] * len(ours)
-    hard = [[reward >= 0 for reward in each] for each in rows["rewards"].to_pylist()]
+    hard = [[reward >= 0 for reward in each] for each in rows["rewards"].to_list()]
     assert [list(parse_row(row.input, row.label, row.value).shepherd_labels) for row in ours] == hard
 
 
@@ -106,7 +103,10 @@ def edit(path):
     ("change", "message"),
     [
         (lambda folder: (folder / "data" / "notes.txt").write_text("mine"), r"`data/notes\.txt`, which no export"),
-        (lambda folder: edit(folder / "README.md"), r"`README\.md`, which has changed"),
+        (
+            lambda folder: edit(folder / "README.md"),
+            r"`README\.md`, which no export has written, or somebody has changed",
+        ),
         (lambda folder: (folder / "data" / "more").symlink_to(folder), "`data/more`, which no export"),
         (lambda folder: (folder / MARKER).unlink(), r"`README\.md`, which no export"),
     ],

@@ -35,7 +35,7 @@ def reward_model(backbone: LoadedRewardModel, layers: int) -> LoadedRewardModel:
 
 def card_of(model: LoadedRewardModel, folder: Path) -> str:
     home_card = '---\nbase_model: "miniature:labeler"\ntags: [cpmi]\n---\n# toy\n\n| PRMB | 51.2 |\n\n## Use\n\nOurs.\n'
-    return model_card(home_card, "exported", save_reward_model(model, folder), None)
+    return model_card(home_card, "exported", model, save_reward_model(model, folder), None)
 
 
 def printed_by_the_card(card: str, folder: Path) -> list[float]:
@@ -72,9 +72,9 @@ def test_an_export_scores_alike_by_the_lines_of_its_card(build_reward_model, sou
     ],
 )
 def test_the_config_names_the_architecture_that_others_know(build_reward_model, architecture, layers, name, tmp_path):
-    exported = save_reward_model(reward_model(build_reward_model(architecture), layers), tmp_path)
+    written = save_reward_model(reward_model(build_reward_model(architecture), layers), tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    assert config["architectures"] == [exported.architecture] == [name]
+    assert config["architectures"] == [written] == [name]
     assert config["id2label"] == {"0": "wrong", "1": "right"} and config["model_type"] == architecture
     assert not [file.name for file in tmp_path.iterdir() if file.suffix in (".py", ".bin")]
 

@@ -1,7 +1,6 @@
 """`cpmi export`: what a finished home becomes elsewhere, and what is left alone."""
 
 import dataclasses
-import errno
 import json
 import os
 import re
@@ -19,15 +18,14 @@ from cpmi_dagster.cli.commands import app
 from cpmi_dagster.errors import LakeError, StorageError, UsageError
 from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.commands.export import ExportRequest, export
-from cpmi_dagster.resources.commands.hub_upload import repository_of, upload
+from cpmi_dagster.resources.commands.export import export
 from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = pytest.mark.slow
 
 
 def test_datasets_opens_the_folder_with_the_labels_of_the_home(finished, tmp_path):
-    done = export(finished, ExportRequest(str(tmp_path / "mine")))
+    done = export(finished, str(tmp_path / "mine"))
     rows = load_dataset(done.place, split="train", cache_dir=str(tmp_path / "cache"))
     ours = Lake.of(finished).read("dataset/cpmi_80k").sort("trajectory_id")
     for theirs, own in {"prompt": "question", "completions": "steps", "rewards": "rewards"}.items():
@@ -56,22 +54,21 @@ def test_datasets_opens_the_folder_with_the_labels_of_the_home(finished, tmp_pat
 )
 def test_the_card_names_the_models_that_made_these_labels(finished, tmp_path, reward_type, rows, left_out):
     threshold = "0.5" if reward_type == "position" else None
-    export(finished, ExportRequest(str(tmp_path / "mine"), reward_type=reward_type, threshold=threshold))
+    export(finished, str(tmp_path / "mine"), reward_type=reward_type, threshold=threshold)
     card = (tmp_path / "mine" / "README.md").read_text()
     assert all(f"| {row}" in card for row in rows) and f"| {left_out}" not in card
 
 
 def test_an_export_is_replaced_by_the_next_one(finished, tmp_path):
     for reward_type in ("cpmi", "mc"):
-        request = ExportRequest(str(tmp_path / "mine"), "math-shepherd", reward_type, "0.3")
-        export(finished, request)
+        export(finished, str(tmp_path / "mine"), "math-shepherd", reward_type, "0.3")
     record = json.loads((tmp_path / "mine" / ".cpmi-export.json").read_text())
-    assert (record["reward_type"], record["form"], record["threshold"]["least"]) == ("mc", "math-shepherd", 0.3)
+    assert (record["reward_type"], record["form"], record["threshold"]) == ("mc", "math-shepherd", "0.3")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
 
 
 def test_a_threshold_is_calibrated_on_the_judged_steps_of_the_home(finished, tmp_path):
-    done = export(finished, ExportRequest(str(tmp_path / "mine"), threshold="calibrated"))
+    done = export(finished, str(tmp_path / "mine"), threshold="calibrated")
     rows = pl.read_parquet(tmp_path / "mine" / "data")
     truth = (
         Lake.of(finished)
@@ -91,28 +88,28 @@ def test_a_home_without_judged_steps_has_no_calibrated_threshold(own_copy, tmp_p
     assert record
     lake.write(lake.read("sources/step_truth").clear(), dataclasses.replace(record, again="other"))
     with pytest.raises(UsageError, match=r"there are 0 and 0; name judged steps as `sources\.step_truth` and run"):
-        export(own_copy, ExportRequest(str(tmp_path / "mine"), threshold="calibrated"))
+        export(own_copy, str(tmp_path / "mine"), threshold="calibrated")
     assert not (tmp_path / "mine").exists()
 
 
 def test_datasets_gives_the_rows_of_an_export_that_was_written_again(finished, tmp_path):
     found = []
     for reward_type in ("cpmi", "mc"):
-        place = export(finished, ExportRequest(str(tmp_path / "mine"), reward_type=reward_type)).place
+        place = export(finished, str(tmp_path / "mine"), reward_type=reward_type).place
         found.append(load_dataset(place, split="train", cache_dir=str(tmp_path / "cache"))["rewards"][:])
     assert found[0] != found[1]
 
 
 def test_a_reward_type_that_nobody_asked_for_is_named_with_those_there_are(finished, tmp_path):
     with pytest.raises(UsageError, match=r"--reward-type uncommon: no step has such a label; this home has cpmi, "):
-        export(finished, ExportRequest(str(tmp_path / "mine"), reward_type="uncommon"))
+        export(finished, str(tmp_path / "mine"), reward_type="uncommon")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_home_without_labels_says_which_command_makes_them(small_profile, tmp_path):
     settings = load_settings(small_profile, tmp_path / "home")
     with pytest.raises(LakeError, match="run `cpmi run` first"):
-        export(settings, ExportRequest(str(tmp_path / "mine")))
+        export(settings, str(tmp_path / "mine"))
     assert not (tmp_path / "mine").exists()
 
 
@@ -120,8 +117,8 @@ def test_rewards_that_were_made_again_after_the_soft_labels_are_refused(own_copy
     changed = own_copy.scoring.model_copy(update={"templates": own_copy.scoring.templates - 1})
     other = own_copy.model_copy(update={"scoring": changed})
     assert not run_all(other, only=("labels",), shards=["001"]).failures
-    with pytest.raises(LakeError, match=r"labels.step_rewards of shard 001 has changed .*run `cpmi run` first"):
-        export(own_copy, ExportRequest(str(tmp_path / "out")))
+    with pytest.raises(LakeError, match=r"soft_labels was not made from .* of now; run `cpmi run` first"):
+        export(own_copy, str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
@@ -129,12 +126,12 @@ def test_exporting_writes_nothing_into_the_home(own_copy, tmp_path):
     for empty in (own_copy.home / "lake").rglob("*empty.parquet"):
         empty.unlink()
     before = {path: path.stat().st_mtime_ns for path in own_copy.home.rglob("*")}
-    export(own_copy, ExportRequest(str(tmp_path / "mine")))
+    export(own_copy, str(tmp_path / "mine"))
     assert {path: path.stat().st_mtime_ns for path in own_copy.home.rglob("*")} == before
 
 
 def test_a_reward_model_of_the_home_has_its_figures_on_the_card_and_judges_alike_with_transformers(finished, tmp_path):
-    done = export(finished, ExportRequest(str(tmp_path / "prm"), recipe="cpmi_bce"))
+    done = export(finished, str(tmp_path / "prm"), recipe="cpmi_bce")
     assert done.what == "reward model `cpmi_bce` as Qwen3Model"
     card = (tmp_path / "prm" / "README.md").read_text()
     before = (finished.home / "models" / "cpmi_bce" / "README.md").read_text()
@@ -151,25 +148,25 @@ def test_a_reward_model_of_the_home_has_its_figures_on_the_card_and_judges_alike
 
 
 @pytest.mark.parametrize(
-    ("request_", "message"),
+    ("to", "options", "message"),
     [
-        (ExportRequest("x", form="trl", recipe="cpmi_bce"), "--form is for data sets"),
-        (ExportRequest("x", threshold="0.2", recipe="cpmi_bce"), "--threshold is for data sets"),
-        (ExportRequest("x", threshold="quantile:2"), "--threshold quantile:2: give a number"),
-        (ExportRequest("ftp://x/y"), "an export is a folder, or hf://"),
-        (ExportRequest("mine.csv"), "an export is a folder, or hf://"),
-        (ExportRequest("mine.duckdb"), "an export is a folder, or hf://"),
-        (ExportRequest("hf://me/mine.duckdb/x"), "a dataset goes to hf://datasets/OWNER/NAME"),
-        (ExportRequest("hf://mine.duckdb"), "a dataset goes to hf://datasets/OWNER/NAME"),
-        (ExportRequest("hf://mine"), "a dataset goes to hf://datasets/OWNER/NAME"),
-        (ExportRequest("hf://datasets/me/mine", recipe="cpmi_bce"), "a model goes to hf://OWNER/NAME"),
-        (ExportRequest("hf://me/mine"), "needs a token of the hub in the environment variable HF_TOKEN"),
+        ("x", {"form": "trl", "recipe": "cpmi_bce"}, "--form is for data sets"),
+        ("x", {"threshold": "0.2", "recipe": "cpmi_bce"}, "--threshold is for data sets"),
+        ("x", {"threshold": "quantile:2"}, "--threshold quantile:2: give a number"),
+        ("ftp://x/y", {}, "an export is a folder, or hf://"),
+        ("mine.csv", {}, "an export is a folder, or hf://"),
+        ("mine.duckdb", {}, "an export is a folder, or hf://"),
+        ("hf://me/mine.duckdb/x", {}, "a dataset goes to hf://datasets/OWNER/NAME"),
+        ("hf://mine.duckdb", {}, "a dataset goes to hf://datasets/OWNER/NAME"),
+        ("hf://mine", {}, "a dataset goes to hf://datasets/OWNER/NAME"),
+        ("hf://datasets/me/mine", {"recipe": "cpmi_bce"}, "a model goes to hf://OWNER/NAME"),
+        ("hf://me/mine", {}, "needs a token of the hub in the environment variable HF_TOKEN"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused_first(small_profile, tmp_path, monkeypatch, request_, message):
+def test_options_that_do_not_go_together_are_refused_first(small_profile, tmp_path, monkeypatch, to, options, message):
     monkeypatch.delenv("HF_TOKEN", raising=False)
     with pytest.raises(UsageError, match=message):
-        export(load_settings(small_profile, tmp_path), request_)
+        export(load_settings(small_profile, tmp_path), to, **options)
 
 
 def test_the_hub_gets_the_whole_folder_in_a_private_repository(finished, monkeypatch):
@@ -179,57 +176,37 @@ def test_the_hub_gets_the_whole_folder_in_a_private_repository(finished, monkeyp
         def __init__(self, token):
             sent["token"] = token
 
+        def repo_exists(self, repo_id, **options):
+            return "created" in sent
+
         def list_repo_files(self, repo_id, **options):
-            return sent.get("files", [".gitattributes"])
+            return sent["files"]
 
         def create_repo(self, repo_id, **options):
             sent["created"] = (repo_id, options["repo_type"], options["private"])
-            return f"https://hub.example/datasets/{repo_id}"
 
         def upload_folder(self, repo_id, folder_path, **options):
-            sent["deleted"] = options["delete_patterns"]
             sent["files"] = sorted(path.relative_to(folder_path).as_posix() for path in folder_path.rglob("*.*"))
 
     monkeypatch.setattr("huggingface_hub.HfApi", Hub)
     monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
     for _ in range(2):
-        done = export(finished, ExportRequest("hf://datasets/me/mine"))
+        done = export(finished, "hf://datasets/me/mine")
     assert sent["token"] == "hf_of_a_test" and sent["created"] == ("me/mine", "dataset", True)
     assert sent["files"] == [".cpmi-export.json", "README.md", "data/train-00000-of-00001.parquet"]
-    assert sent["deleted"] == ["data/*"]
-    assert (done.place, done.opened) == ("https://hub.example/datasets/me/mine", "datasets.load_dataset('me/mine')")
+    assert (done.place, done.opened) == ("hf://datasets/me/mine", "datasets.load_dataset('me/mine')")
     sent["files"] = ["model.safetensors"]
     with pytest.raises(UsageError, match=r"contains `model\.safetensors`, which no export has written"):
-        export(finished, ExportRequest("hf://datasets/me/mine"))
+        export(finished, "hf://datasets/me/mine")
 
 
-def test_a_disk_that_is_full_is_not_taken_for_a_refusal_of_the_hub(tmp_path, monkeypatch):
-    def refuse(*_, **__):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", lambda *_, **__: "https://hub.example")
-    monkeypatch.setattr("huggingface_hub.HfApi.upload_folder", refuse)
-    monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
-    with pytest.raises(StorageError, match=r"mine cannot be written \(No space left on device\); make room"):
-        upload(tmp_path / "mine", repository_of("hf://me/mine", "model"))
-
-
-@pytest.mark.parametrize(
-    ("request_", "size"),
-    [(ExportRequest("mine"), 2_000), (ExportRequest("prm", recipe="cpmi_bce"), 2_000)],
-)  # fmt: skip
-def test_an_export_to_a_full_disk_is_one_sentence_and_leaves_nothing(finished, tmp_path, full_disk, request_, size):
-    target = tmp_path / "out" / request_.to
+@pytest.mark.parametrize("recipe", [None, "cpmi_bce"])
+def test_an_export_to_a_full_disk_is_one_sentence_and_leaves_nothing(finished, tmp_path, full_disk, recipe):
+    target = tmp_path / "out" / "mine"
     target.parent.mkdir()
-    request = dataclasses.replace(request_, to=str(target))
-    with full_disk(size), pytest.raises(StorageError, match=f"{target} cannot be written .*; make room on its disk"):
-        export(finished, request)
+    with full_disk(2_000), pytest.raises(StorageError, match=f"{target} cannot be written .*; make room on its disk"):
+        export(finished, str(target), recipe=recipe)
     assert not list(target.parent.iterdir())
-
-
-def test_a_model_may_be_named_as_on_the_hub(monkeypatch):
-    monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
-    assert repository_of("hf://me/prm", "model").id == "me/prm"
 
 
 def test_the_command_ends_with_what_was_written_and_how_it_is_opened(finished, small_profile, monkeypatch, tmp_path):
@@ -250,4 +227,4 @@ def test_a_hub_that_cannot_be_reached_is_named(tmp_path):
     }
     done = subprocess.run(command, env=variables, capture_output=True, text=True)
     assert done.returncode == 1 and "hf_of_a_test" not in done.stderr
-    assert "the hub did not accept the dataset `me/mine`" in done.stderr
+    assert "the dataset `me/mine` was not uploaded to the hub" in done.stderr
