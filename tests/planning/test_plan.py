@@ -74,9 +74,10 @@ def test_a_sample_is_scaled_by_its_trajectories(home, monkeypatch):
     assert row_of(whole, "mc")["forward_tokens"] == pytest.approx(row_of(part, "mc")["forward_tokens"], rel=0.5)
 
 
-def test_methods_are_compared_with_mc_and_what_they_share_counts_once(home, monkeypatch):
-    monkeypatch.setenv("CPMI_REWARDS__TYPES", '["cpmi", "cpmi_prefix"]')
-    plan = plan_of(load_settings("miniature"))
+def test_methods_are_compared_with_mc_and_what_they_share_counts_once(home):
+    settings = load_settings("miniature")
+    rewards = settings.rewards.model_copy(update={"types": ("cpmi", "cpmi_prefix")})
+    plan = plan_of(settings.model_copy(update={"rewards": rewards}))
     mc, cpmi, prefix, together = plan.frame["forward_tokens"]
     assert plan.frame["method"].to_list() == ["mc", "cpmi", "cpmi_prefix", "together"]
     assert mc + max(cpmi, prefix) < together < mc + cpmi + prefix
