@@ -274,10 +274,12 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
 
 
 def _duration(hours: float) -> str:
-    """Hours in the unit that fits: 2.1 h, 14 min, 8 s."""
+    """Hours in the unit that fits: 2.1 h, 14 min, 8 s, under 0.01 s."""
     if hours >= 1:
         return f"{hours:,.1f} h"
-    return f"{hours * 60:.0f} min" if hours * 60 >= 1 else f"{hours * 3600:.2g} s"
+    if hours * 60 >= 1:
+        return f"{hours * 60:.0f} min"
+    return f"{hours * 3600:.2g} s" if hours * 3600 >= 0.01 else "under 0.01 s"
 
 
 def show_findings(console: Console, findings: "Iterable[Finding]") -> int:

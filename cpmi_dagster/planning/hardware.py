@@ -77,12 +77,8 @@ def choose_hardware(name: str | None, labeler: LanguageModel) -> Hardware:
     """
     import torch
 
-    if (
-        name is None
-        and torch.cuda.is_available()
-        and labeler.device != "cpu"
-        and not labeler.name.startswith(MINIATURE)
-    ):
+    is_on_cpu = labeler.device == "cpu" or labeler.name.startswith(MINIATURE) or not torch.cuda.is_available()
+    if name is None and not is_on_cpu:
         return _card(torch.cuda.get_device_name()) or known_hardware()["h100-80gb"]
     if (found := known_hardware().get(name or CPU)) is None:
         raise SettingsError(f"there is no hardware `{name}`; give one of {', '.join(known_hardware())}")
@@ -116,8 +112,8 @@ def planned_model(model: LanguageModel, card: Hardware) -> PlannedModel:
         config = AutoConfig.from_pretrained(place, revision=revision or "main", **DATA_ONLY)
         weights = AutoModelForCausalLM.from_config(config, **DATA_ONLY).named_parameters()
     text = config.get_text_config()
-    counts = (getattr(text, key, None) for key in ("num_experts", "num_local_experts", "n_routed_experts"))
-    experts = next(filter(None, counts), 1)
+    names = ("num_experts", "num_local_experts", "n_routed_experts")
+    experts = next(filter(None, (getattr(text, name, None) for name in names)), 1)
     share = getattr(text, "num_experts_per_tok", experts) / experts
     return PlannedModel(
         load_tokenizer(place, revision),

@@ -11,7 +11,7 @@ counted on some shards, and billed to the methods as a run does.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -86,26 +86,27 @@ def plan(
         )
     shards = sorted(selected["shard"].unique())
     labelled = [shard for shard in shards if not hardware and states.state(COSTS, shard).kind == "current"]
-    costs = [_taken(lake, shard, selected.filter(shard=shard).height) for shard in labelled]
-    bills = pl.concat(costs or _estimates(states, selected, card, advance), how="vertical_relaxed")
+    bills = _taken(lake, selected, labelled) if labelled else _estimates(states, selected, card, advance)
     # where rollouts are drawn for a sample, a shard may have none
-    sums = bills.group_by("method", maintain_order=True).sum().filter(pl.col("trajectories") > 0)
+    sums = pl.concat(bills).group_by("method", maintain_order=True).sum().filter(pl.col("trajectories") > 0)
     scale = selected.height / pl.col("trajectories")
     tokens = (pl.col("forward_tokens", "generated_tokens") * scale).round().cast(pl.Int64)
     frame = sums.select("method", tokens, gpu_hours=pl.col("wall_seconds") * scale / 3600)
     return Plan(frame, card.name, selected.height, max(sums["trajectories"]), bool(labelled))
 
 
-def _taken(lake: Lake, shard: str, trajectories: int) -> pl.DataFrame:
-    """What labeling a shard took."""
-    records = [record for key in STAGES if (record := lake.record(key, shard)) and record.cost]
-    return _with_total(lake.read(COSTS, shard), trajectories, [Cost.from_dict(record.cost) for record in records])
+def _taken(lake: Lake, selected: pl.DataFrame, shards: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """What labeling some shards took, a frame a shard."""
+    for shard in shards:
+        records = [lake.record(key, shard) for key in STAGES]
+        costs = [Cost.from_dict(record.cost) for record in records if record and record.cost]
+        yield _with_total(lake.read(COSTS, shard), selected.filter(shard=shard).height, costs)
 
 
 def _estimates(
     states: States, selected: pl.DataFrame, card: Hardware, advance: Callable[[int, int], None]
 ) -> Iterator[pl.DataFrame]:
-    """What labeling some shards will take, the last of them in part."""
+    """What labeling some shards will take, a frame a shard, the last of them in part."""
     settings, lake = states.settings, states.lake
     # methods are compared with MC, which the profile may not have
     types = tuple(dict.fromkeys((BASE, *settings.rewards.types)))
