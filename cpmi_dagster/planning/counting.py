@@ -46,11 +46,12 @@ def count_labels(
         trajectories: columns trajectory_id, question, steps, gold_answer; whole chunks of a run, in its order.
         models: by role (labeler, rollouts, prover), those that the profile needs.
         negatives: rows of `labels.hard_negatives` and the tokens of sampling them, if they have been sampled; by
-            default heuristic answers stand for them.
+            default edits of the gold answer stand for them.
     """
     demand, sampled, scored, targets = settings.demand, Cost.zero(), Cost.zero(), []
     scoring = settings.scoring.model_copy(update={"conditionings": demand.conditionings})
-    answers = negatives[0] if negatives else hard_negatives(trajectories, None, settings.negatives, 0).negatives
+    edits = hard_negatives(trajectories, None, settings.negatives, settings.seed).negatives
+    answers = negatives[0] if negatives else edits
     for chunk in trajectories.iter_slices(scoring.chunk_trajectories):
         if demand.negatives and settings.negatives.samples:
             sampled += _negatives(chunk, settings, models["labeler"])
