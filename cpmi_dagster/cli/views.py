@@ -244,23 +244,24 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
     table.add_column("method")
     for name in ("forward tokens", "generated tokens", "time", "of MC's"):
         table.add_column(name, justify="right", no_wrap=True)
-    base = plan.frame["gpu_hours"][0]
-    for method, _, forward, generated, hours in plan.frame.iter_rows():
+    base = sum(plan.frame.filter(method="mc")["gpu_hours"])
+    for method, forward, generated, hours in plan.frame.iter_rows():
         share = f"{100 * hours / base:,.0f} %" if base else ""
         table.add_row(method, f"{forward:,}", f"{generated:,}", _duration(hours), share)
     console.print(table)
     if quiet:
         return
-    notes = [f"{method} stands for {', '.join(also)} too." for method, also, *_ in plan.frame.iter_rows() if also]
-    notes.append("Forward tokens include the generated ones. `everything` is what `cpmi run` labels with.")
+    notes = [
+        "Forward tokens include the generated ones. `together` is what all of these take, which share what they use."
+    ]
     if controls := [name for name in settings.rewards.types if reward_type(name).needs.controls]:
         notes.append(f"Not counted: {', '.join(controls)}, each of which takes about as long as CPMI or less.")
     if (settings.rollouts.sample or plan.trajectories) < plan.trajectories:
         notes.append(f"Rollouts are planned for all trajectories; a run draws them for {settings.rollouts.sample:,}.")
-    if plan.labelled:
+    if plan.is_measured:
         notes.append(
-            f"Scaled from what {plan.labelled:,} labelled trajectories of this home took; methods without labels are "
-            "estimated, at the same pace. With --hardware, everything is estimated for that card."
+            f"Scaled from what {plan.counted:,} labelled trajectories of this home took. With --hardware, tokens are "
+            "counted and hours are estimated for that card."
         )
     else:
         notes.append(
@@ -273,10 +274,12 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
 
 
 def _duration(hours: float) -> str:
-    """Hours in the unit that fits: 2.1 h, 14 min, 8 s."""
+    """Hours in the unit that fits: 2.1 h, 14 min, 8 s, under 0.01 s."""
     if hours >= 1:
         return f"{hours:,.1f} h"
-    return f"{hours * 60:.0f} min" if hours * 60 >= 1 else f"{hours * 3600:.2g} s"
+    if hours * 60 >= 1:
+        return f"{hours * 60:.0f} min"
+    return f"{hours * 3600:.2g} s" if hours * 3600 >= 0.01 else "under 0.01 s"
 
 
 def show_findings(console: Console, findings: "Iterable[Finding]") -> int:

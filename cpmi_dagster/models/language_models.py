@@ -164,7 +164,7 @@ def load_language_model(
     fetch_gguf(str(name))
     place = model_folder(str(name))
     _check_folder(place)
-    _check_hub(place, revision)
+    check_hub(place, revision)
     found = resolve_revision(place, revision)
     # the commit where the hub or its cache knows it, so that weights, tokenizer and provenance name the same one
     revision = found.resolved if isinstance(found, ResolvedRevision) else revision
@@ -203,7 +203,7 @@ def model_snapshot(name: str, revision: str | None = None) -> Path:
     from huggingface_hub import snapshot_download
 
     _check_folder(name)
-    _check_hub(name, revision)
+    check_hub(name, revision)
     files = [f"*{suffix}" for suffix in (".safetensors", *READ_BESIDE_WEIGHTS)]
     with reading_model(f"model `{name}`"):
         return Path(snapshot_download(name, revision=revision, allow_patterns=files))
@@ -240,20 +240,12 @@ def check_device(name: str, device: str) -> None:
         raise ModelError(f"model `{name}` cannot go to device `{device}`; this machine has {', '.join(kinds)}")
 
 
-def _check_folder(place: str) -> None:
-    folder = Path(place)
-    looks_local = place.startswith((".", "/", "~"))
-    if folder.is_file():
-        raise ModelError(f"model `{place}` is a file, but not GGUF; give a GGUF file, a model folder or a hub id")
-    if looks_local and not folder.is_dir():
-        raise ModelError(f"model folder {folder} does not exist; give a local folder, a hub id or miniature:labeler")
-    if folder.is_dir() and not (folder / "config.json").is_file():
-        raise ModelError(f"model folder {folder} has no config.json; save it with `save_pretrained`")
-    check_weights_index(folder)
+def check_hub(name: str, revision: str | None) -> None:
+    """Ask the hub once for a model that is not on this disk: loading would ask for a minute, with a line each time.
 
-
-def _check_hub(name: str, revision: str | None) -> None:
-    """Ask the hub once for a model that is not on this disk: loading would ask for a minute, with a line each time."""
+    Raises:
+        ModelError: the hub has no such model, or cannot be reached.
+    """
     from httpx2 import HTTPError
     from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
@@ -268,6 +260,18 @@ def _check_hub(name: str, revision: str | None) -> None:
             f"model `{name}` is not on this disk, and cannot be fetched from the hub ({type(error).__name__}); name a "
             "local folder, or check that the hub can be reached (HF_TOKEN for a private model)"
         ) from error
+
+
+def _check_folder(place: str) -> None:
+    folder = Path(place)
+    looks_local = place.startswith((".", "/", "~"))
+    if folder.is_file():
+        raise ModelError(f"model `{place}` is a file, but not GGUF; give a GGUF file, a model folder or a hub id")
+    if looks_local and not folder.is_dir():
+        raise ModelError(f"model folder {folder} does not exist; give a local folder, a hub id or miniature:labeler")
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise ModelError(f"model folder {folder} has no config.json; save it with `save_pretrained`")
+    check_weights_index(folder)
 
 
 def _check_tokenizer(folder: Path) -> None:

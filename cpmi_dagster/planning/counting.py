@@ -1,4 +1,4 @@
-"""Tokens that labeling some trajectories takes, and the seconds of one card.
+"""Tokens that labeling some trajectories takes.
 
 The labeler's token trees are packed as in a run, so that their tokens are exact. Sampled text is assumed to be as long
 as what it stands for; of a question of 120 tokens with steps of 30, 30 and 20 tokens and T = 8 completions:
@@ -11,7 +11,6 @@ as what it stands for; of a question of 120 tokens with steps of 30, 30 and 20 t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import polars as pl
 
@@ -20,9 +19,9 @@ from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL, prefixes_
 from cpmi_dagster.generation.shared_beginnings import shared_beginnings
 from cpmi_dagster.models.tokens import piece_ids, prompt_ids
 from cpmi_dagster.negatives.hard_negatives import hard_negatives, negative_prompt
-from cpmi_dagster.planning.hardware import CPU, Hardware, PlannedModel
+from cpmi_dagster.planning.hardware import CPU, PlannedModel
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.rewards.costs import SAMPLED, TARGET_TOKENS, Measured, tokens_of
+from cpmi_dagster.rewards.costs import SAMPLED, TARGET_TOKENS, Measured
 from cpmi_dagster.rewards.demand import Steps
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
 from cpmi_dagster.scoring.packing import rows_of, whole
@@ -39,46 +38,36 @@ def count_labels(
     trajectories: pl.DataFrame,
     settings: Settings,
     models: Mapping[str, PlannedModel],
-    card: Hardware,
     negatives: tuple[pl.DataFrame, Cost] | None = None,
 ) -> Measured:
-    """The cost of every labeling stage for some trajectories.
+    """What every labeling stage takes for some trajectories.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer; whole chunks of a run, in its order.
         models: by role (labeler, rollouts, prover), those that the profile needs.
-        negatives: rows of `labels.hard_negatives`, and what sampling them took, if they have been sampled.
+        negatives: rows of `labels.hard_negatives` and the tokens of sampling them, if they have been sampled; by
+            default edits of the gold answer stand for them.
     """
-    demand, sampled, scored = settings.demand, Cost.zero(), Cost.zero()
-    targets = [pl.DataFrame(schema=TARGET_TOKENS)]
+    demand, sampled, scored, targets = settings.demand, Cost.zero(), Cost.zero(), []
     scoring = settings.scoring.model_copy(update={"conditionings": demand.conditionings})
-    device = "cpu" if card.name == CPU else "cuda"
-    for chunk in trajectories.iter_slices(settings.scoring.chunk_trajectories):
-        if demand.negatives:
-            sampled += _negatives(chunk, settings, models["labeler"], card)
+    edits = hard_negatives(trajectories, None, settings.negatives, settings.seed).negatives
+    answers = negatives[0] if negatives else edits
+    for chunk in trajectories.iter_slices(scoring.chunk_trajectories):
+        if demand.negatives and settings.negatives.samples:
+            sampled += _negatives(chunk, settings, models["labeler"])
         if demand.conditionings:
-            # heuristic answers stand for those that are not sampled yet
-            answers = (
-                negatives[0] if negatives else hard_negatives(chunk, None, settings.negatives, settings.seed).negatives
-            )
-            answers = answers.join(chunk, on="trajectory_id", how="semi")
-            tokens, admitted = scored_tokens(chunk, answers, models["labeler"], scoring, device, demand.negatives > 0)
-            rows = []
+            tokens, admitted = scored_tokens(chunk, answers, models["labeler"], scoring, demand.negatives > 0)
+            scored += models["labeler"].cost(tokens)
             for one in admitted:
                 gold, *others = (len(target) * len(one.prompts) for _, target in sorted(one.targets.items()))
-                rows += [(one.trajectory_id, *context, gold, sum(others)) for context in one.contexts]
-            targets.append(pl.DataFrame(rows, schema=TARGET_TOKENS, orient="row"))
-            projected = min(tokens_of(targets[-1]), tokens)
-            scored += Cost(card.seconds(models["labeler"], tokens, projected), tokens)
+                targets += [(one.trajectory_id, *context, gold, sum(others)) for context in one.contexts]
     if negatives:
         sampled = replace(negatives[1], wall_seconds=sampled.wall_seconds)
     costs, rollouts = {"hard_negatives": sampled, "answer_logprobs": scored}, {}
-    roles: dict[str, Steps] = {"rollouts": demand.policy_steps, "prover": demand.prover_steps}
-    for role, steps in roles.items():
-        costs[SAMPLED[role]], rollouts[role] = Cost.zero(), pl.DataFrame()
+    for role, steps in (("rollouts", demand.policy_steps), ("prover", demand.prover_steps)):
         if steps != 0:
-            costs[SAMPLED[role]], rollouts[role] = _rollouts(trajectories, settings, role, steps, models[role], card)
-    return Measured(costs, rollouts, pl.concat(targets))
+            costs[SAMPLED[role]], rollouts[role] = _rollouts(trajectories, settings, role, steps, models[role])
+    return Measured(costs, rollouts, pl.DataFrame(targets, schema=TARGET_TOKENS, orient="row"))
 
 
 def scored_tokens(
@@ -86,7 +75,6 @@ def scored_tokens(
     negatives: pl.DataFrame,
     labeler: PlannedModel,
     scoring: Scoring,
-    device: Literal["cpu", "cuda"] = "cpu",
     contrasted: bool = True,
 ) -> tuple[int, list[TokenizedTrajectory]]:
     """Tokens that `answer_logprobs` sends through the labeler, padding included, and the trajectories it scores.
@@ -94,13 +82,11 @@ def scored_tokens(
     Exact unless memory forces shorter rows, or the model cannot use the device's first reader.
 
     Args:
-        trajectories: columns trajectory_id, question, steps, gold_answer; a chunk that is scored together.
-        negatives: columns of `labels.hard_negatives`.
-        device: rows for cuda are longer, and padded to few lengths.
+        trajectories: a chunk that is scored together.
         contrasted: hard negatives are scored beside the gold answer.
     """
+    device, total, scored = "cpu" if labeler.card.name == CPU else "cuda", 0, []
     reader = BY_DEVICE[device][0] if scoring.reader == "auto" else scoring.reader
-    total, scored = 0, []
     for part in slices(trajectories):
         tokenizer, context_length = labeler.tokenizer, labeler.context_length
         admitted, _ = admit(part, negatives, tokenizer, context_length, scoring, contrasted=contrasted)
@@ -108,29 +94,26 @@ def scored_tokens(
         if scoring.scorer == "reference":
             total += sum(len(before) + len(target) for _, before, target in written_out(admitted))
             continue
-        lengths = [len(row) for row in rows_of(whole(*trees_of(admitted)), scoring.row_tokens or LONGEST_ROW[device])]
-        total += sum(map(padded_length, lengths) if reader == "flex" else lengths)
+        rows = rows_of(whole(*trees_of(admitted)), scoring.row_tokens or LONGEST_ROW[device])
+        total += sum(padded_length(len(row)) if reader == "flex" else len(row) for row in rows)
     return total, scored
 
 
-def _negatives(chunk: pl.DataFrame, settings: Settings, labeler: PlannedModel, card: Hardware) -> Cost:
-    """The cost of sampling hard negatives, each as long as the gold answer's line."""
-    negatives, texts = settings.negatives, chunk.select("question", "steps", "gold_answer").iter_rows()
-    lines = {negative_prompt(negatives, *row): f"{row[-1]}\n" for row in texts} if negatives.samples else {}
+def _negatives(chunk: pl.DataFrame, settings: Settings, labeler: PlannedModel) -> Cost:
+    """What sampling hard negatives takes, each as long as the gold answer's line."""
+    negatives, rows = settings.negatives, chunk.select("question", "steps", "gold_answer").iter_rows()
+    lines = {negative_prompt(negatives, *row): f"{row[-1]}\n" for row in rows}
     ids, most = piece_ids(labeler.tokenizer, lines.values()), negatives.sampling.max_new_tokens
-    texts = list(zip(lines, (min(len(ids[line]), most) for line in lines.values()), strict=True))
-    return _sampling(texts, negatives.samples, most, settings, labeler, card)
+    texts = [(prompt, len(ids[line])) for prompt, line in lines.items()]
+    return _sampling(texts, negatives.samples, most, settings.rollouts.batch_sequences, labeler)
 
 
 def _rollouts(
-    trajectories: pl.DataFrame, settings: Settings, role: str, steps: Steps, model: PlannedModel, card: Hardware
+    trajectories: pl.DataFrame, settings: Settings, role: str, steps: Steps, model: PlannedModel
 ) -> tuple[Cost, pl.DataFrame]:
-    """The cost of completing prefixes of at most `steps` steps (Eq. 1), and a frame of tokens with a row per prefix."""
-    rollouts, first = settings.rollouts, 0 if role == "prover" else 1
-    count, most = (
-        (rollouts.prover_count if role == "prover" else rollouts.policy_count),
-        rollouts.sampling.max_new_tokens,
-    )
+    """What completions of prefixes of at most `steps` steps take (Eq. 1), and their tokens, a row a prefix."""
+    rollouts, most = settings.rollouts, settings.rollouts.sampling.max_new_tokens
+    first, count = (0, rollouts.prover_count) if role == "prover" else (1, rollouts.policy_count)
     solutions = dict(trajectories.select("trajectory_id", "steps").iter_rows())
     ids = piece_ids(model.tokenizer, (render_step(step) for solution in solutions.values() for step in solution))
     cost, rows = Cost.zero(), []
@@ -139,29 +122,22 @@ def _rollouts(
             texts = []
             for prefix in prefixes_of(call, first, steps):
                 left = solutions[prefix.trajectory_id][len(prefix.steps) :]
-                texts.append((prefix.prompt, min(max(sum(len(ids[render_step(step)]) for step in left), 1), most)))
-                rows.append((len(prefix.steps), 0, count * texts[-1][1]))
-            cost += _sampling(texts, count, most, settings, model, card)
+                texts.append((prefix.prompt, max(sum(len(ids[render_step(step)]) for step in left), 1)))
+                rows.append((len(prefix.steps), 0, count * min(texts[-1][1], most)))
+            cost += _sampling(texts, count, most, rollouts.batch_sequences, model)
     return cost, pl.DataFrame(rows, schema=["prefix_length", "rollout", "generated_tokens"], orient="row")
 
 
-def _sampling(
-    texts: Sequence[tuple[str, int]], count: int, most: int, settings: Settings, model: PlannedModel, card: Hardware
-) -> Cost:
+def _sampling(texts: Sequence[tuple[str, int]], count: int, most: int, batch: int, model: PlannedModel) -> Cost:
     """The cost of `count` continuations of each prompt, of so many tokens each and `most` at most.
 
-    Prompts are read as `TransformersEngine` reads them: the longest first, and what two of them begin with once.
+    Prompts are read as `TransformersEngine` reads them: the longest first, and what two of them begin with once; beyond
+    a batch of continuations, a prompt is read again.
     """
-    batch, ids = settings.rollouts.batch_sequences, prompt_ids(model.tokenizer, [prompt for prompt, _ in texts])
-    pairs = [
-        (one, tokens) for one, (_, tokens) in zip(ids, texts, strict=True) if len(one) + most <= model.context_length
-    ]
-    # continuations beyond a batch read the same prompt again
-    starts = [prompt for prompt, _ in sorted(pairs, key=lambda pair: -len(pair[0])) for _ in range(0, count, batch)]
-    shared = shared_beginnings(starts, batch * max(map(len, starts), default=0))
-    read = sum(map(len, starts)) - sum(beginning.length for beginning in shared if beginning)
-    generated = count * sum(tokens for _, tokens in pairs)
-    # the n-th token of a continuation attends to the prompt and n more
-    attended = count * sum(tokens * (len(prompt) + (tokens + 1) / 2) for prompt, tokens in pairs)
-    seconds = card.sampling_seconds(model, generated, attended, max(min(batch, count * len(pairs)), 1))
-    return Cost(card.seconds(model, read, len(pairs)) + seconds, read + generated, generated)
+    ids = prompt_ids(model.tokenizer, [prompt for prompt, _ in texts])
+    sized = [(prompt, min(tokens, most)) for prompt, (_, tokens) in zip(ids, texts, strict=True)]
+    fitting = [(prompt, tokens) for prompt, tokens in sized if len(prompt) + most <= model.context_length]
+    prompts = sorted((prompt for prompt, _ in fitting for _ in range(0, count, batch)), key=len, reverse=True)
+    shared = shared_beginnings(prompts, batch * max(map(len, prompts), default=0))
+    read = sum(map(len, prompts)) - sum(beginning.length for beginning in shared if beginning)
+    return model.cost(read, count * sum(tokens for _, tokens in fitting))

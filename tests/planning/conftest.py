@@ -26,8 +26,8 @@ SHARD_OF = {"q1": "000", "q2": "001", "q3": "001"}
 
 @pytest.fixture(scope="session")
 def card() -> Hardware:
-    """1 TFLOP/s, 1 GB/s, half of the one and a quarter of the other reached; token trees as on a CPU."""
-    return Hardware(CPU, {"float32": 1, "bfloat16": 2, "float16": 2}, 1, 0.5, 0.25)
+    """1 TFLOP/s, of which reading reaches half and sampling a quarter; token trees as on a CPU."""
+    return Hardware(CPU, {"float32": 1, "bfloat16": 2}, reading=0.5, sampling=0.25)
 
 
 @pytest.fixture(scope="session")
@@ -50,9 +50,9 @@ def settings(tmp_path_factory) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def models(settings) -> dict[str, PlannedModel]:
+def models(settings, card) -> dict[str, PlannedModel]:
     """The embedded world's models, planned with."""
-    return {role: planned_model(role, settings.models.of(role)) for role in ("labeler", "rollouts", "prover")}
+    return {role: planned_model(settings.models.of(role), card) for role in ("labeler", "rollouts", "prover")}
 
 
 @pytest.fixture(scope="session")

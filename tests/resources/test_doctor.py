@@ -99,12 +99,6 @@ def test_a_labeler_that_does_not_read_text_in_pieces_is_a_problem(tmp_path):
     assert "use a labeler whose tokenizer adds nothing at the start of a text" in problem
 
 
-def test_an_extra_that_is_not_installed_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("cpmi_dagster.resources.commands.doctor.find_spec", lambda name: None)
-    whats = problems(found(tmp_path, models={"labeler": {"name": str(tmp_path / "model.gguf")}}))
-    assert any("pip install 'cpmi-dagster[evidence]'" in what for what in whats)
-
-
 def test_a_home_under_a_file_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     (what,) = problems(found(tmp_path, home=tmp_path / "file" / "home"))

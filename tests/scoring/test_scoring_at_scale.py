@@ -17,7 +17,7 @@ from scoring_examples import frame_of, negatives_of
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.planning.counting import scored_tokens
-from cpmi_dagster.planning.hardware import PlannedModel
+from cpmi_dagster.planning.hardware import PlannedModel, known_hardware
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.readers.reader import MaskReader
 from cpmi_dagster.scoring.settings import Scoring
@@ -151,8 +151,8 @@ def test_an_item_is_made_while_the_one_before_it_is_used():
     assert list(ahead(iter(()))) == []
 
 
-def planned_as(model: LoadedModel) -> PlannedModel:
-    return PlannedModel("m", model.tokenizer, model.context_length, 0, 0, 0, 0, "float32")
+def planned_as(model: LoadedModel, card: str = "laptop-cpu") -> PlannedModel:
+    return PlannedModel(model.tokenizer, model.context_length, 0, "float32", known_hardware()[card])
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,10 @@ def test_planned_tokens_are_those_that_a_run_reports(qwen3, trajectories, negati
 
 
 def test_a_plan_for_a_gpu_counts_the_padding_of_its_rows(qwen3, trajectories, negatives):
-    arguments = (trajectories, negatives, planned_as(qwen3), SCORING)
-    (plain, _), (padded, _) = scored_tokens(*arguments), scored_tokens(*arguments, device="cuda")
+    plain, padded = (
+        scored_tokens(trajectories, negatives, planned_as(qwen3, card), SCORING)[0]
+        for card in ("laptop-cpu", "l4-24gb")
+    )
     flex = SCORING.model_copy(update={"reader": "flex", "row_tokens": 16_384})
     assert plain < padded == answer_logprobs(trajectories, negatives, qwen3, flex).cost.forward_tokens
 
