@@ -41,7 +41,7 @@ def read_gold_answer(value: Any) -> str | None:
     if isinstance(value, str):
         return _read_text(encodable(value).strip())
     if isinstance(value, Number) and not isinstance(value, bool | complex):
-        return _read_text(number_text(value).replace("Infinity", "inf"))
+        return _read_text(answer_text(value))
     raise ValueError(f"an answer of the wrong kind, {type(value).__name__}; write text or a number")
 
 
@@ -50,7 +50,8 @@ def answer_text(value: Any) -> Any:
     if isinstance(value, list):
         return [answer_text(item) for item in value]
     is_number = isinstance(value, Number) and not isinstance(value, bool | complex)
-    return number_text(value) if is_number else encodable(value)
+    # `inf` is no answer, unlike the text `Infinity`
+    return number_text(value).replace("Infinity", "inf") if is_number else encodable(value)
 
 
 def _read_text(text: str) -> str | None:

@@ -18,6 +18,7 @@ from cpmi_dagster.cli.options import (
     app,
 )
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
+from cpmi_dagster.errors import UsageError
 from cpmi_dagster.files.text import counted
 
 RevisionOption = Annotated[str | None, typer.Option(help="Commit of a model on the hub.")]
@@ -110,6 +111,8 @@ def judge(
     """Judge a file of solutions with a reward model: a probability for every step, and the first wrong one."""
     from cpmi_dagster.prm.judging import judge_file
 
+    if "-" in (str(input), str(output)):
+        raise UsageError("`cpmi judge` reads and writes files, and no standard input or output; give both by name")
     with views.bar(ERR, "judging", quiet) as advance:
         rows = judge_file(prm, input, output, advance, threshold, device, dtype, form, revision)
     rejected = [row for row in rows if "reason" in row]

@@ -242,7 +242,7 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
         f"Labeling {plan.trajectories:,} trajectories of profile {settings.profile} on one {plan.hardware}"
     )
     table.add_column("method")
-    for name in ("forward tokens", "generated tokens", "time", "of MC's"):
+    for name in ("forward tokens", "generated tokens", "time", "of MC's time"):
         table.add_column(name, justify="right", no_wrap=True)
     base = sum(plan.frame.filter(method="mc")["gpu_hours"])
     for method, forward, generated, hours in plan.frame.iter_rows():
@@ -255,7 +255,7 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
         "Forward tokens include the generated ones. `together` is what all of these take, which share what they use."
     ]
     if controls := [name for name in settings.rewards.types if reward_type(name).needs.controls]:
-        notes.append(f"Not counted: {', '.join(controls)}, each of which takes about as long as CPMI or less.")
+        notes.append(f"Not counted: {', '.join(controls)}, about as long as CPMI or less.")
     if (settings.rollouts.sample or plan.trajectories) < plan.trajectories:
         notes.append(f"Rollouts are planned for all trajectories; a run draws them for {settings.rollouts.sample:,}.")
     if plan.is_measured:

@@ -181,6 +181,8 @@ def judge_file(
     places: dict[tuple[str, str], str] = {}
     for (place, _), solution in zip(lines, solutions, strict=True):
         fields = solution.model_extra or {}
+        if odd := next((name for name, value in fields.items() if not _is_json(value)), None):
+            raise SourceError(f"{place}: `{odd}` holds NaN or Infinity, which JSON does not have; write null or text")
         first = places.setdefault((str(fields.get("benchmark")), str(solution.id)), place)
         # PRMBench's own rows, known by their `idx`, repeat some ids
         if first != place and not OWN_FIELDS[0] <= fields.keys():
@@ -194,6 +196,14 @@ def judge_file(
     rows = judged_rows(model, solutions, threshold, lambda count: progress(count, len(solutions)))
     write_whole(output, "".join(encodable(json.dumps(row, ensure_ascii=False)) + "\n" for row in rows))
     return rows
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def judged_rows(

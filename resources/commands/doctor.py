@@ -2,7 +2,7 @@
 
 fine     cpmi-dagster 0.1.0, torch 2.13.0, … on Python 3.11.9
 fine     GPU 0: NVIDIA H100, 79.1 GiB free
-fine     home .cpmi/paper: 412 GiB free; labels of 80,000 trajectories take about 4
+fine     home .cpmi/paper: 412 GiB free
 fine     labeler Qwen/Qwen3-8B-Base: 16,381 MB of weights
 problem  source openai/gsm8k: not on this disk, and the hub does not give it (ConnectError); name a local folder or file
 """
@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from cpmi_dagster.errors import CpmiError, SettingsError, SourceError, StorageError, first_line
 from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.files.whole_files import try_to_write
 from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.models.gguf import hub_file
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder, model_on_disk
@@ -79,8 +80,10 @@ def _finding(what: str, look: Callable[..., str], *arguments: Any) -> Finding:
 
 def _home(home: Path) -> str:
     place = next(folder for folder in (home, *home.parents) if folder.exists())
-    if not place.is_dir() or not os.access(place, os.W_OK):
-        raise StorageError("cannot be written; set CPMI_HOME to a folder of yours")
+    try:
+        try_to_write(place)
+    except OSError as error:
+        raise StorageError("cannot be written; set CPMI_HOME to a folder of yours") from error
     return f"{shutil.disk_usage(place).free / GIB:,.0f} GiB free"
 
 

@@ -129,11 +129,18 @@ class Database:
         )
 
     def _entries(self, table: Table) -> dict[tuple[str, str | None], Entry]:
-        """The files of a table that are shown, by partition; none of partitions of which one was deleted."""
+        """The files of a table that are shown, by partition; none of partitions of which one is missing or damaged."""
+        return {
+            place: self._lake.counted[place]
+            for place in self._places(table)
+            if self._lake.has(*place) and self._lake.intact_record(*place)
+        }
+
+    def _places(self, table: Table) -> list[tuple[str, str | None]]:
+        """The partitions of a table that have been made, of those that the profile has."""
         named = None if self._settings is None else partitions_of(table.key, self._settings) or [None]
-        counted = self._lake.counted
-        places = (place for place in counted if place[0] == table.key and (named is None or place[1] in named))
-        return {place: counted[place] for place in sorted(places, key=str) if self._lake.has(*place)}
+        counted = (place for place in self._lake.counted if place[0] == table.key)
+        return sorted((place for place in counted if named is None or place[1] in named), key=str)
 
     def _is_database(self) -> bool:
         with self.path.open("rb") as file:
@@ -201,6 +208,9 @@ class Database:
     def _show(self, connection: duckdb.DuckDBPyConnection, table: Table) -> None:
         """Create the relation of a table: a real one of results that have been made, else a view."""
         entries = self._entries(table)
+        for key, partition in self._places(table):
+            if (key, partition) not in entries and self._lake.has(key, partition):
+                LOG.warning("%s %s is damaged and not shown until `cpmi run` has made it again", key, partition or "")
         is_result = table.group in RESULT_GROUPS and bool(entries)
         select = self._select(table, entries, is_result)
         kind, relation = "table" if is_result else "view", f'{table.group}."{table.name}"'

@@ -193,6 +193,16 @@ def test_a_truncated_database_is_published_again(database, lake):
     assert counted(database) == 1
 
 
+def test_a_damaged_file_of_the_lake_is_not_shown_and_stops_no_query(database, lake, caplog):
+    lake.write(*negatives("000"))
+    lake.write(*negatives("001", "t2"))
+    (path,) = lake.paths(NEGATIVES, "000")
+    path.write_bytes(path.read_bytes()[:-100])
+    database.publish()
+    assert counted(database) == 1
+    assert "labels/hard_negatives 000 is damaged and not shown until `cpmi run` has made it again" in caplog.text
+
+
 @pytest.mark.parametrize("content", [b"", b"no log", b"WAL" * 1_000])
 def test_a_write_ahead_log_that_another_program_left_stops_no_query(database, lake, content):
     lake.write(*negatives("000"))
