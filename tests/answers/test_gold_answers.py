@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpmi_dagster.answers import is_equivalent
-from cpmi_dagster.answers.gold import read_gold_answer
+from cpmi_dagster.answers.gold import answer_text, read_gold_answer
 from cpmi_dagster.negatives import heuristic_negatives
 
 
@@ -88,6 +88,12 @@ def test_a_written_number_is_the_number(number: Any):
     written = read_gold_answer(number)
     assert written is not None and float(written) == float(number)
     assert read_gold_answer(written) == written
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan"), Decimal("Infinity")])
+def test_a_number_that_is_none_is_refused_also_once_it_is_a_column_of_texts(number: Any):
+    with pytest.raises(ValueError, match="stands for a missing value"):
+        read_gold_answer(answer_text(number))
 
 
 @pytest.mark.parametrize(
