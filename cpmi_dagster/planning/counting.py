@@ -50,8 +50,9 @@ def count_labels(
     """
     demand, sampled, scored, targets = settings.demand, Cost.zero(), Cost.zero(), []
     scoring = settings.scoring.model_copy(update={"conditionings": demand.conditionings})
-    edits = hard_negatives(trajectories, None, settings.negatives, settings.seed).negatives
-    answers = negatives[0] if negatives else edits
+    answers = (
+        negatives[0] if negatives else hard_negatives(trajectories, None, settings.negatives, settings.seed).negatives
+    )
     for chunk in trajectories.iter_slices(scoring.chunk_trajectories):
         if demand.negatives and settings.negatives.samples:
             sampled += _negatives(chunk, settings, models["labeler"])
