@@ -38,10 +38,8 @@ def read_gold_answer(value: Any) -> str | None:
     """
     if value is None:
         return None
-    if isinstance(value, str):
-        return _read_text(encodable(value).strip())
-    if isinstance(value, Number) and not isinstance(value, bool | complex):
-        return _read_text(answer_text(value))
+    if isinstance(text := answer_text(value), str):
+        return _read_text(text.strip())
     raise ValueError(f"an answer of the wrong kind, {type(value).__name__}; write text or a number")
 
 
