@@ -130,11 +130,8 @@ class Database:
 
     def _entries(self, table: Table) -> dict[tuple[str, str | None], Entry]:
         """The files of a table that are shown, by partition; none of partitions of which one is missing or damaged."""
-        return {
-            place: self._lake.counted[place]
-            for place in self._places(table)
-            if self._lake.has(*place) and self._lake.intact_record(*place)
-        }
+        places = (place for place in self._places(table) if self._lake.intact_record(*place))
+        return {place: self._lake.counted[place] for place in places}
 
     def _places(self, table: Table) -> list[tuple[str, str | None]]:
         """The partitions of a table that have been made, of those that the profile has."""
