@@ -98,15 +98,6 @@ PAPERS = "marginal"
 """The conditioning of Eq. 3 as printed, and of the released labels."""
 
 
-LAST = "last"
-"""The prefix of all steps: leave-one-out reads it without the shorter ones."""
-
-
-def part_of_context(context: Context, step_count: int) -> str:
-    """What log-probabilities are asked for by: question, step, prefix, last (of all steps) or all_but."""
-    return LAST if context == Context("prefix", step_count - 1) else context.kind
-
-
 def check_conditioning(name: str) -> str:
     """The name of a conditioning, as it is.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import Context, before_each_step, contexts_of, part_of_context
+from cpmi_dagster.contracts.contexts import Context, before_each_step, contexts_of
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.models.tokens import TokenIds, check_boundaries, piece_ids, start_ids
 from cpmi_dagster.scoring.settings import Scoring
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 GOLD_RANK = 0
+Wanted = Mapping[str, frozenset[tuple[int, Context, int]]]
+"""What is scored, by trajectory_id: (template, context, answer rank); of steps, the rank is that of the gold answer."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class TokenizedTrajectory:
         return max(map(len, self.prompts)) + max(branches)
 
 
-class _Texts(NamedTuple):
+class LaidOut(NamedTuple):
     """The texts of a trajectory as a layout writes them: its question under each template, its answers by rank."""
 
     trajectory_id: str
@@ -82,7 +84,7 @@ def admit(
     tokenizer: "PreTrainedTokenizerBase",
     context_length: int,
     scoring: Scoring,
-    wanted: frozenset[str] | None = None,
+    wanted: Wanted | None = None,
     contrasted: bool = True,
     of_steps: bool = False,
 ) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
@@ -92,22 +94,16 @@ def admit(
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
         context_length: tokens the labeler reads.
-        wanted: what is scored, as template/context/rank; all by default. A trajectory may be in several parts, each of
-            some templates, contexts and answers; one of which nothing is wanted is in neither list.
+        wanted: what is scored; all by default. A trajectory may be in several parts, each of some templates, contexts
+            and answers; one of which nothing is wanted is in neither list.
         contrasted: hard negatives are scored beside the gold answer, so that a trajectory without any is rejected.
         of_steps: steps are scored, under all before them, and no answers.
     """
-    layout = LAYOUTS[scoring.layout]
-    answers = negatives.sort("rank").group_by("trajectory_id", maintain_order=True).agg("rank", "answer")
-    rows = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
-    rejected: list[tuple[str, str]] = []
-    complete = []
-    for row in rows.join(answers, on="trajectory_id", how="left", maintain_order="left").iter_rows(named=True):
-        try:
-            complete.append(_laid_out(row, layout, scoring.templates, contrasted))
-        except ScoringError as error:
-            rejected.append((row["trajectory_id"], str(error)))
-    without_answer = (ANSWER_PREFIX, layout.target(""))
+    if wanted is not None:
+        asked = pl.Series([name for name, some in wanted.items() if some], dtype=pl.String)
+        trajectories = trajectories.filter(pl.col("trajectory_id").is_in(asked.implode()))
+    complete, rejected = lay_out(trajectories, negatives, scoring, contrasted)
+    without_answer = (ANSWER_PREFIX, LAYOUTS[scoring.layout].target(""))
     pieces = (piece for texts in complete for piece in (*texts.questions, *texts.steps, *texts.targets.values()))
     ids, start = piece_ids(tokenizer, (*pieces, *without_answer)), start_ids(tokenizer)
     empty_targets = {(), *(ids[piece] for piece in without_answer)}
@@ -130,8 +126,30 @@ def admit(
         except ScoringError as error:
             rejected.append((texts.trajectory_id, f"trajectory `{texts.trajectory_id}`: {error}"))
         else:
-            admitted += [tokenized] if wanted is None else _wanted_of(tokenized, wanted)
+            admitted += [tokenized] if wanted is None else _wanted_of(tokenized, wanted[texts.trajectory_id])
     return admitted, rejected
+
+
+def lay_out(
+    trajectories: pl.DataFrame, negatives: pl.DataFrame, scoring: Scoring, contrasted: bool = True
+) -> tuple[list[LaidOut], list[tuple[str, str]]]:
+    """The texts of the trajectories that are complete, in order, and (trajectory_id, reason) of the others.
+
+    Args:
+        trajectories: columns trajectory_id, question, steps, gold_answer.
+        negatives: columns of `labels.hard_negatives`.
+        contrasted: a trajectory without hard negatives is not complete.
+    """
+    answers = negatives.sort("rank").group_by("trajectory_id", maintain_order=True).agg("rank", "answer")
+    rows = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
+    complete: list[LaidOut] = []
+    rejected: list[tuple[str, str]] = []
+    for row in rows.join(answers, on="trajectory_id", how="left", maintain_order="left").iter_rows(named=True):
+        try:
+            complete.append(_laid_out(row, LAYOUTS[scoring.layout], scoring.templates, contrasted))
+        except ScoringError as error:
+            rejected.append((row["trajectory_id"], str(error)))
+    return complete, rejected
 
 
 def check_complete(row: Mapping[str, Any], answers: Mapping[int, str | None]) -> None:
@@ -156,7 +174,7 @@ def check_complete(row: Mapping[str, Any], answers: Mapping[int, str | None]) ->
             raise ScoringError(f"{name}: {answer_name(rank)} is empty; give its text")
 
 
-def _laid_out(row: Mapping[str, Any], layout: Layout, templates: int, contrasted: bool) -> _Texts:
+def _laid_out(row: Mapping[str, Any], layout: Layout, templates: int, contrasted: bool) -> LaidOut:
     """The texts of a row, if it has a question, steps, a gold answer and the negatives that are needed."""
     name, question, steps = f"trajectory `{row['trajectory_id']}`", row["question"], row["steps"]
     answers = {GOLD_RANK: row["gold_answer"], **dict(zip(row["rank"] or (), row["answer"] or (), strict=True))}
@@ -165,7 +183,7 @@ def _laid_out(row: Mapping[str, Any], layout: Layout, templates: int, contrasted
         raise ScoringError(
             f"{name} has no hard negatives to contrast its gold answer with: none was given, or every sample equals it"
         )
-    return _Texts(
+    return LaidOut(
         trajectory_id=row["trajectory_id"],
         questions=[layout.question(question, template) for template in range(templates)],
         steps=[layout.step(step, number) for number, step in enumerate(steps, start=1)],
@@ -179,7 +197,7 @@ def answer_name(rank: int) -> str:
 
 
 def _check_tokens(
-    trajectory: TokenizedTrajectory, texts: _Texts, without_answer: set[TokenIds], context_length: int
+    trajectory: TokenizedTrajectory, texts: LaidOut, without_answer: set[TokenIds], context_length: int
 ) -> None:
     """Refuse texts that tokenise to nothing, and more tokens than the model reads."""
     for rank, target in trajectory.targets.items():
@@ -195,15 +213,14 @@ def _check_tokens(
         )
 
 
-def _wanted_of(trajectory: TokenizedTrajectory, wanted: frozenset[str]) -> Iterator[TokenizedTrajectory]:
+def _wanted_of(
+    trajectory: TokenizedTrajectory, wanted: frozenset[tuple[int, Context, int]]
+) -> Iterator[TokenizedTrajectory]:
     """What is wanted of a trajectory: for neighbouring templates, the contexts under which the same answers are."""
-    steps = len(trajectory.steps)
 
     def ranks(template: int) -> dict[Context, tuple[int, ...]]:
         return {
-            context: tuple(
-                rank for rank in trajectory.targets if f"{template}/{part_of_context(context, steps)}/{rank}" in wanted
-            )
+            context: tuple(rank for rank in trajectory.targets if (template, context, rank) in wanted)
             for context in trajectory.contexts
         }
 

@@ -10,7 +10,7 @@ from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import ControlLogprobs, HardNegatives
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.admission import admit
+from cpmi_dagster.scoring.admission import Wanted, admit
 from cpmi_dagster.scoring.logprobs import admitted_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 
@@ -28,12 +28,14 @@ def control_logprobs(
     model: LoadedModel,
     scoring: Scoring,
     progress: Callable[[int], None] | None = None,
+    wanted: Wanted | None = None,
 ) -> ControlScores:
     """Score the steps themselves, after the question and the steps before them.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         progress: called with the number of trajectories just finished.
+        wanted: what is scored, each of rank 0; all by default.
 
     Raises:
         ModelError: as `answer_logprobs`.
@@ -45,6 +47,7 @@ def control_logprobs(
         tokenizer=model.tokenizer,
         context_length=model.context_length,
         scoring=scoring,
+        wanted=wanted,
         contrasted=False,
         of_steps=True,
     )

@@ -6,7 +6,7 @@ negatives      t1, rank 1, "74"
    rejected    trajectories that cannot be scored, each with its reason
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +16,7 @@ from cpmi_dagster.contracts.cost import Cost, Stopwatch
 from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
 from cpmi_dagster.models.attention import layer_windows
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
+from cpmi_dagster.scoring.admission import TokenizedTrajectory, Wanted, admit
 from cpmi_dagster.scoring.readers.choice import check_full_attention
 from cpmi_dagster.scoring.reference import token_logprobs, unpacked_scores
 from cpmi_dagster.scoring.settings import Scoring
@@ -50,7 +50,7 @@ def answer_logprobs(
     model: LoadedModel,
     scoring: Scoring,
     progress: Callable[[int], None] | None = None,
-    wanted: frozenset[str] | None = None,
+    wanted: Wanted | None = None,
     contrasted: bool = True,
 ) -> ScoredAnswers:
     """Score every answer of every trajectory under the contexts that the conditionings need (Eq. 3).
@@ -63,7 +63,7 @@ def answer_logprobs(
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
         progress: called with the number of trajectories just finished, rejected ones included.
-        wanted: what is scored, as template/context/rank; all by default.
+        wanted: what is scored; all by default. A trajectory of which nothing is wanted is not rejected either.
         contrasted: hard negatives are scored beside the gold answer, so that a trajectory without any is rejected.
 
     Raises:
@@ -133,36 +133,85 @@ def admitted_logprobs(
         )
         for trajectory_id, logprob in broken["trajectory_id", "logprob_sum"].iter_rows()
     ]
-    reasons = [(trajectory_id, STAGE, reason) for trajectory_id, reason in rejected]
-    refusals = pl.DataFrame(reasons, RejectedTrajectories.create_empty().schema, orient="row")
     return ScoredAnswers(
         logprobs=logprobs.join(broken, on="trajectory_id", how="anti").sort(KEY),
-        rejected=refusals.unique("trajectory_id", keep="first", maintain_order=True).sort("trajectory_id"),
+        rejected=_rejections(rejected),
         cost=stopwatch.cost(forward_tokens, generated_tokens=0),
     )
+
+
+def refusals(
+    trajectories: pl.DataFrame,
+    negatives: pl.DataFrame,
+    model: LoadedModel,
+    scoring: Scoring,
+    contrasted: bool = True,
+    of_steps: bool = False,
+) -> pl.DataFrame:
+    """What `answer_logprobs` rejects, or with `of_steps` `control_logprobs`, before the model reads a token.
+
+    Args:
+        trajectories, negatives, contrasted: as for `answer_logprobs`; steps are scored without negatives.
+
+    Returns:
+        Columns of `labels.rejected_trajectories`, sorted by trajectory.
+
+    Raises:
+        ModelError: no trajectory fits the model's attention windows.
+    """
+    fitting, rejected = admit(
+        trajectories,
+        negatives.clear() if of_steps else negatives,
+        model.tokenizer,
+        model.context_length,
+        scoring,
+        contrasted=contrasted and not of_steps,
+        of_steps=of_steps,
+    )
+    too_long: list[int] = []
+    fitting, refused = _seen_whole(fitting, model, scoring, too_long)
+    if too_long and not fitting:
+        check_full_attention(model.model, max(too_long))
+    return _rejections([*rejected, *refused])
+
+
+def _rejections(rejected: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """Rows of `labels.rejected_trajectories`, each trajectory with its first reason."""
+    reasons = [(trajectory_id, STAGE, reason) for trajectory_id, reason in rejected]
+    frame = pl.DataFrame(reasons, RejectedTrajectories.create_empty().schema, orient="row")
+    return frame.unique("trajectory_id", keep="first", maintain_order=True).sort("trajectory_id")
 
 
 def _windows(
     trajectories: pl.DataFrame, admit_part: Admit, model: LoadedModel, scoring: Scoring, too_long: list[int]
 ) -> Iterator[Window]:
-    """Windows of trees; `too_long` collects the lengths of sequences that a layer of the model does not see whole."""
-    windows = [window for window in layer_windows(model.model).values() if window is not None]
-    limit = min(windows, default=model.context_length)
+    """Windows of trees; `too_long` is that of `_seen_whole`."""
     for part in slices(trajectories):
-        fitting, refused = admit_part(part)
-        trees = []
-        if scoring.scorer == "tree":
-            longer = [item for item in fitting if item.longest_sequence > limit]
-            too_long += [item.longest_sequence for item in longer]
-            refused += [
-                (
-                    item.trajectory_id,
-                    f"trajectory `{item.trajectory_id}`: question, steps and answer are {item.longest_sequence} "
-                    f"tokens, more than the {limit} that a layer of the model sees; shorten it, or score it with "
-                    "`--scorer reference`",
-                )
-                for item in longer
-            ]
-            fitting = [item for item in fitting if item.longest_sequence <= limit]
-            trees = trees_of(fitting)
-        yield Window(len(part), fitting, refused, trees)
+        admitted, refused = admit_part(part)
+        fitting, longer = _seen_whole(admitted, model, scoring, too_long)
+        trees = trees_of(fitting) if scoring.scorer == "tree" else []
+        yield Window(len(part), fitting, [*refused, *longer], trees)
+
+
+def _seen_whole(
+    trajectories: Sequence[TokenizedTrajectory], model: LoadedModel, scoring: Scoring, too_long: list[int]
+) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
+    """Trajectories that every layer sees whole, if trees are read, and (trajectory_id, reason) of the others.
+
+    Args:
+        too_long: collects the lengths of the others' longest sequences, in tokens.
+    """
+    windows = [window for window in layer_windows(model.model).values() if window is not None]
+    limit = min(windows, default=model.context_length) if scoring.scorer == "tree" else model.context_length
+    longer = [item for item in trajectories if item.longest_sequence > limit]
+    too_long += [item.longest_sequence for item in longer]
+    refused = [
+        (
+            item.trajectory_id,
+            f"trajectory `{item.trajectory_id}`: question, steps and answer are {item.longest_sequence} "
+            f"tokens, more than the {limit} that a layer of the model sees; shorten it, or score it with "
+            "`--scorer reference`",
+        )
+        for item in longer
+    ]
+    return [item for item in trajectories if item.longest_sequence <= limit], refused

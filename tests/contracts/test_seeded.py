@@ -5,7 +5,7 @@ from itertools import islice
 import polars as pl
 import pytest
 
-from cpmi_dagster.contracts.seeded import derived_seed, uniform_number
+from cpmi_dagster.contracts.seeded import derived_seed, text_hash, uniform_number
 from cpmi_dagster.generation.token_sampling import prompt_seeds, uniform_numbers
 from cpmi_dagster.negatives.hard_negatives import trajectory_seed
 from cpmi_dagster.negatives.mistakes import propose
@@ -20,6 +20,12 @@ def test_the_seeds_of_groups_of_rows_stay():
     assert derived_seed(0, []) == 1609362278
     assert derived_seed(1715, ["t000000000", "2"]) == 1464969805
     assert derived_seed(7, pl.Series(["1", "Ann has 3 hats."])) == 1282810929
+
+
+def test_the_hashes_of_texts_stay_and_every_split_has_its_own():
+    assert text_hash("2 + 3?", "2 + 3 = 5") == 5567548450906413266
+    splits = [(), ("",), ("", ""), ("ab",), ("a", "b"), ("", "ab"), ("ab", ""), ("b", "a"), ("a\0b",)]
+    assert len({text_hash(*texts) for texts in splits}) == len(splits)
 
 
 def test_random_rewards_stay():

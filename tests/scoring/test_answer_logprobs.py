@@ -10,9 +10,10 @@ import torch
 from scoring_examples import frame_of, negatives_of
 from tokenizers import normalizers
 
-from cpmi_dagster.contracts.contexts import contexts_of, part_of_context
+from cpmi_dagster.contracts.contexts import Context
 from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
-from cpmi_dagster.scoring.logprobs import answer_logprobs
+from cpmi_dagster.scoring.logprobs import answer_logprobs, refusals
+from cpmi_dagster.scoring.questions import answer_questions
 from cpmi_dagster.scoring.readers import choice
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import render_question
@@ -55,6 +56,8 @@ def test_a_bad_trajectory_is_rejected_with_its_reason_and_the_others_are_scored(
     assert reason in result.rejected["reason"][0]
     assert f"`{row[0]}`" in result.rejected["reason"][0]
     assert set(result.logprobs["trajectory_id"]) == {"good"}
+    frame, listed = frame_of([GOOD, row]), negatives_of({"good": ["3", "4"], "bad": ["3", "4"]})
+    assert refusals(frame, listed, qwen3, Scoring(templates=1)).equals(result.rejected)
 
 
 def test_an_answer_that_tokenises_to_nothing_is_rejected(qwen3):
@@ -81,12 +84,12 @@ def test_a_value_that_is_not_finite_rejects_its_trajectory_alone(qwen3, scorer):
 EVERYTHING = {"templates": 2, "conditionings": ("marginal", "incremental", "leave_one_out"), "negatives": 2}
 
 
-def parts_of(templates: int, conditionings: tuple[str, ...], negatives: int) -> frozenset[str]:
-    """All that is scored of trajectories, as template/context/rank."""
-    kinds = {part_of_context(context, 3) for context in contexts_of(conditionings, 3)}
-    return frozenset(
-        f"{template}/{kind}/{rank}" for template in range(templates) for kind in kinds for rank in range(negatives + 1)
-    )
+def wanted_of(questions: pl.DataFrame) -> dict[str, frozenset[tuple[int, Context, int]]]:
+    """These questions as `answer_logprobs` takes them."""
+    wanted: dict[str, set[tuple[int, Context, int]]] = {}
+    for name, template, kind, step, rank in questions.select(AnswerLogprobs.primary_key()).iter_rows():
+        wanted.setdefault(name, set()).add((template, Context(kind, step), rank))
+    return {name: frozenset(some) for name, some in wanted.items()}
 
 
 @pytest.mark.parametrize("scorer", ["tree", "reference"])
@@ -109,15 +112,24 @@ def test_what_is_asked_for_later_is_added_and_nothing_else_is_scored(qwen3, traj
         for one in (has, EVERYTHING)
     )
     before = answer_logprobs(trajectories, few, qwen3, first, contrasted=has["negatives"] != 0)
-    missing = parts_of(**EVERYTHING) - parts_of(**has)
+    keys = AnswerLogprobs.primary_key()
+    missing = wanted_of(answer_questions(trajectories, negatives, all_of_it).join(before.logprobs, on=keys, how="anti"))
     added = answer_logprobs(trajectories, negatives, qwen3, all_of_it, wanted=missing)
     at_once = answer_logprobs(trajectories, negatives, qwen3, all_of_it)
-    keys = AnswerLogprobs.primary_key()
     found = pl.concat([before.logprobs, added.logprobs]).join(at_once.logprobs, on=keys, suffix="_at_once")
     assert found.height == at_once.logprobs.height
     assert (found["logprob_sum"] - found["logprob_sum_at_once"]).abs().max() < 1e-4
     assert added.logprobs.join(before.logprobs, on=keys).is_empty()
     assert (added.cost.forward_tokens == 0) == (known == {})
+
+
+def test_a_trajectory_of_which_nothing_is_wanted_is_neither_scored_nor_rejected(qwen3):
+    frame = frame_of([GOOD, ("bad", "q", "How many?", [], "2"), ("other", "q", "How many?", ["a"], "2")])
+    wanted = {"good": frozenset({(0, Context("step", 0), 1)}), "bad": frozenset()}
+    listed = negatives_of({"good": ["3"], "other": ["3"]})
+    result = answer_logprobs(frame, listed, qwen3, Scoring(templates=1), wanted=wanted)
+    assert result.logprobs.select(AnswerLogprobs.primary_key()).rows() == [("good", 0, "step", 0, 1)]
+    assert result.rejected.is_empty()
 
 
 def test_without_hard_negatives_gold_answers_are_scored_where_nothing_is_contrasted(qwen3, trajectories, negatives):

@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 import torch
 
+from cpmi_dagster.contracts.contexts import QUESTION, Context
 from cpmi_dagster.contracts.tables import ControlLogprobs
 from cpmi_dagster.scoring.controls import control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
@@ -44,3 +45,16 @@ def test_trees_and_single_sequences_agree_and_every_step_is_there_once(qwen3):
     keys = ControlLogprobs.primary_key()
     assert tree.select(keys).equals(single.select(keys))
     assert (tree["logprob_sum"] - single["logprob_sum"]).abs().max() < 1e-4
+
+
+def test_only_the_steps_that_are_wanted_are_scored(qwen3):
+    wanted = {"t1": frozenset({(1, QUESTION, 0), (1, Context("prefix", 1), 0)}), "t4": frozenset({(0, QUESTION, 0)})}
+    rows = control_logprobs(POOL, qwen3, SCORING, wanted=wanted).logprobs
+    assert rows.select("trajectory_id", "template", "context", "step_index").rows() == [
+        ("t1", 1, "question", -1),
+        ("t1", 1, "prefix", 1),
+        ("t4", 0, "question", -1),
+    ]
+    every = control_logprobs(POOL, qwen3, SCORING).logprobs
+    both = rows.join(every, on=ControlLogprobs.primary_key(), suffix="_of_all")
+    assert (both["logprob_sum"] - both["logprob_sum_of_all"]).abs().max() < 1e-4

@@ -18,7 +18,7 @@ from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.planning.counting import scored_tokens
 from cpmi_dagster.planning.hardware import PlannedModel, known_hardware
-from cpmi_dagster.scoring.logprobs import answer_logprobs
+from cpmi_dagster.scoring.logprobs import answer_logprobs, refusals
 from cpmi_dagster.scoring.readers.reader import MaskReader
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.tree_scorer import LONGEST_ROW, bytes_per_token, row_budget
@@ -190,8 +190,11 @@ def test_trajectories_beyond_a_window_are_rejected_by_id_where_others_fit(build_
     model = build_model("mistral", sliding_window=150)
     frame = frame_of([("t1", "q", "How many?", ["1"], "2"), ("t2", "Z", "How many now?", ["1 + 1 = 2; " * 30], "2")])
     monkeypatch.setattr("cpmi_dagster.scoring.windows.WINDOW_TRAJECTORIES", 1)
-    result = answer_logprobs(frame, negatives_of({"t1": ["3"], "t2": ["3"]}), model, Scoring(templates=1))
+    listed = negatives_of({"t1": ["3"], "t2": ["3"]})
+    result = answer_logprobs(frame, listed, model, Scoring(templates=1))
     assert result.rejected["trajectory_id"].to_list() == ["t2"]
+    assert refusals(frame, listed, model, Scoring(templates=1)).equals(result.rejected)
+    assert refusals(frame[:1], listed, model, Scoring(templates=1), of_steps=True).is_empty()
     assert "more than the 150 that a layer of the model sees" in result.rejected["reason"][0]
     assert set(result.logprobs["trajectory_id"]) == {"t1"}
 

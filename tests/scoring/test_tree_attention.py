@@ -3,7 +3,7 @@
 import pytest
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.scoring.logprobs import answer_logprobs
+from cpmi_dagster.scoring.logprobs import answer_logprobs, refusals
 from cpmi_dagster.scoring.readers.choice import check_full_attention
 from cpmi_dagster.scoring.settings import Scoring
 
@@ -40,7 +40,9 @@ def test_a_model_that_sees_the_whole_branch_is_accepted(build_model, architectur
 
 def test_the_reference_scorer_takes_what_trees_cannot(build_model, trajectories, negatives):
     model = build_model("mistral", sliding_window=16)
-    with pytest.raises(ModelError, match="sliding_attention"):
-        answer_logprobs(trajectories, negatives, model, Scoring(templates=1))
+    for read in (answer_logprobs, refusals):
+        with pytest.raises(ModelError, match="sliding_attention"):
+            read(trajectories, negatives, model, Scoring(templates=1))
     scoring = Scoring(templates=1, scorer="reference")
+    assert refusals(trajectories[:1], negatives, model, scoring).is_empty()
     assert answer_logprobs(trajectories[:1], negatives, model, scoring).logprobs.height > 0

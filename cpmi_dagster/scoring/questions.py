@@ -1,0 +1,107 @@
+"""What the labeler is asked, one row a question, by hashes of the texts: no model is needed.
+
+id "t1", question "How many ...?", steps ["48 / 2 = 24", "48 + 24 = 72"], gold "72"
+
+trajectory_id  template  context  step_index  answer_rank  prompt  answer
+t1             0         prefix   0           0            0x9c…   0x41…     question and step 0; "The answer is: 72"
+
+Equal texts of two trajectories have equal hashes, so that a question is known again wherever it comes up.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+
+import polars as pl
+
+from cpmi_dagster.contracts.contexts import Context, before_each_step, contexts_of
+from cpmi_dagster.contracts.seeded import text_hash
+from cpmi_dagster.contracts.tables import AnswerLogprobs, HardNegatives
+from cpmi_dagster.scoring.admission import GOLD_RANK, LaidOut, lay_out
+from cpmi_dagster.scoring.settings import Scoring
+
+KEY = AnswerLogprobs.primary_key()
+KEY_TYPES = AnswerLogprobs.create_empty().select(KEY).schema
+PROMPTS = {name: KEY_TYPES[name] for name in KEY if name != "answer_rank"} | {"prompt": pl.UInt64}
+ANSWERS = {"trajectory_id": pl.String, "answer_rank": pl.Int64, "answer": pl.UInt64}
+FOLLOWING = {"trajectory_id": pl.String, "following": pl.Int64, "answer": pl.UInt64}
+QUESTION_COLUMNS = [*KEY, "prompt", "answer"]
+
+
+def answer_questions(
+    trajectories: pl.DataFrame, negatives: pl.DataFrame, scoring: Scoring, contrasted: bool = True
+) -> pl.DataFrame:
+    """The questions that `answer_logprobs` answers.
+
+    Args:
+        trajectories: columns trajectory_id, question, steps, gold_answer.
+        negatives: columns of `labels.hard_negatives`.
+        contrasted: a trajectory without hard negatives has no rows.
+
+    Returns:
+        The key of `labels.answer_logprobs`, by which rows are sorted; `prompt`, of the text before the answer: the
+        question under the template and the steps of the context, each as laid out; and `answer`, of the answer as laid
+        out. A trajectory that is not complete has no rows; other reasons to reject it are not looked for.
+    """
+    complete, _ = lay_out(trajectories, negatives, scoring, contrasted)
+    answers = [
+        (texts.trajectory_id, rank, text_hash(target)) for texts in complete for rank, target in texts.targets.items()
+    ]
+    prompts = _prompts(complete, lambda steps: contexts_of(scoring.conditionings, steps))
+    questions = prompts.join(pl.DataFrame(answers, ANSWERS, orient="row"), on="trajectory_id")
+    return questions.select(QUESTION_COLUMNS).sort(KEY)
+
+
+def step_questions(trajectories: pl.DataFrame, scoring: Scoring) -> pl.DataFrame:
+    """The questions that `control_logprobs` answers; `answer` is of the step that follows the context.
+
+    Args:
+        trajectories: columns trajectory_id, question, steps, gold_answer.
+
+    Returns:
+        Columns as of `answer_questions`, with answer rank 0.
+    """
+    complete, _ = lay_out(trajectories, HardNegatives.create_empty(), scoring, contrasted=False)
+    steps = [
+        (texts.trajectory_id, number, text_hash(step)) for texts in complete for number, step in enumerate(texts.steps)
+    ]
+    prompts = _prompts(complete, before_each_step).with_columns(following=pl.col("step_index") + 1)
+    questions = prompts.join(pl.DataFrame(steps, FOLLOWING, orient="row"), on=["trajectory_id", "following"])
+    rank = pl.lit(GOLD_RANK, pl.Int64).alias("answer_rank")
+    return questions.with_columns(rank).select(QUESTION_COLUMNS).sort(KEY)
+
+
+def trajectory_questions(trajectories: pl.DataFrame, negatives: pl.DataFrame, scoring: Scoring) -> pl.DataFrame:
+    """A number that stands for all texts of a trajectory, complete or not: what decides whether it is rejected.
+
+    Args:
+        trajectories: columns trajectory_id, question, steps, gold_answer.
+        negatives: columns of `labels.hard_negatives`.
+
+    Returns:
+        trajectory_id; and `whole`, of question, steps, gold answer and negatives by rank, and of the layout.
+    """
+    answers = negatives.sort("rank").group_by("trajectory_id", maintain_order=True).agg("rank", "answer")
+    rows = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
+    rows = rows.join(answers, on="trajectory_id", how="left", maintain_order="left")
+    # JSON tells a missing text from an empty one
+    wholes = [
+        (name, text_hash(scoring.layout, *(json.dumps(value, ensure_ascii=False) for value in texts)))
+        for name, *texts in rows.iter_rows()
+    ]
+    return pl.DataFrame(wholes, {"trajectory_id": pl.String, "whole": pl.UInt64}, orient="row")
+
+
+def _prompts(complete: Iterable[LaidOut], contexts: Callable[[int], Iterable[Context]]) -> pl.DataFrame:
+    """The hash of every prompt: columns trajectory_id, template, context, step_index, prompt.
+
+    Args:
+        contexts: from the number of steps.
+    """
+    prompts = [
+        (texts.trajectory_id, template, *context, text_hash(question, *(texts.steps[step] for step in steps)))
+        for texts in complete
+        for context in contexts(len(texts.steps))
+        for steps in [context.steps(len(texts.steps))]
+        for template, question in enumerate(texts.questions)
+    ]
+    return pl.DataFrame(prompts, PROMPTS, orient="row")
