@@ -28,7 +28,7 @@ from transformers.generation.stopping_criteria import StoppingCriteria, Stopping
 
 from cpmi_dagster.generation import fitting_batches
 from cpmi_dagster.generation.decoding import Continuation, Decoder, Start
-from cpmi_dagster.generation.monte_carlo import Portion, prefix_rollouts
+from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import StopRule
 from cpmi_dagster.generation.token_sampling import draw_tokens
@@ -136,11 +136,8 @@ def main() -> None:
     lake, rollouts = Lake.of(settings), settings.rollouts
 
     def roll_out(trajectories: pl.DataFrame) -> pl.DataFrame:
-        engine, every = (
-            TransformersEngine(model, rollouts.batch_sequences),
-            [Portion(1, None, 0, rollouts.policy_count)],
-        )
-        return prefix_rollouts(trajectories, engine, every, rollouts.sampling, settings.seed)[0]
+        engine, count = TransformersEngine(model, rollouts.batch_sequences), rollouts.policy_count
+        return prefix_rollouts(trajectories, engine, None, 1, count, rollouts.sampling, settings.seed)[0]
 
     for shard in options.shards:
         selected = lake.read("selection/selected_trajectories", None).filter(pl.col("shard") == shard)

@@ -38,7 +38,7 @@ def sample_candidates(
     Args:
         problems: rows of `sources.benchmark_problems` of one question set; `question` includes the choices.
         count: N.
-        seed: same problems in the same order and same seed, same candidates.
+        seed: same question and same seed, same candidates, whatever the other problems are.
         progress: called with the number of problems just finished.
         comparison: says which answers to open questions are the gold answer.
 
@@ -49,8 +49,7 @@ def sample_candidates(
     candidates, cost = [pl.DataFrame(schema=SCHEMA)], Cost.zero()
     for part in problems.iter_slices(PROBLEMS_PER_CALL):
         prompts = [render_question(question) for question in part["question"]]
-        part_seed = derived_seed(seed, [*part["benchmark"].unique(), *part["problem_id"]])
-        generations, spent = timed_generate(engine, prompts, sampling, count, part_seed)
+        generations, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["candidates"]))
         pairs = [(problem, one) for problem, group in zip(part.to_dicts(), generations, strict=True) for one in group]
         answers = [extract_answer(one.text, not one.truncated) for _, one in pairs]
         # open questions are graded together, those with choices by the option meant

@@ -3,7 +3,7 @@
     engine = EndpointEngine(Endpoint("http://127.0.0.1:8000/v1", "Qwen/Qwen3-4B-Base"), identity, tokenizer)
     engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
 
-One request a prompt, `n` = samples, with a seed made of the caller's seed, the prompt, and how often it came before.
+One request a prompt, `n` = samples, with a seed made of the caller's seed and the prompt.
 Texts that a server leaves out (llama-cpp-python gives one, whatever `n`) are asked for one by one, each with the seed
 plus its number. Texts are cut where every engine cuts them. Token counts come from:
 
@@ -26,7 +26,7 @@ from cpmi_dagster.generation.completions_client import Endpoint
 from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import STOP_STRINGS, cut_at_stop, is_stopped
-from cpmi_dagster.generation.token_sampling import prompt_seeds
+from cpmi_dagster.generation.token_sampling import prompt_seed
 from cpmi_dagster.models.tokens import piece_ids, prompt_ids
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ class EndpointEngine:
         Raises:
             ModelError: the endpoint refuses, or fails too often.
         """
-        seeds = prompt_seeds(prompts, seed)
         asked = [number for number, prompt in enumerate(prompts) if prompt]
         shared = {
             "n": samples,
@@ -69,7 +68,10 @@ class EndpointEngine:
             **({"top_k": sampling.top_k} if sampling.top_k else {}),
             **({"stop": list(STOP_STRINGS[stop])} if STOP_STRINGS[stop] else {}),
         }
-        requests = [{"prompt": prompts[number], "seed": seeds[number] + first, **shared} for number in asked]
+        requests = [
+            {"prompt": prompts[number], "seed": prompt_seed(prompts[number], seed) + first, **shared}
+            for number in asked
+        ]
         generations = [[NO_ROOM] * samples for _ in prompts]
         for number, drawn in zip(asked, self._drawn(requests, stop), strict=True):
             generations[number] = drawn

@@ -57,10 +57,10 @@ class RolloutEngine(Protocol):
         """Continue every prompt `samples` times.
 
         Args:
-            prompts: texts to continue; a repeated prompt gets continuations of its own.
+            prompts: texts to continue; equal prompts get equal continuations.
             sampling: temperature, top-p, top-k and the most tokens of a continuation.
             samples: continuations per prompt.
-            seed: same prompts, sampling, samples and seed give the same continuations.
+            seed: same prompt, sampling and seed give the same continuations, whatever the other prompts are.
             stop: `answer` ends a continuation after a line that states the final answer, `line` after any line.
             first: samples of each prompt to pass over, which were drawn earlier; sample 8 does not depend on whether
                 the 8 before it are drawn, unless a server numbers its seeds otherwise.
@@ -80,14 +80,16 @@ def timed_generate(
     stop: Stop = "answer",
     first: int = 0,
 ) -> tuple[list[list[Generation]], Cost]:
-    """`engine.generate`, with what it cost.
+    """`engine.generate`, with what it cost; equal prompts are asked once and share their continuations.
 
     Returns:
         The generations, and their cost: a prompt's tokens count once however many samples continue it.
     """
     engine.prepare()
     stopwatch = Stopwatch()
-    generations = engine.generate(prompts, sampling, samples, seed, stop, first)
-    generated = sum(generation.tokens for group in generations for generation in group)
-    read = sum(group[0].prompt_tokens for group in generations if group)
-    return generations, stopwatch.cost(read + generated, generated)
+    distinct = list(dict.fromkeys(prompts))
+    groups = engine.generate(distinct, sampling, samples, seed, stop, first)
+    generated = sum(generation.tokens for group in groups for generation in group)
+    read = sum(group[0].prompt_tokens for group in groups if group)
+    by_prompt = dict(zip(distinct, groups, strict=True))
+    return [by_prompt[prompt] for prompt in prompts], stopwatch.cost(read + generated, generated)

@@ -30,22 +30,6 @@ ROLLOUT_COLUMNS = {name: column.dtype for name, column in Rollouts.columns().ite
 
 
 @dataclass(frozen=True)
-class Portion:
-    """Rollouts that are drawn together.
-
-    Attributes:
-        shortest, longest: steps of the prefixes; 0 is the bare question, None is all steps.
-        first: number of the first rollout of each prefix.
-        count: rollouts of each prefix.
-    """
-
-    shortest: int
-    longest: int | None
-    first: int
-    count: int
-
-
-@dataclass(frozen=True)
 class Prefix:
     """The first steps of a trajectory, to be completed."""
 
@@ -69,7 +53,9 @@ class Prefix:
 def prefix_rollouts(
     trajectories: pl.DataFrame,
     engine: RolloutEngine,
-    portions: Sequence[Portion],
+    longest: int | None,
+    shortest: int,
+    count: int,
     sampling: Sampling,
     seed: int,
     progress: Callable[[int], None] | None = None,
@@ -77,13 +63,15 @@ def prefix_rollouts(
 ) -> tuple[pl.DataFrame, Cost]:
     """Complete prefixes of every trajectory and grade the answers (Eq. 1).
 
-    The same prefix of two trajectories is completed for each of them, so that their rewards are independent.
+    Trajectories that begin with the same prefix share its completions.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         engine: the policy, or PAV's prover.
-        portions: which prefixes, and which of the T completions of each; PAV needs the bare question too (Eq. 2).
-        seed: same trajectories in the same order and same seed, same rollouts.
+        longest: steps of the longest prefix, of every trajectory that has as many; None is all steps.
+        shortest: steps of the shortest; 0 is the bare question, which PAV needs too (Eq. 2).
+        count: T, completions of each prefix.
+        seed: same prefix and same seed, same rollouts, whatever the other trajectories are.
         progress: called with the number of trajectories just finished.
         comparison: says which answers are the gold answer.
 
@@ -93,19 +81,14 @@ def prefix_rollouts(
     """
     rollouts, cost = [pl.DataFrame(schema=ROLLOUT_COLUMNS)], Cost.zero()
     for part in trajectories.iter_slices(TRAJECTORIES_PER_CALL):
-        part_seed = derived_seed(seed, part["trajectory_id"])
-        for portion in portions:
-            prefixes = list(prefixes_of(part, portion.shortest, portion.longest))
-            prompts = [prefix.prompt for prefix in prefixes]
-            generations, spent = timed_generate(
-                engine, prompts, sampling, portion.count, part_seed, first=portion.first
-            )
-            rollouts.append(_graded(prefixes, generations, portion.first, comparison))
-            cost += spent
+        prefixes = list(prefixes_of(part, shortest, longest))
+        prompts = [prefix.prompt for prefix in prefixes]
+        generations, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["rollouts"]))
+        rollouts.append(_graded(prefixes, generations, comparison))
+        cost += spent
         if progress:
             progress(part.height)
-    drawn = pl.concat(rollouts)
-    return drawn if len(portions) == 1 else in_order(drawn, trajectories), cost
+    return pl.concat(rollouts), cost
 
 
 def sampled(trajectories: pl.DataFrame, count: int | None, seed: int) -> pl.DataFrame:
@@ -114,13 +97,6 @@ def sampled(trajectories: pl.DataFrame, count: int | None, seed: int) -> pl.Data
         return trajectories
     numbers = [uniform_number(seed, ["rollouts", name]) for name in trajectories["trajectory_id"]]
     return trajectories.filter(pl.Series(numbers, dtype=pl.Float64).rank("ordinal") <= count)
-
-
-def in_order(rollouts: pl.DataFrame, trajectories: pl.DataFrame) -> pl.DataFrame:
-    """Rollouts in the order of `prefix_rollouts`: as the trajectories, then by prefix and rollout."""
-    places = trajectories.select("trajectory_id").with_row_index("place")
-    placed = rollouts.join(places, on="trajectory_id", how="left")
-    return placed.sort("place", "prefix_length", "rollout").drop("place")
 
 
 def prefixes_of(trajectories: pl.DataFrame, shortest: int, longest: int | None = None) -> Iterator[Prefix]:
@@ -132,13 +108,13 @@ def prefixes_of(trajectories: pl.DataFrame, shortest: int, longest: int | None =
 
 
 def _graded(
-    prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generation]], first: int, comparison: Comparison
+    prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generation]], comparison: Comparison
 ) -> pl.DataFrame:
-    """One row per rollout, numbered from `first`, with its answer and whether it is correct."""
+    """One row per rollout with its answer and whether it is correct."""
     rows = [
         (prefix.trajectory_id, len(prefix.steps), number, prefix.answer(one), prefix.gold_answer, one)
         for prefix, group in zip(prefixes, generations, strict=True)
-        for number, one in enumerate(group, first)
+        for number, one in enumerate(group)
     ]
     ids, lengths, numbers, answers, golds, singles = zip(*rows, strict=True) if rows else ([], [], [], [], [], [])
     return pl.DataFrame(

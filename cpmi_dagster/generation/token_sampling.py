@@ -1,15 +1,13 @@
 """Draw next tokens by temperature, top-k and top-p, from random numbers that belong to the prompt.
 
-Every prompt has its own stream of random numbers, seeded by (seed, prompt, how often it came before): the result does
-not depend on the other prompts of a batch, nor on the caller's random state.
+Every prompt has its own stream of random numbers, seeded by (seed, prompt): the result does not depend on the other
+prompts of a batch, nor on the caller's random state.
 
     logits     [2.0, 1.0, 0.5, -1.0]      top_k 3, top_p 0.9, temperature 1
     kept       [0.63, 0.23, 0.14]         0.63 + 0.23 < 0.9, so the third stays
     number     0.80                       between 0.63 and 0.86: token 1
 """
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cpmi_dagster.contracts.seeded import derived_seed
@@ -19,35 +17,24 @@ if TYPE_CHECKING:
     import torch
 
 NUCLEUS_GUESS = 64
+STREAM = 0
+"""Part of every prompt's seed: sampled texts that are kept, and the printed figures, rest on it."""
 
 
-def prompt_seeds(prompts: Sequence[str], seed: int) -> list[int]:
-    """A different seed for every prompt of a call, repeated ones included, for engines with their own generator.
+def prompt_seed(prompt: str, seed: int) -> int:
+    """A seed for engines with their own generator.
 
     Returns:
-        Numbers of 31 bits, far apart: vLLM gives sample i the seed plus i.
+        A number of 31 bits, far from those of other prompts: vLLM gives sample i the seed plus i.
     """
-    numbered = zip(prompts, occurrences(prompts), strict=True)
-    return [derived_seed(seed, [occurrence, prompt]) >> 1 for prompt, occurrence in numbered]
+    return derived_seed(seed, [STREAM, prompt]) >> 1
 
 
-def occurrences(prompts: Sequence[str]) -> list[int]:
-    """How often each prompt came before in the call: it makes the samples of repeated prompts differ."""
-    seen: Counter[str] = Counter()
-    counts = []
-    for prompt in prompts:
-        counts.append(seen[prompt])
-        seen[prompt] += 1
-    return counts
-
-
-def uniform_numbers(
-    prompt: str, occurrence: int, seed: int, samples: int, limit: int, first: int = 0
-) -> "torch.Tensor":
-    """The random numbers that a prompt's samples are drawn with, in (0, 1], (samples, limit); see `occurrences`."""
+def uniform_numbers(prompt: str, seed: int, samples: int, limit: int, first: int = 0) -> "torch.Tensor":
+    """The random numbers that a prompt's samples are drawn with, in (0, 1], (samples, limit)."""
     import torch
 
-    generator = torch.Generator().manual_seed(derived_seed(seed, [occurrence, prompt], size=8))
+    generator = torch.Generator().manual_seed(derived_seed(seed, [STREAM, prompt], size=8))
     return 1 - torch.rand((first + samples, limit), generator=generator)[first:]
 
 

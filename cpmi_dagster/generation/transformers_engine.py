@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import cut_at_stop
-from cpmi_dagster.generation.token_sampling import occurrences, uniform_numbers
+from cpmi_dagster.generation.token_sampling import uniform_numbers
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.tokens import prompt_ids
 
@@ -62,14 +62,14 @@ class TransformersEngine:
 
         generations = [NO_ROOM] * (len(prompts) * samples)
         room, tokenizer = self.model.context_length - sampling.max_new_tokens, self.model.tokenizer
-        numbered = zip(prompts, occurrences(prompts), prompt_ids(tokenizer, prompts), strict=True)
+        tokenized = zip(prompts, prompt_ids(tokenizer, prompts), strict=True)
         starts = [
             Start(
                 tokens,
                 range(index * samples, (index + 1) * samples),
-                uniform_numbers(prompt, occurrence, seed, samples, sampling.max_new_tokens, first),
+                uniform_numbers(prompt, seed, samples, sampling.max_new_tokens, first),
             )
-            for index, (prompt, occurrence, tokens) in enumerate(numbered)
+            for index, (prompt, tokens) in enumerate(tokenized)
             if 0 < len(tokens) <= room
         ]
         if starts:

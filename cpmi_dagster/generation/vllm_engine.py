@@ -18,7 +18,7 @@ from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import STOP_STRINGS, cut_at_stop, is_stopped
-from cpmi_dagster.generation.token_sampling import prompt_seeds
+from cpmi_dagster.generation.token_sampling import prompt_seed
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder
 from cpmi_dagster.models.tokens import prompt_ids
 
@@ -58,7 +58,6 @@ class VllmEngine:
         ids = prompt_ids(self._tokenizer, prompts)
         room = int(self._llm.llm_engine.model_config.max_model_len) - sampling.max_new_tokens
         asked = [number for number, tokens in enumerate(ids) if 0 < len(tokens) <= room]
-        seeds = prompt_seeds(prompts, seed)
         generations = [[NO_ROOM] * samples for _ in prompts]
         if not asked:
             return generations
@@ -67,7 +66,7 @@ class VllmEngine:
             [
                 _vllm().SamplingParams(
                     n=samples,
-                    seed=seeds[number] + first,
+                    seed=prompt_seed(prompts[number], seed) + first,
                     temperature=sampling.temperature,
                     top_p=sampling.top_p,
                     top_k=sampling.top_k,

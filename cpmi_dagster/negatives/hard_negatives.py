@@ -139,12 +139,8 @@ def _sample(
         return [[] for _ in range(trajectories.height)], Cost.zero()
     texts = trajectories.select("question", "steps", "gold_answer").iter_rows()
     prompts = [negative_prompt(negatives, *row) for row in texts]
-    distinct = list(dict.fromkeys(prompts))
-    generations, cost = timed_generate(engine, distinct, negatives.sampling, negatives.samples, seed, stop="line")
-    texts = {
-        prompt: [generation.text for generation in group] for prompt, group in zip(distinct, generations, strict=True)
-    }
-    return [texts[prompt] for prompt in prompts], cost
+    generations, cost = timed_generate(engine, prompts, negatives.sampling, negatives.samples, seed, stop="line")
+    return [[generation.text for generation in group] for group in generations], cost
 
 
 def _distinct(gold: str, proposed: Iterable[HardNegative], count: int, comparison: Comparison) -> list[HardNegative]:

@@ -120,12 +120,13 @@ def _rollouts(
     cost, rows = Cost.zero(), []
     for chunk in trajectories.iter_slices(rollouts.chunk_trajectories):
         for call in chunk.iter_slices(TRAJECTORIES_PER_CALL):
-            texts = []
+            texts: dict[str, int] = {}
             for prefix in prefixes_of(call, first, steps):
                 left = solutions[prefix.trajectory_id][len(prefix.steps) :]
-                texts.append((prefix.prompt, max(sum(len(ids[render_step(step)]) for step in left), 1)))
-                rows.append((len(prefix.steps), 0, count * min(texts[-1][1], most)))
-            cost += _sampling(texts, count, most, rollouts.batch_sequences, model)
+                tokens = max(sum(len(ids[render_step(step)]) for step in left), 1)
+                texts.setdefault(prefix.prompt, tokens)
+                rows.append((len(prefix.steps), 0, count * min(tokens, most)))
+            cost += _sampling([*texts.items()], count, most, rollouts.batch_sequences, model)
     return cost, pl.DataFrame(rows, schema=["prefix_length", "rollout", "generated_tokens"], orient="row")
 
 

@@ -16,7 +16,7 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import Context, before_each_step, contexts_of
 from cpmi_dagster.contracts.seeded import text_hash
 from cpmi_dagster.contracts.tables import AnswerLogprobs, HardNegatives
-from cpmi_dagster.scoring.admission import GOLD_RANK, LaidOut, lay_out
+from cpmi_dagster.scoring.admission import GOLD_RANK, LaidOut, Wanted, lay_out
 from cpmi_dagster.scoring.settings import Scoring
 
 KEY = AnswerLogprobs.primary_key()
@@ -89,6 +89,18 @@ def trajectory_questions(trajectories: pl.DataFrame, negatives: pl.DataFrame, sc
         for name, *texts in rows.iter_rows()
     ]
     return pl.DataFrame(wholes, {"trajectory_id": pl.String, "whole": pl.UInt64}, orient="row")
+
+
+def read_wanted(questions: pl.DataFrame) -> Wanted:
+    """These questions as scorers take them.
+
+    Args:
+        questions: rows of `answer_questions` or `step_questions`.
+    """
+    wanted: dict[str, set[tuple[int, Context, int]]] = {}
+    for name, template, kind, step, rank in questions.select(KEY).iter_rows():
+        wanted.setdefault(name, set()).add((template, Context(kind, step), rank))
+    return {name: frozenset(triples) for name, triples in wanted.items()}
 
 
 def _prompts(complete: Iterable[LaidOut], contexts: Callable[[int], Iterable[Context]]) -> pl.DataFrame:

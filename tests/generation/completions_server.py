@@ -117,7 +117,7 @@ def samples_of(
     loaded: LoadedModel, prompt: tuple[int, ...], sampling: Sampling, count: int, seed: int, stop: list[str]
 ) -> list[Sample]:
     """Texts of a model, drawn as a server with a seed would."""
-    numbers = uniform_numbers(str(prompt), 0, seed, count, sampling.max_new_tokens)
+    numbers = uniform_numbers(str(prompt), seed, count, sampling.max_new_tokens)
     decoder = Decoder(loaded.model, sampling, _EndOfText(), count)
     drawn = {one.owner: one for one in decoder.run([Start(prompt, range(count), numbers)])}
     return [_sample(loaded, drawn[owner].tokens, drawn[owner].ended, stop) for owner in range(count)]

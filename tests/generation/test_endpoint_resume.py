@@ -9,7 +9,7 @@ from completions_server import Answer, completion, serve
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation.completions_client import Endpoint
 from cpmi_dagster.generation.endpoint_engine import EndpointEngine
-from cpmi_dagster.generation.monte_carlo import Portion, prefix_rollouts
+from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag.progress import LoggedProgress
@@ -43,7 +43,7 @@ def rollouts_from(url: str) -> Stage:
         """Two trajectories a chunk."""
 
         def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
-            frame, cost = prefix_rollouts(chunk, engine, [Portion(1, None, 0, 1)], SAMPLING, 0, progress=advance)
+            frame, cost = prefix_rollouts(chunk, engine, None, 1, 1, SAMPLING, 0, progress=advance)
             return StageOutput(frame, engine.identity, cost)
 
         return run.in_chunks(shard, TRAJECTORIES, 2, make)

@@ -12,7 +12,7 @@ from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation import vllm_engine
 from cpmi_dagster.generation.completions_client import Endpoint
 from cpmi_dagster.generation.endpoint_engine import EndpointEngine
-from cpmi_dagster.generation.engine import Generation, RolloutEngine
+from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.generation.vllm_engine import VllmEngine
@@ -53,16 +53,23 @@ def test_what_is_drawn_does_not_depend_on_whether_the_engine_was_prepared(any_en
 
 
 def test_every_prompt_and_sample_has_continuations_of_its_own(any_engine):
-    generations = any_engine.generate(PROMPTS, SAMPLING, 3, 0)
+    generations = any_engine.generate(PROMPTS[:3], SAMPLING, 3, 0)
     texts = [one.text for group in generations for one in group]
-    assert [len(group) for group in generations] == [3] * len(PROMPTS)
+    assert [len(group) for group in generations] == [3] * 3
     assert len(set(texts)) == len(texts)
 
 
 def test_a_prompts_continuations_do_not_depend_on_the_others_and_come_in_their_order(any_engine):
     together = any_engine.generate(PROMPTS, SAMPLING, 2, 0)
-    for place, prompt in enumerate(PROMPTS[:3]):
+    for place, prompt in enumerate(PROMPTS):
         assert drawn(any_engine.generate([prompt], SAMPLING, 2, 0))[0] == drawn(together)[place]
+
+
+def test_equal_prompts_are_asked_once_and_share_their_continuations(any_engine):
+    shared, cost = timed_generate(any_engine, PROMPTS, SAMPLING, 2, 0)
+    assert shared[0] == shared[3]
+    _, alone = timed_generate(any_engine, PROMPTS[:3], SAMPLING, 2, 0)
+    assert cost.forward_tokens == alone.forward_tokens
 
 
 def test_a_continuation_that_meets_its_limit_is_truncated_and_has_that_many_tokens(any_engine):

@@ -3,7 +3,7 @@
 import pytest
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.generation.monte_carlo import Portion, prefix_rollouts
+from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.planning.counting import count_labels
@@ -24,9 +24,9 @@ def run(trajectories, settings, loaded):
     found = hard_negatives(trajectories, engines["labeler"], settings.negatives, seed)
     scoring = settings.scoring.model_copy(update={"conditionings": settings.demand.conditionings})
     scored = answer_logprobs(trajectories, found.negatives, loaded["labeler"], scoring)
-    by_policy, by_prover = Portion(1, None, 0, rollouts.policy_count), Portion(0, None, 0, rollouts.prover_count)
-    policy = prefix_rollouts(trajectories, engines["rollouts"], [by_policy], rollouts.sampling, seed)
-    prover = prefix_rollouts(trajectories, engines["prover"], [by_prover], rollouts.sampling, seed)
+    how = (rollouts.sampling, seed)
+    policy = prefix_rollouts(trajectories, engines["rollouts"], None, 1, rollouts.policy_count, *how)
+    prover = prefix_rollouts(trajectories, engines["prover"], None, 0, rollouts.prover_count, *how)
     costs = dict(zip((*SAMPLED, "answer_logprobs"), (found.cost, policy[1], prover[1], scored.cost), strict=True))
     return found.negatives, costs
 

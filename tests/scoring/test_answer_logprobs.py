@@ -13,7 +13,7 @@ from tokenizers import normalizers
 from cpmi_dagster.contracts.contexts import Context
 from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
 from cpmi_dagster.scoring.logprobs import answer_logprobs, refusals
-from cpmi_dagster.scoring.questions import answer_questions
+from cpmi_dagster.scoring.questions import answer_questions, read_wanted
 from cpmi_dagster.scoring.readers import choice
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import render_question
@@ -84,14 +84,6 @@ def test_a_value_that_is_not_finite_rejects_its_trajectory_alone(qwen3, scorer):
 EVERYTHING = {"templates": 2, "conditionings": ("marginal", "incremental", "leave_one_out"), "negatives": 2}
 
 
-def wanted_of(questions: pl.DataFrame) -> dict[str, frozenset[tuple[int, Context, int]]]:
-    """These questions as `answer_logprobs` takes them."""
-    wanted: dict[str, set[tuple[int, Context, int]]] = {}
-    for name, template, kind, step, rank in questions.select(AnswerLogprobs.primary_key()).iter_rows():
-        wanted.setdefault(name, set()).add((template, Context(kind, step), rank))
-    return {name: frozenset(some) for name, some in wanted.items()}
-
-
 @pytest.mark.parametrize("scorer", ["tree", "reference"])
 @pytest.mark.parametrize(
     "known",
@@ -113,7 +105,8 @@ def test_what_is_asked_for_later_is_added_and_nothing_else_is_scored(qwen3, traj
     )
     before = answer_logprobs(trajectories, few, qwen3, first, contrasted=has["negatives"] != 0)
     keys = AnswerLogprobs.primary_key()
-    missing = wanted_of(answer_questions(trajectories, negatives, all_of_it).join(before.logprobs, on=keys, how="anti"))
+    asked = answer_questions(trajectories, negatives, all_of_it)
+    missing = read_wanted(asked.join(before.logprobs, on=keys, how="anti"))
     added = answer_logprobs(trajectories, negatives, qwen3, all_of_it, wanted=missing)
     at_once = answer_logprobs(trajectories, negatives, qwen3, all_of_it)
     found = pl.concat([before.logprobs, added.logprobs]).join(at_once.logprobs, on=keys, suffix="_at_once")
