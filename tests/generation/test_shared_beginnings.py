@@ -58,7 +58,7 @@ def test_a_beginning_is_that_of_an_earlier_prompt_and_the_longest_there_is(promp
 
 def starts_of(prompts: list[tuple[int, ...]], samples: int = 2) -> list[Start]:
     return [
-        Start(prompt, range(samples * n, samples * (n + 1)), uniform_numbers(str(n), 0, 0, samples, 12))
+        Start(prompt, range(samples * n, samples * (n + 1)), uniform_numbers(str(n), 0, samples, 12))
         for n, prompt in enumerate(prompts)
     ]
 

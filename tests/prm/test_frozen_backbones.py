@@ -53,6 +53,13 @@ def test_a_feature_is_the_hidden_state_at_the_last_token_of_a_step(decoder, toy,
     assert features.height == toy["steps"].list.len().sum()
 
 
+def test_a_solutions_features_do_not_depend_on_the_others(decoder, toy, features):
+    solutions = toy.select("trajectory_id", "question", "steps")
+    apart = pl.concat([step_features(decoder, solutions[start::3], 512) for start in range(3)])
+    whole = apart.join(features, on=["trajectory_id", "step_index"], how="right").select(features.columns)
+    assert_frame_equal(whole, features, abs_tol=1e-5)
+
+
 @pytest.mark.parametrize("head", ["two_layer", "linear"])
 def test_a_saved_model_scores_as_its_head_does(train, toy, features, head):
     trained = train(head=head)

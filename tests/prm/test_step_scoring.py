@@ -51,6 +51,15 @@ def test_the_same_solution_gets_the_same_scores_and_progress_counts_every_row(re
     assert sum(counts) == solutions.height
 
 
+@pytest.mark.parametrize("every", [2, 5])
+def test_a_solutions_scores_do_not_depend_on_the_others(reward_model, solutions, every):
+    whole = score_steps(reward_model, solutions, 512)
+    parts = [score_steps(reward_model, solutions[start::every], 512) for start in range(every)]
+    both = whole.join(pl.concat(parts), on=["problem_id", "step_index"], suffix="_apart")
+    assert both.height == whole.height
+    assert (both["probability"] - both["probability_apart"]).abs().max() < 1e-6
+
+
 def test_no_solutions_give_no_rows(reward_model, solutions):
     scored = score_steps(reward_model, solutions.clear(), 256)
     assert scored.schema == score_steps(reward_model, solutions, 256).schema
