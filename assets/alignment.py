@@ -6,9 +6,9 @@ import polars as pl
 from cpmi_dagster.alignment.align import ReferenceIndex, align_trajectories
 from cpmi_dagster.alignment.review import render_review, review_alignment
 from cpmi_dagster.contracts.keys import REFERENCES, REJECTED_ROWS, SHEPHERD, TRAJECTORIES
+from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.trajectories.math_shepherd import parse_rows, without_duplicates
 
 SHARD_EXAMPLES = 5
@@ -29,9 +29,9 @@ SHARD_EXAMPLES = 5
         "reason": ["sources/math_shepherd.input", "sources/math_shepherd.label"],
     },
 )
-def trajectories(run: StageRun, shard: str) -> StageOutput:
+def trajectories(run: StageRun) -> StageOutput:
     """Source rows parsed into steps, each with its own gold answer or that of the matching reference problem."""
-    parsed, malformed = parse_rows(run.read(SHEPHERD, shard))
+    parsed, malformed = parse_rows(run.read(SHEPHERD))
     parsed, repeated = without_duplicates(parsed)
     version = run.version(REFERENCES), run.settings.answers.identity
     index = run.once(f"reference index {version}", lambda: _reference_index(run))

@@ -1,4 +1,8 @@
-"""Rewards of every step of the selected trajectories; raw log-probabilities and rollouts are stored."""
+"""Rewards of every step of the selected trajectories; raw log-probabilities and rollouts are stored.
+
+Models are asked through `StageRun.calls` and `StageRun.engine`, which keep what they answer: a table that is made again
+asks only for what is new.
+"""
 
 from functools import partial
 from typing import Any
@@ -6,6 +10,7 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
+from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import (
     CONTROLS,
@@ -22,20 +27,21 @@ from cpmi_dagster.contracts.keys import (
     TRAJECTORIES,
     TRUTH,
 )
+from cpmi_dagster.contracts.tables import ControlLogprobs, HardNegatives
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts, sampled
 from cpmi_dagster.negatives.hard_negatives import hard_negatives as sample_negatives
+from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.lake.parts import PART, PART_OF_ROW, part_of_logprob, portions_of
-from cpmi_dagster.resources.workers.chunks import Advance, StageOutput
+from cpmi_dagster.resources.lake.kept_answers import ADMISSION, ADMISSION_KEY, SCORE, SCORE_KEY, kept_scores
 from cpmi_dagster.resources.workers.language_models import Role
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
+from cpmi_dagster.rewards.demand import Steps
 from cpmi_dagster.rewards.formulas import Evidence
 from cpmi_dagster.rewards.summary import reward_summary
-from cpmi_dagster.scoring import conditionings, controls
-from cpmi_dagster.scoring.logprobs import answer_logprobs as score_answers
-from cpmi_dagster.scoring.settings import ProfileScoring
+from cpmi_dagster.scoring import conditionings
+from cpmi_dagster.scoring.logprobs import ScoredAnswers
 from cpmi_dagster.trajectories import own_labels
 
 SCORED_TEXTS = [
@@ -51,7 +57,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
 
 @model_stage(
     NEGATIVES,
-    code_version="6",
+    code_version="7",
     inputs=[TRAJECTORIES, SELECTED],
     models=["labeler"],
     settings=[
@@ -60,31 +66,29 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
         "negatives.sampling",
         "negatives.sees",
         "answers.identity",
-        "scoring.chunk_trajectories",
+        "demand.negatives",
     ],
-    asks=["demand.negatives"],
+    asked=lambda settings: settings.demand.negatives > 0,
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
-def hard_negatives(run: StageRun, shard: str) -> StageOutput:
+def hard_negatives(run: StageRun) -> StageOutput:
     """Wrong answers sampled from the labeler with the paper's prompt; edits of the gold answer fill the rest (5.1)."""
-    settings = run.settings
-
-    def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
-        negatives = settings.negatives
-        engine = run.models.engine("labeler", settings.rollouts.batch_sequences) if negatives.samples else None
-        result = sample_negatives(chunk, engine, negatives, settings.seed, advance, settings.answers.comparison)
-        notes = [f"{name} has fewer than {negatives.count} hard negatives" for name in result.short]
-        return StageOutput(result.negatives, run.models.identity("labeler"), result.cost, notes)
-
-    return run.in_chunks(shard, run.selected(shard), settings.scoring.chunk_trajectories, make)
+    settings, negatives, trajectories = run.settings, run.settings.negatives, run.selected()
+    engine = run.engine("labeler", negatives.sampling, settings.rollouts.batch_sequences, stop="line")
+    advance = run.track(trajectories.height)
+    asked = engine if negatives.samples else None
+    result = sample_negatives(trajectories, asked, negatives, settings.seed, advance, settings.answers.comparison)
+    notes = [f"{name} has fewer than {negatives.count} hard negatives" for name in result.short]
+    return StageOutput(result.negatives, run.models.identity("labeler"), engine.spent, notes)
 
 
 @model_stage(
     LOGPROBS,
     also=[REJECTED_TRAJECTORIES],
+    code_version="2",
     inputs=[TRAJECTORIES, SELECTED, NEGATIVES],
-    settings=["scoring.other_layout"],
-    asks=SCORING_ASKED,
+    settings=["scoring.other_layout", *SCORING_ASKED],
+    asked=lambda settings: bool(settings.demand.conditionings),
     models=["labeler"],
     lineage={
         "answer_rank": ["labels/hard_negatives.rank"],
@@ -92,59 +96,58 @@ def hard_negatives(run: StageRun, shard: str) -> StageOutput:
         "token_count": ["alignment/trajectories.gold_answer", "labels/hard_negatives.answer"],
     },
 )
-def answer_logprobs(run: StageRun, shard: str) -> StageOutput:
+def answer_logprobs(run: StageRun) -> StageOutput:
     """Scores every answer under every context and template, one forward pass per packed token tree (Eq. 3).
 
     If the profile adds conditionings, templates or hard negatives, only the additions are scored.
     """
     demand = run.settings.demand
-    scoring = run.settings.scoring.model_copy(update={"conditionings": demand.conditionings})
-    options = {"wanted": frozenset(run.parts), "contrasted": demand.negatives != 0}
-    make = partial(score_chunk, run, scoring, run.read(NEGATIVES, shard), **options)
-    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
-
-
-def score_chunk(
-    run: StageRun,
-    scoring: ProfileScoring,
-    negatives: pl.DataFrame,
-    chunk: pl.DataFrame,
-    advance: Advance,
-    **options: Any,
-) -> StageOutput:
-    """Log-probabilities of the answers of a chunk; the rest as in `score_answers`."""
-    model, own = run.models.load("labeler"), negatives.join(chunk, on="trajectory_id", how="semi")
-    made = score_answers(chunk, own, model, scoring, advance, **options)
-    counts = chunk.select("trajectory_id", step_count=pl.col("steps").list.len())
-    parts = part_of_logprob(pl.col("step_count")).alias(PART)
-    logprobs = made.logprobs.join(counts, on="trajectory_id", maintain_order="left").with_columns(parts)
+    made = _scored(run, run.read(NEGATIVES), demand.conditionings, contrasted=demand.negatives != 0)
     notes = [f"{name}: {reason}" for name, reason in made.rejected.select("trajectory_id", "reason").iter_rows()]
-    frames = {LOGPROBS: logprobs.drop("step_count"), REJECTED_TRAJECTORIES: made.rejected}
-    return StageOutput(frames, model.identity, made.cost, notes)
+    frames = {LOGPROBS: made.logprobs, REJECTED_TRAJECTORIES: made.rejected}
+    return StageOutput(frames, run.models.identity("labeler"), made.cost, notes)
 
 
 @model_stage(
     CONTROLS,
+    code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
-    settings=["rewards.default_conditioning", "scoring.other_layout"],
-    asks=["demand.controls", "scoring.templates"],
+    settings=["rewards.default_conditioning", "scoring.other_layout", "demand.controls", "scoring.templates"],
+    asked=lambda settings: bool(settings.demand.controls),
     models=["labeler"],
     lineage={"logprob_sum": SCORED_TEXTS[:2]},
 )
-def control_logprobs(run: StageRun, shard: str) -> StageOutput:
+def control_logprobs(run: StageRun) -> StageOutput:
     """Scores the steps themselves, after the question and the steps before them; more templates score only these."""
-    conditionings = (run.settings.rewards.default_conditioning,)
-    scoring = run.settings.scoring.model_copy(update={"conditionings": conditionings})
-    make = partial(score_controls, run, scoring)
-    return run.in_chunks(shard, run.selected(shard), scoring.chunk_trajectories, make)
+    [control] = SCORED_CONTROLS
+    chosen = (run.settings.rewards.default_conditioning,)
+    made = _scored(run, HardNegatives.create_empty(), chosen, contrasted=False, of_steps=True)
+    notes = [
+        f"{name} has no `{control}`: {reason}"
+        for name, reason in made.rejected.select("trajectory_id", "reason").iter_rows()
+    ]
+    logprobs = ControlLogprobs.cast(made.logprobs.with_columns(control=pl.lit(control)))
+    logprobs = logprobs.sort(ControlLogprobs.primary_key())
+    return StageOutput(logprobs, run.models.identity("labeler"), made.cost, notes)
 
 
-def score_controls(run: StageRun, scoring: ProfileScoring, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
-    """Log-probabilities of the steps of a chunk."""
-    model = run.models.load("labeler")
-    made = controls.control_logprobs(chunk, model, scoring, advance)
-    logprobs = made.logprobs.filter(PART_OF_ROW[CONTROLS].is_in(list(run.parts)))
-    return StageOutput(logprobs, model.identity, made.cost, made.notes)
+def _scored(run: StageRun, negatives: pl.DataFrame, chosen: tuple[str, ...], **options: Any) -> ScoredAnswers:
+    """Log-probabilities of the answers, or of the steps, of this shard's trajectories."""
+    trajectories = run.selected()
+    scoring = run.settings.scoring.model_copy(update={"conditionings": chosen})
+    how = {"layout": scoring.layout, "scorer": scoring.scorer}
+    # how long a trajectory is depends on what is scored of it
+    admitted = {**how, **options, "conditionings": chosen, "templates": scoring.templates}
+    return kept_scores(
+        run.calls("labeler", SCORE_KEY, SCORE, how),
+        run.calls("labeler", ADMISSION_KEY, ADMISSION, admitted),
+        partial(run.models.load, "labeler"),
+        trajectories,
+        negatives,
+        scoring,
+        advance=run.track(trajectories.height),
+        **{"of_steps": False, **options},
+    )
 
 
 @stage(
@@ -156,64 +159,61 @@ def score_controls(run: StageRun, scoring: ProfileScoring, chunk: pl.DataFrame, 
         for name in ("gold_shift", "negative_shift", "cpmi")
     },
 )
-def template_scores(run: StageRun, shard: str) -> StageOutput:
+def template_scores(run: StageRun) -> StageOutput:
     """CPMI of every step under every template and conditioning (Eq. 3); empty where no hard negatives are scored."""
-    demand, logprobs = run.settings.demand, run.read(LOGPROBS, shard)
+    demand, logprobs = run.settings.demand, run.read(LOGPROBS)
     scored = demand.conditionings if demand.negatives else ()
     return StageOutput(conditionings.template_scores(logprobs, scored), model=run.models.identity("labeler"))
 
 
 rolls_out = partial(
     model_stage,
-    code_version="5",
+    code_version="6",
     inputs=[TRAJECTORIES, SELECTED],
-    settings=["rollouts.sampling", "rollouts.chunk_trajectories", "rollouts.sample", "answers.identity"],
     lineage={
         "answer": ["alignment/trajectories.question", "alignment/trajectories.steps"],
         "correct": ["alignment/trajectories.gold_answer"],
     },
 )
+ROLLOUT_SETTINGS = ("rollouts.sampling", "rollouts.sample", "answers.identity")
 
 
 @rolls_out(
     POLICY_ROLLOUTS,
-    asks=["demand.policy_steps", "rollouts.policy_count"],
+    settings=[*ROLLOUT_SETTINGS, "demand.policy_steps", "rollouts.policy_count"],
+    asked=lambda settings: settings.demand.policy_steps != 0,
     models=["rollouts"],
 )
-def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
+def policy_rollouts(run: StageRun) -> StageOutput:
     """T completions by the labeler of every prefix that a reward type needs; MC rewards are their means (Eq. 1)."""
-    return _rollouts(run, shard, "rollouts")
+    return _rollouts(run, "rollouts", 1, run.settings.demand.policy_steps, run.settings.rollouts.policy_count)
 
 
 @rolls_out(
     PROVER_ROLLOUTS,
-    asks=["demand.prover_steps", "rollouts.prover_count"],
+    settings=[*ROLLOUT_SETTINGS, "demand.prover_steps", "rollouts.prover_count"],
+    asked=lambda settings: settings.demand.prover_steps != 0,
     models=["prover"],
 )
-def prover_rollouts(run: StageRun, shard: str) -> StageOutput:
+def prover_rollouts(run: StageRun) -> StageOutput:
     """Completions by the prover, also of the question alone: PAV's advantage term (Eq. 2)."""
-    return _rollouts(run, shard, "prover")
+    return _rollouts(run, "prover", 0, run.settings.demand.prover_steps, run.settings.rollouts.prover_count)
 
 
-def _completed(run: StageRun, shard: str) -> pl.DataFrame:
-    """The trajectories of a shard whose prefixes are completed."""
-    return sampled(run.selected(shard), run.settings.rollouts_of(shard), run.settings.seed)
+def _completed(run: StageRun) -> pl.DataFrame:
+    """The trajectories of this shard whose prefixes are completed."""
+    return sampled(run.selected(), run.settings.rollouts_of(str(run.partition)), run.settings.seed)
 
 
-def _rollouts(run: StageRun, shard: str, role: Role) -> StageOutput:
+def _rollouts(run: StageRun, role: Role, shortest: int, longest: Steps, count: int) -> StageOutput:
     """Asked for more prefixes or rollouts, only what these add is drawn."""
-    make = partial(roll_out, run, role)
-    return run.in_chunks(shard, _completed(run, shard), run.settings.rollouts.chunk_trajectories, make)
-
-
-def roll_out(run: StageRun, role: Role, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
-    """Completions of the prefixes of a chunk, by the model of a role."""
-    settings, rollouts = run.settings, run.settings.rollouts
-    engine, comparison = run.models.engine(role, rollouts.batch_sequences), settings.answers.comparison
-    frame, cost = prefix_rollouts(
-        chunk, engine, portions_of(run.parts), rollouts.sampling, settings.seed, advance, comparison
-    )
-    return StageOutput(frame, engine.identity, cost)
+    settings, rollouts, trajectories = run.settings, run.settings.rollouts, _completed(run)
+    engine = run.engine(role, rollouts.sampling, rollouts.batch_sequences)
+    frame, _ = prefix_rollouts(
+        trajectories, engine, shortest=shortest, longest=longest, count=count, sampling=rollouts.sampling,
+        seed=settings.seed, progress=run.track(trajectories.height), comparison=settings.answers.comparison,
+    )  # fmt: skip
+    return StageOutput(frame, engine.identity, engine.spent)
 
 
 @stage(
@@ -249,31 +249,28 @@ def roll_out(run: StageRun, role: Role, chunk: pl.DataFrame, advance: Advance) -
         ]
     },
 )
-def step_rewards(run: StageRun, shard: str) -> StageOutput:
+def step_rewards(run: StageRun) -> StageOutput:
     """Computes every reward type from log-probabilities and rollouts: MC, PAV, CPMI, their merges and controls.
 
     The user's own labels are added under their own names.
     """
-    trajectories, given, chosen = run.selected(shard), run.read(OWN_LABELS), run.settings.rewards
+    trajectories, given, chosen = run.selected(), run.read(OWN_LABELS), run.settings.rewards
     evidence = Evidence(
-        logprobs=run.read(LOGPROBS, shard),
-        scores=run.read(SCORES, shard),
-        policy_rollouts=run.read(POLICY_ROLLOUTS, shard),
-        prover_rollouts=run.read(PROVER_ROLLOUTS, shard),
+        logprobs=run.read(LOGPROBS),
+        scores=run.read(SCORES),
+        policy_rollouts=run.read(POLICY_ROLLOUTS),
+        prover_rollouts=run.read(PROVER_ROLLOUTS),
         trajectories=trajectories,
         default_conditioning=chosen.default_conditioning,
         alpha=chosen.alpha,
         seed=run.settings.seed,
-        control_logprobs=run.read(CONTROLS, shard),
+        control_logprobs=run.read(CONTROLS),
         step_truth=run.read(TRUTH),
         same=run.settings.answers.comparison.same,
     )
     frame = rewards.step_rewards(evidence, chosen.types)
     own = own_labels.own_rewards(given, trajectories)
-    notes = [
-        *rewards.notes_on_unlabelled(frame, trajectories.height, chosen.types),
-        *own_labels.notes_on_others(given, run.read(SELECTED)),
-    ]
+    notes = rewards.notes_on_unlabelled(frame, trajectories.height, chosen.types)
     joined = own_labels.joined(frame, own)
     shown = {"rewards": dg.MetadataValue.md(reward_summary(joined))}
     return StageOutput(joined, model=run.models.identity("labeler"), notes=notes, metadata=shown)
@@ -288,25 +285,20 @@ def step_rewards(run: StageRun, shard: str) -> StageOutput:
         "generated_tokens": ["labels/policy_rollouts.generated_tokens", "labels/prover_rollouts.generated_tokens"]
     },
 )
-def labeling_costs(run: StageRun, shard: str) -> StageOutput:
+def labeling_costs(run: StageRun) -> StageOutput:
     """Time and tokens of each labeling method; each method is charged for what it uses."""
-    settings = run.settings
+    settings, shard = run.settings, str(run.partition)
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
     spent = {name: Cost.from_dict(record.cost) if record else Cost.zero() for name, record in records.items()}
-    targets = costs.target_tokens(run.read(LOGPROBS, shard))
-    # what was scored together with these answers, and is not asked for, is not part of a method's cost
-    everything = int(run.lake.read_whole(LOGPROBS, shard, ["token_count"])["token_count"].sum())
-    share = costs.tokens_of(targets) / max(everything, 1)
-    spent["answer_logprobs"] = spent["answer_logprobs"].times(share)
-    rollouts = {role: run.lake.read_whole(f"labels/{name}", shard) for role, name in costs.SAMPLED.items()}
+    rollouts = {role: run.read(f"labels/{name}") for role, name in costs.SAMPLED.items()}
     frame = costs.labeling_costs(
         shard=shard,
-        trajectories=run.selected(shard).height,
-        measured=costs.Measured(spent, rollouts, targets),
+        trajectories=run.selected().height,
+        measured=costs.Measured(spent, rollouts, costs.target_tokens(run.read(LOGPROBS))),
         basis=settings.cost_basis,
         models={role: run.models.identity(role) for role in ("labeler", "rollouts", "prover")},
         methods=settings.rewards.methods,
-        completed=_completed(run, shard).height,
+        completed=_completed(run).height,
     )
     return StageOutput(frame)
 

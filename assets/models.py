@@ -1,58 +1,57 @@
-"""One process reward model per recipe, and what heads on a frozen backbone learn from."""
+"""One process reward model per recipe."""
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.contracts.keys import MODELS, SELECTED, SOFT_LABELS, STEP_FEATURES, TRAJECTORIES
-from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.contracts.keys import MODELS, SELECTED, SOFT_LABELS, TRAJECTORIES
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.plots import draw_training_curves
-from cpmi_dagster.resources.dag.stage import NO_HEAD_ALONE, model_stage
-from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.workers.chunks import Advance, StageOutput
+from cpmi_dagster.resources.dag.declaration import StageOutput
+from cpmi_dagster.resources.dag.stage import model_stage
+from cpmi_dagster.resources.dag.stage_run import StageRun, in_labeling_order
+from cpmi_dagster.resources.lake.kept_answers import STEPS_KEY, kept_steps, step_values
 from cpmi_dagster.rewards.dataset import training_examples
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.training import TrainedModel
 
 
-@model_stage(
-    STEP_FEATURES,
-    inputs=[TRAJECTORIES, SELECTED],
-    settings=["reads_features", "training.max_tokens"],
-    models=["backbone"],
-    lineage={"feature": ["alignment/trajectories.question", "alignment/trajectories.steps"]},
-)
-def step_features(run: StageRun, shard: str) -> StageOutput:
-    """The frozen backbone's hidden state at the end of every step, read once for all recipes that train a head."""
-    if not run.settings.reads_features:
-        return StageOutput(TABLES[STEP_FEATURES].schema.create_empty(), notes=[NO_HEAD_ALONE])
-    read = partial(read_features, run, run.settings.training.max_tokens)
-    solutions = run.selected(shard).select("trajectory_id", "question", "steps")
-    return run.in_chunks(shard, solutions, run.settings.scoring.chunk_trajectories, read)
+def read_features(run: StageRun, solutions: pl.DataFrame, max_tokens: int | None, shard: str | None) -> pl.DataFrame:
+    """Hidden states of the frozen backbone at the end of every step, read once for all recipes that train a head.
 
+    Args:
+        solutions: columns that say which solution it is, then question and steps.
+        max_tokens: as in training; None refuses a solution that is too long.
+        shard: of the trajectories.
 
-def read_features(run: StageRun, max_tokens: int | None, chunk: pl.DataFrame, advance: Advance) -> StageOutput:
-    """Hidden states of the steps of a chunk, by the backbone of the reward models; `max_tokens` as in training."""
+    Returns:
+        The other columns of `solutions`, step_index and feature.
+    """
     from cpmi_dagster.prm import features
 
-    model, batch_tokens = run.models.load("backbone"), run.settings.benchmarks.prediction_batch_tokens
-    return StageOutput(features.step_features(model, chunk, batch_tokens, max_tokens, advance), model.identity)
+    batch_tokens, chunk = run.settings.benchmarks.prediction_batch_tokens, run.settings.scoring.chunk_trajectories
+
+    def read(part: pl.DataFrame) -> pl.DataFrame:
+        return features.step_features(run.models.load("backbone"), part, batch_tokens, max_tokens)
+
+    how = {"max_tokens": max_tokens}
+    calls = run.calls("backbone", STEPS_KEY, step_values(pl.List(pl.Float32())), how, shard)
+    return kept_steps(calls, solutions, "feature", read, chunk)
 
 
 @model_stage(
     MODELS,
     code_version="2",
-    inputs=[TRAJECTORIES, SELECTED, SOFT_LABELS, STEP_FEATURES],
+    inputs=[TRAJECTORIES, SELECTED, SOFT_LABELS],
+    rows_of={SOFT_LABELS: lambda settings, recipe: pl.col("reward_type") == settings.recipe(recipe).reward_type},
     models=["backbone"],
     lineage={"path": ["dataset/soft_labels.soft_label", "alignment/trajectories.steps"]},
     eager=True,
 )
-def process_reward_models(run: StageRun, recipe: str) -> StageOutput:
+def process_reward_models(run: StageRun) -> StageOutput:
     """Trains a two-layer head on the backbone, read at the end of each step, on soft labels (5.3).
 
     Where the backbone is frozen, the head learns from its hidden states alone.
@@ -60,11 +59,13 @@ def process_reward_models(run: StageRun, recipe: str) -> StageOutput:
     from cpmi_dagster.prm.examples import trainings
     from cpmi_dagster.prm.training import train_reward_model
 
-    run.models.release()  # training needs the memory
-    settings, chosen, folder = run.settings, run.settings.recipe(recipe), f"models/{recipe}"
+    settings, recipe = run.settings, str(run.partition)
+    chosen, folder = settings.recipe(recipe), f"models/{recipe}"
     trajectories = run.read(TRAJECTORIES).join(run.read(SELECTED), on="trajectory_id", how="semi")
     examples = training_examples(trajectories, run.read(SOFT_LABELS), chosen.reward_type)
     training = chosen.trained_with(settings.training)
+    features = _features(run, training.max_tokens) if training.backbone == "frozen" else None
+    run.models.release()  # training needs the memory
     trained = train_reward_model(
         examples,
         chosen,
@@ -72,17 +73,26 @@ def process_reward_models(run: StageRun, recipe: str) -> StageOutput:
         run.models.pinned(chosen.backbone) if chosen.backbone else run.models.spec("backbone"),
         settings.home / folder,
         settings.seed,
-        progress=run.track(recipe, trainings(examples, training, settings.seed + chosen.seed)),
+        progress=run.track(trainings(examples, training, settings.seed + chosen.seed)),
         data_version=run.version(SOFT_LABELS),
         checkpoints=run.checkpoints,
         gpu=run.models.other_gpu(),
-        features=run.read(STEP_FEATURES) if training.backbone == "frozen" else None,
+        features=features,
     )
     model = _row(chosen, trained, folder, run.version(SOFT_LABELS))
     losses = {f"{point['split']}_loss": point["loss"] for point in trained.curve}
     plot = dg.MetadataValue.md(to_markdown(draw_training_curves(model)))
     metadata = {**losses, "learning_curve": plot, "truncated_trajectories": trained.truncated}
     return StageOutput(model, model=trained.backbone, files=[folder], metadata=metadata)
+
+
+def _features(run: StageRun, max_tokens: int) -> pl.DataFrame:
+    """Hidden states of the steps of all selected trajectories."""
+    read = []
+    for shard in run.settings.shard_keys:
+        chosen = in_labeling_order(run.read(TRAJECTORIES, shard), run.read(SELECTED, shard))
+        read.append(read_features(run, chosen.select("trajectory_id", "question", "steps"), max_tokens, shard))
+    return pl.concat(read)
 
 
 def _row(recipe: Recipe, trained: "TrainedModel", folder: str, data_version: str) -> pl.DataFrame:
@@ -101,4 +111,4 @@ def _row(recipe: Recipe, trained: "TrainedModel", folder: str, data_version: str
     return pl.DataFrame([row])
 
 
-STAGES = (step_features, process_reward_models)
+STAGES = (process_reward_models,)

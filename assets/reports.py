@@ -1,4 +1,4 @@
-"""Every table and figure of the paper next to ours, the HTML report, and the published database."""
+"""Every table and figure of the paper next to ours, and the HTML report."""
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ import polars as pl
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
 from cpmi_dagster.contracts.keys import (
     CHOICES,
-    CPMI_80K,
+    FIGURES,
     JUDGES,
     MODELS,
     PRMBENCH_PREDICTIONS,
@@ -24,7 +24,6 @@ from cpmi_dagster.contracts.keys import (
     REJECTED_ROWS,
     REJECTED_TRAJECTORIES,
     REPORT,
-    RESULTS_DATABASE,
     STEP_REWARDS,
     TRAJECTORIES,
     TRUTH,
@@ -35,18 +34,16 @@ from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports import label_trust
-from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, Artifact, build_artifact
+from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.resources.dag.declaration import Declaration
+from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput
 from cpmi_dagster.resources.dag.presentation import preview
-from cpmi_dagster.resources.dag.stage import Stage, stage
+from cpmi_dagster.resources.dag.stage import stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States
-from cpmi_dagster.resources.lake.database import FILE_NAME, Database
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.parts import partitions_of
-from cpmi_dagster.resources.lake.queries import ask
-from cpmi_dagster.resources.workers.chunks import StageOutput
+from cpmi_dagster.resources.lake.database import reader
+from cpmi_dagster.resources.lake.lake import Lake, partitions_of
+from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.resources.workers.language_models import Role
 
 LOG = logging.getLogger(__name__)
@@ -60,10 +57,6 @@ MEASURED_BY = [
     "answers.identity",
 ]
 VERSIONS = (DISTRIBUTION, "dagster", "duckdb", "polars", "torch", "transformers")
-
-
-def _artifact_key(name: str) -> str:
-    return f"reports/{name}"
 
 
 def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
@@ -86,21 +79,20 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
     )
 
 
-def _artifact_stage(artifact: Artifact) -> Stage:
-    """The asset of one table or figure."""
+@stage(
+    FIGURES,
+    code_version="12",
+    inputs=sorted({key for artifact in ARTIFACTS.values() for key in artifact.needs}),
+    feeds=lambda key, partition, _: partition is None or key in ARTIFACTS[partition].needs,
+    settings=MEASURED_BY,
+    eager=True,
+)
+def figures(run: StageRun) -> StageOutput:
+    """Measures one table or figure of the report; the views `reports.<artifact>` have the rows of one."""
+    artifact = ARTIFACTS[str(run.partition)]
+    return StageOutput(build_artifact(artifact, _inputs(run, artifact.needs), run.settings.profile))
 
-    def measure(run: StageRun) -> StageOutput:
-        return StageOutput(build_artifact(artifact, _inputs(run, artifact.needs), run.settings.profile))
 
-    measure.__name__ = artifact.name
-    label = artifact.paper.label
-    scope = f" ({label}): the paper's figures next to ours." if label else "; our figures only."
-    measure.__doc__ = artifact.paper.title + scope
-    key = _artifact_key(artifact.name)
-    return stage(key, inputs=artifact.needs, settings=MEASURED_BY, code_version="11", eager=True)(measure)
-
-
-ARTIFACT_STAGES = tuple(_artifact_stage(artifact) for artifact in ARTIFACTS.values())
 DRAWN_FROM = (PROBLEMS, PROCESSBENCH, PRMBENCH_PREDICTIONS, JUDGES, CHOICES, MODELS, STEP_REWARDS, TRAJECTORIES, TRUTH)
 """What plots are drawn from, and what the figures on model cards are measured from."""
 REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_score"]
@@ -117,7 +109,7 @@ LABELS_MADE = r"""
 @stage(
     REPORT,
     code_version="13",
-    inputs=[*(_artifact_key(name) for name in ARTIFACTS), *DRAWN_FROM, REJECTED_ROWS, REFERENCES],
+    inputs=[FIGURES, *DRAWN_FROM, REJECTED_ROWS, REFERENCES],
     settings=MEASURED_BY,
     models=MODEL_ROLES,
     kinds=("html", "matplotlib"),
@@ -129,7 +121,7 @@ def report(run: StageRun) -> StageOutput:
     from cpmi_dagster.reports.headline import format_headline, headline_table
     from cpmi_dagster.reports.html import render_report
 
-    inputs, frames = _inputs(run, DRAWN_FROM), {name: run.read(_artifact_key(name)) for name in ARTIFACTS}
+    inputs, frames = _inputs(run, DRAWN_FROM), {name: run.read(FIGURES, name) for name in ARTIFACTS}
     html = render_report(
         run.settings.profile,
         datetime.now(UTC).date().isoformat(),
@@ -153,30 +145,14 @@ def report(run: StageRun) -> StageOutput:
     return StageOutput(pl.DataFrame(row), files=[str(REPORT_FILE)], metadata=shown)
 
 
-@stage(
-    RESULTS_DATABASE,
-    inputs=[REPORT, *(_artifact_key(name) for name in ARTIFACTS), CPMI_80K],
-    settings=["home"],
-    kinds=("duckdb",),
-    eager=True,
-)
-def results_database(run: StageRun) -> StageOutput:
-    """`cpmi.duckdb`: views over the lake, tables of results, and a comment on every table and column."""
-    run.database.publish()
-    counts = run.database.row_counts().filter(pl.col("relation") != 'reports."results_database"')
-    return StageOutput(counts, files=[FILE_NAME])
-
-
 def of_earlier_runs(settings: Settings, stages: Mapping[str, Declaration]) -> dict[str, str]:
     """What the profile's settings would not give, of the tables that a run shows at its end: since when, and why."""
     states, found = States.of(settings, stages), {}
-    for key in (STEP_REWARDS, REJECTED_ROWS, REJECTED_TRAJECTORIES, *map(_artifact_key, ARTIFACTS), REPORT):
+    for key in (STEP_REWARDS, REJECTED_ROWS, REJECTED_TRAJECTORIES, FIGURES, REPORT):
         for name, reason in states.stale(key).items():
-            record = states.lake.intact_record(key, name if TABLES[key].partitioning else None)
+            record = states.lake.record(key, name if TABLES[key].partitioning else None)
             made = f" ({record.written_at[:16].replace('T', ' ')} UTC)" if record else ""
             found.setdefault(key, f"of an earlier run{made} and stale: {reason}")
-    if states.state(REPORT).kind == "missing":
-        found[REPORT] = "of another profile of this home"
     return found
 
 
@@ -189,14 +165,15 @@ def headline(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
     from cpmi_dagster.reports.headline import format_headline, headline_table
 
     lake = Lake.of(settings)
-    made = [name for name in ARTIFACTS if (key := _artifact_key(name)) not in stale and lake.exists(key)]
-    return format_headline(headline_table({name: lake.read(_artifact_key(name)) for name in made}, settings.recipes))
+    made = [] if FIGURES in stale else lake.partitions(FIGURES)
+    return format_headline(headline_table({name: lake.read(FIGURES, name) for name in made}, settings.recipes))
 
 
 def judged_so_far(settings: Settings, stale: Collection[str] = ()) -> str:
     """How many steps are judged, where they are too few to measure labels against; empty otherwise."""
-    lake, key = Lake.of(settings), _artifact_key("label_trust")
-    return label_trust.judged_so_far(lake.read(key)) if key not in stale and lake.exists(key) else ""
+    lake, name = Lake.of(settings), "label_trust"
+    is_made = FIGURES not in stale and name in lake.partitions(FIGURES)
+    return label_trust.judged_so_far(lake.read(FIGURES, name)) if is_made else ""
 
 
 def labels_made(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
@@ -205,7 +182,7 @@ def labels_made(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame
     try:
         if STEP_REWARDS in stale or not lake.partitions(STEP_REWARDS):
             return pl.DataFrame()
-        with Database(lake, settings).reader() as connection:
+        with reader(lake, settings) as connection:
             return ask(connection, LABELS_MADE)
     except CpmiError as error:  # a summary fails no run
         LOG.warning("the labels are not summarised: %s", error)
@@ -249,7 +226,7 @@ def _provenance(lake: Lake, settings: Settings) -> pl.DataFrame:
     for key in TABLES:
         partitions = partitions_of(key, settings)
         names = [None] if partitions is None else partitions
-        records = [record for partition in names if (record := lake.intact_record(key, partition))]
+        records = [record for partition in names if (record := lake.record(key, partition))]
         if records and not key.startswith("reports/"):
             rows.append(
                 {
@@ -258,7 +235,7 @@ def _provenance(lake: Lake, settings: Settings) -> pl.DataFrame:
                     "code_version": _one_or_count((record.code_version for record in records), "versions"),
                     "model": _one_or_count((record.model for record in records), "models"),
                     "run_id": _one_or_count((record.run_id[:8] for record in records), "runs"),
-                    "fingerprint": " ".join(sorted({record.fingerprint[:8] for record in records})),
+                    "fingerprint": " ".join(sorted({record.key[:8] for record in records})),
                 }
             )
     return pl.DataFrame(rows)
@@ -270,4 +247,4 @@ def _one_or_count(values: Iterable[str], what: str) -> str:
     return found.pop() if len(found) == 1 else f"{len(found)} {what}"
 
 
-STAGES = (*ARTIFACT_STAGES, report, results_database)
+STAGES = (figures, report)

@@ -4,15 +4,16 @@ import polars as pl
 
 from cpmi_dagster.contracts.keys import REJECTED_ROWS, SELECTED, TRAJECTORIES
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.workers.chunks import StageOutput
 from cpmi_dagster.selection.select import select_trajectories
 
 
 @stage(
     SELECTED,
     code_version="2",
+    at_once=True,
     inputs=[TRAJECTORIES, REJECTED_ROWS],
     settings=["selection", "shards"],
     lineage={

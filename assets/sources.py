@@ -8,24 +8,20 @@ import polars as pl
 from cpmi_dagster.alignment.references import read_references, together
 from cpmi_dagster.benchmarks.problems import check_benchmark_file, read_benchmark
 from cpmi_dagster.contracts.keys import OWN_LABELS, PROBLEMS, QUESTIONS, REFERENCES, SAMPLED, SHEPHERD, TRUTH
-from cpmi_dagster.contracts.tables import BenchmarkProblems, Questions, StepLabels
+from cpmi_dagster.contracts.tables import BenchmarkProblems, MathShepherd, Questions, SampledSolutions, StepLabels
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.files.file_states import changed_while_read
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.generation.solutions import sample_solutions, solution_rows
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.lake.records import FileRecord, hash_of
-from cpmi_dagster.resources.sources.shard_spool import SPOOL, ShardSpool, remove_spools
-from cpmi_dagster.resources.workers.chunks import Advance, StageOutput
 from cpmi_dagster.trajectories.own_labels import read_step_labels
 from cpmi_dagster.trajectories.rows import number_rows
 from cpmi_dagster.trajectories.step_truth import read_step_truth
 from cpmi_dagster.trajectories.templates import render_question
 
-SPOOL_CHARACTERS = 16
 BATCH_ROWS = 10_000
 PERCENT = 100
 QUESTIONS_PER_CHUNK = 64
@@ -42,81 +38,73 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
 @stage(
     QUESTIONS,
     code_version="2",
-    sources=lambda settings: {"questions": settings.sources.trajectories[0]} if settings.sources.sample else {},
+    sources=lambda settings: {"questions": settings.sources.trajectories[0]},
     settings=["shards"],
+    asked=lambda settings: settings.sources.sample is not None,
+    unasked=NOT_SAMPLED,
+    at_once=True,
 )
-def questions(run: StageRun, shard: str) -> StageOutput:
-    """Reads the questions that the policy solves, where the profile samples its trajectories; by shard, as rows are."""
-    if not run.settings.sources.sample:
-        return StageOutput(Questions.create_empty(), notes=[NOT_SAMPLED])
-    rows = _rows_of_shard(run, shard).rename({"row_number": "question_number"})
-    return StageOutput(rows.select(Questions.column_names()))
+def questions(run: StageRun) -> StageOutput:
+    """Reads the questions that the policy solves, where the profile samples its trajectories."""
+    names = [*Questions.column_names(), "shard"]
+    return StageOutput(rows.rename({"row_number": "question_number"}).select(names) for rows in _numbered(run))
 
 
 @model_stage(
     SAMPLED,
+    code_version="2",
     inputs=[QUESTIONS],
-    settings=["sources.solution_sampling"],
-    asks=["sources.solutions_of_each"],
+    settings=["sources.solution_sampling", "sources.solutions_of_each"],
+    asked=lambda settings: settings.sources.sample is not None,
     unasked=NOT_SAMPLED,
     models=["policy"],
     lineage={"text": [f"{QUESTIONS}.question"]},
 )
-def sampled_solutions(run: StageRun, shard: str) -> StageOutput:
+def sampled_solutions(run: StageRun) -> StageOutput:
     """The policy's solutions of the questions; asked for more, only these are sampled."""
     settings, sample = run.settings, run.settings.sources.sample
-    numbers = sorted(map(int, run.parts))
-    first, count = numbers[0], numbers[-1] - numbers[0] + 1
-
-    def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
-        assert sample is not None
-        prompt = run.models.chat("policy") if sample.chat else render_question
-        engine = run.models.engine("policy", settings.benchmarks.batch_sequences)
-        frame, cost = sample_solutions(chunk, engine, prompt, sample.sampling, first, count, settings.seed)
+    assert sample is not None
+    prompt = run.models.chat("policy") if sample.chat else render_question
+    engine = run.engine("policy", sample.sampling, settings.benchmarks.batch_sequences)
+    asked, advance = run.read(QUESTIONS), run.track(run.read(QUESTIONS).height)
+    count, frames = settings.sources.solutions_of_each, [SampledSolutions.create_empty()]
+    for chunk in asked.iter_slices(QUESTIONS_PER_CHUNK):
+        solved, _ = sample_solutions(chunk, engine, prompt, sample.sampling, 0, count, settings.seed)
+        frames.append(solved)
         advance(chunk.height)
-        return StageOutput(frame.filter(pl.col("solution").is_in(numbers)), engine.identity, cost)
-
-    return run.in_chunks(shard, run.read(QUESTIONS, shard), QUESTIONS_PER_CHUNK, make)
+    return StageOutput(pl.concat(frames), engine.identity, engine.spent)
 
 
 @stage(
     SHEPHERD,
-    code_version="6",
+    code_version="7",
     inputs=[QUESTIONS, SAMPLED],
+    feeds=lambda key, partition, settings: settings.sources.sample is not None,
     sources=lambda settings: {} if settings.sources.sample else _named("math_shepherd", settings.sources.trajectories),
     settings=["shards", "sources.solution_steps"],
+    at_once=True,
     lineage={
         "row_number": [f"{SAMPLED}.question_number", f"{SAMPLED}.solution"],
         "input": [f"{SAMPLED}.text"],
         "steps": [f"{SAMPLED}.text"],
     },
 )
-def math_shepherd(run: StageRun, shard: str) -> StageOutput:
-    """Reads the source rows, or takes the sampled solutions; a hash of the question says in which shard they are."""
-    if steps := run.settings.sources.solution_steps:
-        return StageOutput(solution_rows(run.read(QUESTIONS, shard), run.read(SAMPLED, shard), steps))
-    return StageOutput(_rows_of_shard(run, shard))
-
-
-def _rows_of_shard(run: StageRun, shard: str) -> pl.DataFrame:
-    """The rows of a shard; all shards share one reading of the source."""
-    spool = ShardSpool(run.lake.work_folder(SPOOL) / hash_of(run.facts)[:SPOOL_CHARACTERS])
-    rows = spool.read(shard, lambda: _numbered(run))
-    others = [run.lake.intact_record(run.tables[0], other) for other in run.settings.shard_keys if other != shard]
-    if all(record is not None and _has_read(record, run, spool.filled_at) for record in others):
-        remove_spools(spool.folder.parent)
-    return rows
-
-
-def _has_read(record: FileRecord, run: StageRun, filled_at: str) -> bool:
-    """Whether a shard is of this version of the source, and of the spool where all shards are made again."""
-    is_due = run.tables[0] in run.lake.remake and record.written_at < filled_at
-    return record.inputs.get("sources") == run.facts["sources"] and not is_due
+def math_shepherd(run: StageRun) -> StageOutput:
+    """Reads the source rows once, or takes the sampled solutions; a hash of the question says which shard has them."""
+    names = [*MathShepherd.column_names(), "shard"]
+    steps = run.settings.sources.solution_steps
+    if steps is None:
+        return StageOutput(rows.select(names) for rows in _numbered(run))
+    solved = (
+        solution_rows(run.read(QUESTIONS, shard), run.read(SAMPLED, shard), steps).with_columns(shard=pl.lit(shard))
+        for shard in run.settings.shard_keys
+    )
+    return StageOutput(solved)
 
 
 def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
     """The rows of all sources, batch by batch, with their numbers and shards."""
-    advance = run.track("reading", PERCENT)
+    advance = run.track(PERCENT, "reading")
     sources = run.settings.sources.trajectories
     ids: dict[str, int] = {}
     first = percent = 0
@@ -127,11 +115,8 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
             first, read = first + len(batch), int(PERCENT * (number + batch[-1][1]) / len(sources))
             advance(read - percent)
             percent = read
-    places = ", ".join(source.place for source in sources)
     if not first:
-        raise SourceError(f"the trajectory source {places} has no rows")
-    if list(map(run.sources.version, sources)) != list(run.facts["sources"].values()):
-        raise changed_while_read(f"the trajectory source {places}")
+        raise SourceError(f"the trajectory source {', '.join(source.place for source in sources)} has no rows")
 
 
 @stage(

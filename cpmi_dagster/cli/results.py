@@ -28,17 +28,13 @@ def query(
         typer.Option(min=0, help=f"Row limit; 0 = all. By default {ROWS_OF_A_TABLE:,} as a table, all as csv or json."),
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Time limit of the query in seconds.")] = 60,
-    file: Annotated[
-        list[Path] | None,
-        typer.Option(help="Also query this JSON, CSV or Parquet file: rows.jsonl becomes `rows`; may be repeated."),
-    ] = None,
     profile: ProfileOption = None,
 ) -> None:
     """Query cpmi.duckdb, read-only; other files and addresses cannot be reached."""
     from cpmi_dagster import definitions
 
     most = (ROWS_OF_A_TABLE if format == "table" else 0) if limit is None else limit
-    answer = definitions.query(definitions.load_settings(profile), sql, most or None, timeout, file or ())
+    answer = definitions.query(definitions.load_settings(profile), sql, most or None, timeout)
     tables.show_frame(OUT, answer.rows, format)
     if answer.has_more:
         ERR.warn(f"Only the first {most:,} rows are shown; `--limit 0` shows all.")

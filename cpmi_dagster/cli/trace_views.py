@@ -14,7 +14,7 @@ from cpmi_dagster.contracts.keys import COSTS, REJECTED_ROWS, REJECTED_TRAJECTOR
 if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
     from cpmi_dagster.resources.commands.trace import Trace
-    from cpmi_dagster.resources.lake.lake import FileRecord
+    from cpmi_dagster.resources.lake.lake import Record
 
 NAMED = {"shepherd_labels": "labels of the source"}
 SHOWN_BELOW = ("run_id", "model", "code_version")
@@ -59,12 +59,12 @@ def _with_step_marked(facts: Mapping[str, Any], step: int | None) -> Mapping[str
     return {**facts, "steps": steps}
 
 
-def _files_table(files: Mapping[str, "FileRecord"]) -> Table:
+def _files_table(files: Mapping[str, "Record"]) -> Table:
     table = new_table("made by")
     for name in ("table", "model", "code version", "run", "written", "fingerprint"):
         table.add_column(name, no_wrap=name == "table", overflow="fold")
     for key, record in files.items():
         written = record.written_at[: len("2026-01-01T00:00:00")]
-        facts = (record.model, record.code_version, record.run_id[:8], written, record.fingerprint[:12])
+        facts = (record.model, record.code_version, record.run_id[:8], written, record.key[:12])
         table.add_row(key, *map(escape, facts))
     return table

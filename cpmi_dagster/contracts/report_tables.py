@@ -1,4 +1,4 @@
-"""The contracts of the group `reports`: every table or figure of the paper in one shape, the report, the database.
+"""The contracts of the group `reports`: every table or figure of the paper in one shape, and the report.
 
 artifact      row   column  paper  measured  low   high   n    units  unit      profile
 processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  96     question  miniature
@@ -14,7 +14,7 @@ ARTIFACT_NAMES = (
 
 
 class PaperComparison(dy.Schema):
-    """One figure of a table or plot of the paper next to ours; all report assets have this shape."""
+    """One figure of a table or plot of the paper next to ours; `reports.<artifact>` are views of one artifact."""
 
     artifact = dy.String(primary_key=True, description="table or figure, e.g. processbench")
     row = dy.String(primary_key=True, description="row label, as in the paper")
@@ -37,10 +37,3 @@ class Report(dy.Schema):
     path = dy.String(primary_key=True, description="file, relative to the home")
     artifacts = dy.Int64(min=0, description="tables and figures in it")
     profile = dy.String(description="profile it was measured on")
-
-
-class ResultsDatabase(dy.Schema):
-    """Relations in the published DuckDB file."""
-
-    relation = dy.String(primary_key=True, description="schema.table")
-    rows = dy.Int64(min=0, description="rows at the time of publishing")

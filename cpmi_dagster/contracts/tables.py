@@ -22,9 +22,10 @@ from cpmi_dagster.contracts.label_tables import (
     StepRewards,
     TemplateScores,
 )
-from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES, PaperComparison, Report, ResultsDatabase
+from cpmi_dagster.contracts.report_tables import PaperComparison, Report
 
-Partitioning = Literal["shard", "recipe", "benchmark"]
+Partitioning = Literal["shard", "recipe", "benchmark", "artifact"]
+"""By what the files of a table are divided."""
 SOLUTIONS_PER_QUESTION = 1_000
 """Numbers that the sampled solutions of a question have; asked for more of them, the others keep theirs."""
 
@@ -208,14 +209,6 @@ class DatasetStatistics(dy.Schema):
     actual = dy.Float64(description="value in the data set")
 
 
-class StepFeatures(dy.Schema):
-    """Hidden states of a frozen backbone at every step of the selected trajectories; empty if no recipe reads them."""
-
-    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
-    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    feature = dy.List(dy.Float32(), description="last hidden state at the step's last token")
-
-
 class ProcessRewardModels(dy.Schema):
     """Trained reward models: where the weights are and what they were trained on."""
 
@@ -245,26 +238,6 @@ class CandidateSolutions(dy.Schema):
     correct = dy.Bool(description="answer is equivalent to the gold answer")
     generated_tokens = dy.Int64(min=0, description="tokens sampled")
     truncated = dy.Bool(description="the sample hit its token limit before it ended")
-
-
-class ProblemFeatures(dy.Schema):
-    """Hidden states of a frozen backbone at every step of ProcessBench and PRMBench; empty if no recipe reads them."""
-
-    benchmark = dy.String(primary_key=True, description="processbench_gsm8k, ..., or prmbench")
-    category = dy.String(nullable=True, description="PRMBench classification, or the subset's own category")
-    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
-    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    feature = dy.List(dy.Float32(), description="last hidden state at the step's last token")
-
-
-class CandidateFeatures(dy.Schema):
-    """Hidden states of a frozen backbone at every step of the candidates; empty if no recipe reads them."""
-
-    benchmark = dy.String(primary_key=True, description="question set")
-    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
-    candidate = dy.Int64(primary_key=True, min=0, description="benchmarks.candidate_solutions.candidate")
-    step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    feature = dy.List(dy.Float32(), description="last hidden state at the step's last token")
 
 
 class ProcessBenchPredictions(dy.Schema):
@@ -344,7 +317,7 @@ _TABLES = (
     Table("sources", "benchmark_problems", BenchmarkProblems),
     Table("alignment", "trajectories", Trajectories, "shard"),
     Table("alignment", "rejected_rows", RejectedRows, "shard"),
-    Table("selection", "selected_trajectories", SelectedTrajectories),
+    Table("selection", "selected_trajectories", SelectedTrajectories, "shard"),
     Table("labels", "hard_negatives", HardNegatives, "shard"),
     Table("labels", "answer_logprobs", AnswerLogprobs, "shard"),
     Table("labels", "rejected_trajectories", RejectedTrajectories, "shard"),
@@ -357,18 +330,14 @@ _TABLES = (
     Table("dataset", "soft_labels", SoftLabels),
     Table("dataset", "cpmi_80k", Cpmi80k),
     Table("dataset", "dataset_statistics", DatasetStatistics),
-    Table("models", "step_features", StepFeatures, "shard"),
     Table("models", "process_reward_models", ProcessRewardModels, "recipe"),
     Table("benchmarks", "candidate_solutions", CandidateSolutions, "benchmark"),
-    Table("benchmarks", "problem_features", ProblemFeatures),
-    Table("benchmarks", "candidate_features", CandidateFeatures, "benchmark"),
     Table("benchmarks", "processbench_predictions", ProcessBenchPredictions, "recipe"),
     Table("benchmarks", "prmbench_predictions", PRMBenchPredictions, "recipe"),
     Table("benchmarks", "judge_predictions", JudgePredictions),
     Table("benchmarks", "best_of_n_choices", BestOfNChoices, "recipe"),
-    *(Table("reports", name, PaperComparison) for name in ARTIFACT_NAMES),
+    Table("reports", "figures", PaperComparison, "artifact"),
     Table("reports", "report", Report),
-    Table("reports", "results_database", ResultsDatabase),
 )
 
 TABLES: dict[str, Table] = {table.key: table for table in _TABLES}

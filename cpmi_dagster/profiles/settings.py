@@ -108,6 +108,7 @@ class Settings(BaseSettings):
     orchestration: Orchestration = Orchestration()
     _given: str = PrivateAttr(default=DEFAULT_PROFILE)
     _file: Path | None = PrivateAttr(default=None)
+    _is_pilot: bool = PrivateAttr(default=False)
 
     @classmethod
     def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
@@ -186,7 +187,14 @@ class Settings(BaseSettings):
             return self
         fewest = min(trajectories, self.selection.trajectories or trajectories)
         selection = self.selection.model_copy(update={"trajectories": fewest})
-        return self.model_copy(update={"selection": selection, "sources": self.sources.asked_for(fewest)})
+        pilot = self.model_copy(update={"selection": selection, "sources": self.sources.asked_for(fewest)})
+        pilot._is_pilot = True
+        return pilot
+
+    @property
+    def is_pilot(self) -> bool:
+        """Whether these are the settings of a pilot, which no profile has as they are."""
+        return self._is_pilot
 
     def rollouts_of(self, shard: str) -> int | None:
         """Trajectories of a shard whose prefixes are completed, its part of `rollouts.sample`; None is all."""

@@ -202,9 +202,8 @@ def made_with(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str
     settings_then = record.settings if record else {}
 
     def models(key: str) -> str:
-        return ", ".join(
-            sorted({record.model for shard in lake.partitions(key) for record in lake.records(key, shard)})
-        )
+        records = (lake.record(key, shard) for shard in lake.partitions(key))
+        return ", ".join(sorted({record.model for record in records if record}))
 
     facts = {
         "wrote the solutions": settings.sources.sample and models(SAMPLED),

@@ -118,7 +118,7 @@ def _estimates(
     left = total = min(SAMPLE, selected.height)
     for shard in random.Random(settings.seed).sample(shards, len(shards)):
         trajectories = in_labeling_order(lake.read(TRAJECTORIES, shard), selected.filter(shard=shard))
-        rows, sampled, record = trajectories.head(left), None, lake.intact_record(NEGATIVES, shard)
+        rows, sampled, record = trajectories.head(left), None, lake.record(NEGATIVES, shard)
         if record and record.cost and states.state(NEGATIVES, shard).kind == "current":
             cost = Cost.from_dict(record.cost).times(rows.height / trajectories.height)
             sampled = lake.read(NEGATIVES, shard), cost

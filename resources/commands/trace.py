@@ -10,9 +10,9 @@ import polars as pl
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake.database import Database
-from cpmi_dagster.resources.lake.lake import FileRecord, Lake
-from cpmi_dagster.resources.lake.queries import ask
+from cpmi_dagster.resources.lake.database import reader
+from cpmi_dagster.resources.lake.lake import Lake, Record
+from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.trajectories.identifiers import shard_key
 
 NAMED = """
@@ -71,7 +71,7 @@ class Trace:
 
     facts: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, pl.DataFrame]
-    files: Mapping[str, FileRecord]
+    files: Mapping[str, Record]
     step: int | None = None
 
 
@@ -88,7 +88,7 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
         LakeError: nothing has been published yet.
     """
     lake = Lake.of(settings)
-    with Database(lake, settings).reader() as connection:
+    with reader(lake, settings) as connection:
         trajectory_id = _resolved(connection, trajectory_id)
         found = {title: _rows(connection, sql, trajectory_id, step) for title, sql in ONE_ROW.items()}
         facts = {title: next(rows.iter_rows(named=True), {}) for title, rows in found.items()}

@@ -1,37 +1,30 @@
 """Jobs in the order of `cpmi run`, each for a purpose, and what follows labels by itself where somebody turns it on."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as Job
 
-from cpmi_dagster.contracts.keys import PROBLEM_FEATURES, STEP_FEATURES
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.materializations import asset_key
+from cpmi_dagster.resources.dag.asset_keys import asset_key
 
-INGEST, LABEL, DATASET, CANDIDATES, READ, TRAIN, REPORT = (
-    "ingest", "label_shards", "build_dataset", "sample_candidates", "read_features", "train_and_evaluate",
-    "build_reports",
+INGEST, LABEL, DATASET, CANDIDATES, TRAIN, REPORT = (
+    "ingest", "label_shards", "build_dataset", "sample_candidates", "train_and_evaluate", "build_reports",
 )  # fmt: skip
 PROFILE_TAG, SHARDS_TAG = "cpmi/profile", "cpmi/shards"
-OWN_JOB = (STEP_FEATURES, PROBLEM_FEATURES)
 PURPOSES = {
     INGEST: "Read the sources, match trajectories with gold answers, choose those to label, read the benchmarks.",
     LABEL: "Label shards: hard negatives and log-probabilities (CPMI) first, then rollouts, rewards and costs.",
     DATASET: "Compute soft labels over all shards and assemble the data set; refuses while rewards are stale.",
     CANDIDATES: "Sample the policy's solutions of a question set, for best-of-N.",
-    READ: "Read the hidden states of a frozen backbone, from which heads learn and predict.",
     TRAIN: "Train the reward model of a recipe and judge it on the benchmarks.",
-    REPORT: "Build every table and figure, the HTML report and the published database.",
+    REPORT: "Build every table and figure, and the HTML report.",
 }
 
 
 def _tables(*groups: str, partitioning: Literal["any"] | Partitioning | None = "any") -> list[str]:
     return [
-        key
-        for key, table in TABLES.items()
-        if table.group in groups and partitioning in ("any", table.partitioning) and key not in OWN_JOB
+        key for key, table in TABLES.items() if table.group in groups and partitioning in ("any", table.partitioning)
     ]
 
 
@@ -41,7 +34,6 @@ PHASES: dict[str, list[str]] = {
     LABEL: LABEL_TABLES,
     DATASET: _tables("dataset"),
     CANDIDATES: _tables("benchmarks", partitioning="benchmark"),
-    READ: list(OWN_JOB),
     TRAIN: _tables("models", "benchmarks", partitioning="recipe"),
     REPORT: _tables("reports"),
 }
@@ -51,7 +43,7 @@ def _assets(tables: list[str]) -> dg.AssetSelection:
     return dg.AssetSelection.assets(*map(asset_key, tables))
 
 
-def jobs(settings: Settings) -> dict[str, Job]:
+def jobs(settings: Settings) -> dict[str, Any]:
     """A job for each purpose, by name; their runs carry the profile's name as a tag."""
     return {
         name: dg.define_asset_job(
@@ -71,7 +63,7 @@ FOLLOW_LABELS = dg.AutomationConditionSensorDefinition(
 )
 FOLLOW_DATASET = dg.AutomationConditionSensorDefinition(
     "follow_dataset",
-    target=_assets([*OWN_JOB, *_tables("models", "benchmarks", "reports")]),
+    target=_assets([*_tables("models", "benchmarks", "reports")]),
     description="Trains and judges every recipe, and rebuilds the reports, whenever the data set changes: "
     "hours on GPUs.",
 )

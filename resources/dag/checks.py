@@ -1,5 +1,6 @@
 """Asset checks: what must hold of the data, whatever its size. Blocking where later work would be worthless."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import getdoc
@@ -10,12 +11,14 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.shared_questions import shared_questions
 from cpmi_dagster.contracts.keys import (
+    FIGURES,
     LOGPROBS,
     NEGATIVES,
     OWN_LABELS,
     PROBLEMS,
     REJECTED_ROWS,
     REJECTED_TRAJECTORIES,
+    REPORT,
     SELECTED,
     SHEPHERD,
     SOFT_LABELS,
@@ -27,20 +30,19 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.paper import format_interval
 from cpmi_dagster.reports.process_level import against_chance
 from cpmi_dagster.reports.reward_rows import CEILING_ROW, CONTROL_ROWS, FLOOR_ROW, main_rows
-from cpmi_dagster.resources.dag.materializations import asset_key, prefixed
-from cpmi_dagster.resources.dag.shard_op import ShardCheck
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.parts import partitions_of
+from cpmi_dagster.resources.dag.asset_keys import asset_key
+from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.selection.select import GSM8K, MIXED, applicable
-from cpmi_dagster.trajectories.own_labels import own_rewards
+from cpmi_dagster.trajectories.own_labels import notes_on_others, own_rewards
 
 SCORED = (LOGPROBS, REJECTED_TRAJECTORIES)
 EXAMPLE = 100
 """Characters of a question that a message shows."""
 LOWEST_MATCH_RATE = 0.9
 RATIO_TOLERANCE = 0.02
-DISTRIBUTION = "reports/distribution"
+DISTRIBUTION = "distribution"
+"""The artifact that says whether reward models beat chance."""
 
 
 def _rows(lake: Lake, table: str, settings: Settings) -> pl.DataFrame:
@@ -56,9 +58,9 @@ def _made(lake: Lake, partitions: Sequence[str], *tables: str) -> list[str]:
     return [name for name in partitions if all(lake.is_whole(table, name) for table in tables)]
 
 
-def every_row_accounted_for(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
+def every_row_accounted_for(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
     """Each source row is in exactly one of `trajectories` and `rejected_rows`."""
-    made = _made(lake, settings.shard_keys, SHEPHERD, TRAJECTORIES, REJECTED_ROWS)
+    made = _made(lake, shards, SHEPHERD, TRAJECTORIES, REJECTED_ROWS)
     source, kept, rejected = (
         lake.read(table, made, ["row_number"])["row_number"] for table in (SHEPHERD, TRAJECTORIES, REJECTED_ROWS)
     )
@@ -113,7 +115,9 @@ def own_labels_fit_the_selection(lake: Lake, settings: Settings) -> dg.AssetChec
             own_rewards(lake.read(OWN_LABELS), trajectories)
         except SourceError as error:
             raise dg.Failure(description=str(error), allow_retries=False) from error
-    return dg.AssetCheckResult(passed=True, metadata={"labels": ", ".join(names) or "none"})
+    others = notes_on_others(lake.read(OWN_LABELS), lake.read(SELECTED)) if names else []
+    shown = {"labels": ", ".join(names) or "none"}
+    return dg.AssetCheckResult(passed=True, description="; ".join(others) or None, metadata=shown)
 
 
 def no_benchmark_question_is_trained_on(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
@@ -168,12 +172,11 @@ def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str
     """
     if not settings.demand.conditionings:
         return dg.AssetCheckResult(passed=True, metadata={"asked_for": "nothing"})
-    selected = lake.read(SELECTED, columns=["trajectory_id", "shard"])
     wanted = missing = infinite = reasons = unlabelled = 0
     for shard in _made(lake, shards, *SCORED):  # one after another: the rows of all need not fit into memory
         logprobs = lake.read(SCORED[0], shard, ["trajectory_id", "logprob_sum"])
         rejected = lake.read(SCORED[1], shard, ["trajectory_id"])
-        own = selected.filter(shard=shard)
+        own = lake.read(SELECTED, shard, ["trajectory_id"])
         seen = pl.concat([logprobs["trajectory_id"], rejected["trajectory_id"]])
         wanted += own.height
         missing += own.filter(~pl.col("trajectory_id").is_in(seen.unique().implode()))["trajectory_id"].n_unique()
@@ -213,7 +216,7 @@ def soft_labels_vary(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
 def reward_models_beat_chance(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """The best step AUC on labels is clearly better than chance, and no reward model with real labels clearly worse."""
     trained = [row.row for row in main_rows(settings.recipes)]
-    scores = lake.read(DISTRIBUTION).filter(pl.col("row").is_in(trained))
+    scores = lake.read(FIGURES, DISTRIBUTION).filter(pl.col("row").is_in(trained))
     models = against_chance(scores).sort("measured")
     best = models.filter(pl.col("row") != CEILING_ROW)["verdict"].tail(1).to_list()
     worse = models.filter(~pl.col("row").is_in([*CONTROL_ROWS, FLOOR_ROW]), verdict="below")["row"].to_list()
@@ -236,41 +239,42 @@ class TableCheck:
         body: its name and docstring are the check's.
         reads: a further table that it reads.
         blocking: where it fails, nothing that follows is made.
+        by_shard: it is asked of each shard as it is made; the body takes the shards that it looks at.
     """
 
     table: str
-    body: Callable[[Lake, Settings], dg.AssetCheckResult]
+    body: Callable[..., dg.AssetCheckResult]
     reads: str | None = None
     blocking: bool = False
+    by_shard: bool = False
 
-    def bind(self, prefix: Sequence[str] = ()) -> dg.AssetChecksDefinition:
+    def bind(self, lake: Lake, settings: Settings, prefix: Sequence[str] = ()) -> dg.AssetChecksDefinition:
         """The check of the table's asset; `prefix` is that of the asset keys."""
-        lake, settings = prefixed("lake", prefix), prefixed("settings", prefix)
 
-        @dg.asset_check(
-            name=self.body.__name__,
-            description=getdoc(self.body),
-            asset=asset_key(self.table, prefix),
-            additional_deps=[asset_key(self.reads, prefix)] if self.reads else None,
-            blocking=self.blocking,
-            required_resource_keys={lake, settings},
-        )
         def compute(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-            return self.body(getattr(context.resources, lake), getattr(context.resources, settings))
+            shards = [[context.op_execution_context.partition_key]] if self.by_shard else []
+            return self.body(lake, settings, *shards)
 
-        return compute
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dg.PreviewWarning)  # of checks with partitions
+            return dg.asset_check(
+                name=self.body.__name__,
+                description=getdoc(self.body),
+                asset=asset_key(self.table, prefix),
+                additional_deps=[asset_key(self.reads, prefix)] if self.reads else None,
+                blocking=self.blocking,
+                partitions_def=dg.StaticPartitionsDefinition(settings.shard_keys) if self.by_shard else None,
+            )(compute)
 
 
 CHECKS = (
-    TableCheck(TRAJECTORIES, every_row_accounted_for, blocking=True),
-    TableCheck(TRAJECTORIES, match_rate),
+    TableCheck(TRAJECTORIES, every_row_accounted_for, blocking=True, by_shard=True),
+    TableCheck(SELECTED, match_rate),
     TableCheck(SELECTED, selection_keeps_ratios),
     TableCheck(SELECTED, own_labels_fit_the_selection, blocking=True),
     TableCheck(SELECTED, no_benchmark_question_is_trained_on, reads=PROBLEMS, blocking=True),
+    TableCheck(NEGATIVES, negatives_differ_from_gold, by_shard=True),
+    TableCheck(LOGPROBS, every_trajectory_scored, by_shard=True),
     TableCheck(SOFT_LABELS, soft_labels_vary, blocking=True),
-    TableCheck(DISTRIBUTION, reward_models_beat_chance),
-)
-LABEL_CHECKS = (
-    ShardCheck(NEGATIVES, negatives_differ_from_gold),
-    ShardCheck(SCORED[0], every_trajectory_scored),
+    TableCheck(REPORT, reward_models_beat_chance),
 )

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import dagster as dg
 import yaml
-from dagster._core.instance.ref import InstanceRef
 
 from cpmi_dagster.errors import SettingsError, first_line
 from cpmi_dagster.files.whole_files import try_to_write, write_whole
@@ -15,6 +14,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.run_life import end_orphaned_runs
 
 OURS = "# written from the profile; without this line, the file stays as you write it\n"
+IN_PROCESS = "in-process.yaml"
 NOT_LOST = "every result is in the lake, only the history of runs is lost"
 UNDAMAGED = {
     "disk is full": "make room on its disk",
@@ -79,7 +79,7 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
     folder = write_dagster_yaml(settings)
     try:
         with storage_errors(settings):
-            instance = dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=UNCAPTURED))
+            instance = dg.DagsterInstance.from_config(str(folder), _write_in_process(folder))
             instance.get_runs_count()
             instance.event_log_storage.get_concurrency_keys()
     except SettingsError:
@@ -90,6 +90,16 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
             f"Dagster cannot use {folder / 'dagster.yaml'} ({reason}); correct it, or move it away, and run again"
         ) from error
     return instance
+
+
+def _write_in_process(folder: Path) -> str:
+    """Write the configuration of runs in this process, which is that of the folder but for what `UNCAPTURED` says."""
+    found = yaml.safe_load((folder / "dagster.yaml").read_text(encoding="utf-8")) or {}
+    text = OURS + yaml.safe_dump({**found, **UNCAPTURED}, sort_keys=False)
+    file = folder / IN_PROCESS
+    if not file.is_file() or file.read_text(encoding="utf-8") != text:
+        write_whole(file, text)
+    return IN_PROCESS
 
 
 @contextmanager
@@ -151,7 +161,6 @@ def _configuration(settings: Settings) -> dict[str, object]:
             # slots of steps would stay with a run that was killed
             "pools": {"granularity": "run", "default_limit": gpus},
         },
-        "run_launcher": {"module": "cpmi_dagster.resources.dag.run_life", "class": "WatchedRunLauncher"},
         "run_monitoring": {"enabled": True, "poll_interval_seconds": 30},
         "run_retries": {"enabled": True, "max_retries": 1, "retry_on_asset_or_op_failure": False},
     }

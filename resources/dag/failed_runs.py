@@ -7,8 +7,8 @@ import dagster as dg
 
 from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.automation import LABEL_TABLES
-from cpmi_dagster.resources.dag.materializations import asset_key, latest
 
 PARTITION_TAG = "dagster/partition"
 FIRST_TAG, LAST_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -21,19 +21,13 @@ def shards_of(run: dg.DagsterRun, settings: Settings) -> list[str]:
     return [shard for shard in settings.shard_keys if first <= shard <= last]
 
 
-def range_tags(shards: Sequence[str]) -> dict[str, str]:
-    """The tags of a run over a stretch of shards."""
-    return {FIRST_TAG: shards[0], LAST_TAG: shards[-1]}
-
-
 def failures_of(instance: dg.DagsterInstance, settings: Settings, shards: Sequence[str], job: str) -> dict[str, int]:
     """Failed labeling runs of each shard since its labels were last made; a run and its restarts count as one.
 
     Args:
         job: the labeling job; runs of its assets count however they were started.
     """
-    made = {shard: latest(instance, STEP_REWARDS, shard) for shard in shards}
-    since = {shard: record.timestamp if record else 0.0 for shard, record in made.items()}
+    since = {shard: _made_at(instance, shard) for shard in shards}
     earliest = min(since.values(), default=0.0)
     failed = dg.RunsFilter(
         statuses=[dg.DagsterRunStatus.FAILURE],
@@ -48,3 +42,9 @@ def failures_of(instance: dg.DagsterInstance, settings: Settings, shards: Sequen
                 if shard in failures and record.create_timestamp.timestamp() > since[shard]:
                     failures[shard].add(run.root_run_id or run.run_id)
     return {shard: len(runs) for shard, runs in failures.items()}
+
+
+def _made_at(instance: dg.DagsterInstance, shard: str) -> float:
+    chosen = dg.AssetRecordsFilter(asset_key=asset_key(STEP_REWARDS), asset_partitions=[shard])
+    records = instance.fetch_materializations(chosen, limit=1).records
+    return records[0].timestamp if records else 0.0

@@ -11,10 +11,11 @@ import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from cpmi_dagster.files.text import cut, in_markdown
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.asset_keys import asset_key, prefixed
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.materializations import asset_key, prefixed
-from cpmi_dagster.resources.lake.records import FileRecord
-from cpmi_dagster.resources.workers.chunks import StageOutput
+from cpmi_dagster.resources.dag.states import recipe_facts, setting_values
+from cpmi_dagster.resources.lake.lake import Record, hash_of
 
 OWNERS = ["team:cpmi"]
 # keys that Dagster's UI shows in their own places
@@ -22,8 +23,9 @@ COLUMN_SCHEMA, COLUMN_LINEAGE, ROW_COUNT = "dagster/column_schema", "dagster/col
 CODE_REFERENCES = "dagster/code_references"
 INPUTS = "tables"
 """The resource that hands tables to assets of somebody's project."""
-PREVIEW_ROWS, SHOWN_ORIGINS = 5, 3
+PREVIEW_ROWS = 5
 PREVIEW_CHARACTERS = 80
+HASH_CHARACTERS = 8
 
 
 # a stage that was run and found unchanged is no reason to run what follows
@@ -32,24 +34,25 @@ ON_CHANGED_ROWS = dg.AutomationCondition.eager().replace(
 )
 
 
-def asset_spec(stage: Declaration, key: str, code_version: str, fresh_within_days: float | None = None) -> dg.AssetSpec:
-    """The Dagster asset of one of a stage's tables, under the version of its code and settings (see `spec_version`).
+def asset_spec(stage: Declaration, key: str, settings: Settings) -> dg.AssetSpec:
+    """The Dagster asset of one of a stage's tables; its code version changes with the settings that its rows depend on.
 
-    Args:
-        fresh_within_days: age beyond which Dagster shows the data set as overdue; None is never.
+    Dagster shows an asset as stale when this differs from that of its last materialization, or when the data version of
+    an input does.
     """
+    fresh_within_days = settings.orchestration.fresh_within_days
     table = TABLES[key]
     days = fresh_within_days if table.group == "dataset" else None
     spec = dg.AssetSpec(
         asset_key(key, stage.prefix),
         deps=[
-            *(asset_key(name, stage.prefix) for name in stage.inputs),
+            *(_dep(stage, name) for name in stage.inputs),
             # however the project's asset is partitioned, each shard may have rows of all of it
             *(dg.AssetDep(key, partition_mapping=dg.AllPartitionMapping()) for key in stage.upstream),
         ],
         description="\n\n".join(dict.fromkeys([table.meaning, inspect.getdoc(stage.body) or ""])),
         group_name=table.group,
-        code_version=code_version,
+        code_version=f"{stage.code_version}-{hash_of(_own_settings(stage, settings))[:HASH_CHARACTERS]}",
         owners=OWNERS,
         kinds=set(stage.kinds),
         metadata={
@@ -64,9 +67,15 @@ def asset_spec(stage: Declaration, key: str, code_version: str, fresh_within_day
     return spec.with_io_manager_key(prefixed(INPUTS, stage.prefix)) if stage.prefix else spec
 
 
+def _dep(stage: Declaration, key: str) -> dg.AssetDep:
+    """An input; one that is partitioned otherwise is read whole."""
+    is_whole = stage.partitioning and TABLES[key].partitioning not in (None, stage.partitioning)
+    return dg.AssetDep(asset_key(key, stage.prefix), partition_mapping=dg.AllPartitionMapping() if is_whole else None)
+
+
 def column_schema(stage: Declaration, table: Table) -> dg.TableSchema:
-    """Columns, types, meanings, origins and keys of a table."""
-    meanings, sources = column_meanings(table), stage.column_sources(table.key)
+    """Columns, types, meanings and keys of a table."""
+    meanings = column_meanings(table)
     keys = set(table.schema.primary_key())
     may_be_null = {name for name, column in table.schema.columns().items() if column.nullable}
     return dg.TableSchema(
@@ -74,20 +83,12 @@ def column_schema(stage: Declaration, table: Table) -> dg.TableSchema:
             dg.TableColumn(
                 name,
                 type=str(dtype),
-                description=_with_origins(meanings[name], sources.get(name, [])),
+                description=meanings[name],
                 constraints=dg.TableColumnConstraints(nullable=name in may_be_null, unique={name} == keys),
             )
             for name, dtype in columns_of(table).items()
         ]
     )
-
-
-def _with_origins(meaning: str, sources: Sequence[tuple[str, str]]) -> str:
-    """What a column holds, and where it comes from: the UI shows no column lineage of its own."""
-    origins = [f"{key}.{name}" for key, name in sources]
-    more = [f"{len(origins) - SHOWN_ORIGINS} more"] if len(origins) > SHOWN_ORIGINS else []
-    named = " and ".join([", ".join(origins[:SHOWN_ORIGINS]), *more])
-    return f"{meaning} (from {named})" if origins else meaning
 
 
 def column_lineage(stage: Declaration, table: Table) -> dg.TableColumnLineage:
@@ -100,21 +101,24 @@ def column_lineage(stage: Declaration, table: Table) -> dg.TableColumnLineage:
     return dg.TableColumnLineage(deps)
 
 
-def written(stage: Declaration, record: FileRecord, made: StageOutput, seconds: float) -> dict[str, Any]:
-    """Metadata of rows that were just made."""
-    return {**_facts(stage, record, made.frame(record.table)), "seconds": round(seconds, 2), **made.metadata}
+def _own_settings(stage: Declaration, settings: Settings) -> list[Any]:
+    """What the profile says of a stage's rows, without looking at any file."""
+    if not stage.asked(settings):
+        return []
+    models = [settings.models.of(role) for role in stage.models] + list(stage.named_models(settings).values())
+    recipes = [recipe_facts(recipe, settings) for recipe in settings.recipes] if stage.partitioning == "recipe" else []
+    sources = [source.model_dump(mode="json") for source in stage.sources(settings).values()]
+    named = [model and model.model_dump(mode="json") for model in models]
+    return [settings.seed, setting_values(stage.settings, settings), named, recipes, sources]
 
 
-def skipped(stage: Declaration, record: FileRecord, rows: pl.DataFrame) -> dict[str, Any]:
-    """Metadata of rows that were already there, made by the same inputs, settings, models and code."""
-    return {**_facts(stage, record, rows), "skipped": "unchanged"}
-
-
-def _facts(stage: Declaration, record: FileRecord, rows: pl.DataFrame) -> dict[str, Any]:
+def facts_of(stage: Declaration, records: Sequence[Record], rows: pl.DataFrame) -> dict[str, Any]:
+    """Metadata of what a run has made or found: of one file, or of all shards of a table that are made at once."""
+    record = records[0]
     shown = {
-        ROW_COUNT: record.rows,
+        ROW_COUNT: sum(each.rows for each in records),
         COLUMN_LINEAGE: column_lineage(stage, TABLES[record.table]),
-        "fingerprint": record.fingerprint,
+        "key": record.key,
         "made": record.written_at,
         "preview": dg.MetadataValue.md(preview(rows)),
     }

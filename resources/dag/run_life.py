@@ -1,42 +1,33 @@
 """Which runs of a home are orphaned: their process has ended, and nobody has recorded that.
 
-The process of a run holds a lock for as long as it lives, `<home>/dagster/alive/RUN_ID.lock`:
-
-cpmi run                          takes the lock before the run exists
-UI, schedule, backfill, `dg`      the executor takes it as the run's first act
-
-An unfinished run whose lock is free is orphaned, on this machine or another that shares the home.
-
-Dagster does the rest: its run monitoring asks the launcher of a home about each run, and its run retries start an
-orphaned run again. `cpmi run` works without a daemon, and ends orphaned runs itself.
+The process of a run holds a lock for as long as it lives, `<home>/dagster/alive/RUN_ID.lock`; the system frees it,
+however the process ends. `cpmi run` takes it before the run exists, a run of the UI or a backfill in its first step. An
+unfinished run whose lock is free is orphaned, on this machine or another that shares the home: it is marked as failed
+when `cpmi run` begins, and at each tick of the schedule.
 """
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import dagster as dg
-from dagster._core.execution.retries import RetryMode
-from dagster._core.executor.in_process import InProcessExecutor
-from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 
 from cpmi_dagster.files.life_locks import LifeLock, hold, life_of
 
-if TYPE_CHECKING:
-    from dagster._core.execution.context.system import PlanOrchestrationContext
-    from dagster._core.execution.plan.plan import ExecutionPlan
-
 ALIVE = "alive"
 AT_WORK = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
-# a run is started a moment before its executor takes the lock
-SECONDS_TO_TAKE_LOCK = 60.0
 ORPHANED = "The process of this run ended silently (killed, or out of memory); run again to continue where it stopped."
+SECONDS_TO_TAKE_LOCK = 60.0
+"""From the start of a run to its first step."""
+_held: dict[str, LifeLock] = {}
+"""The locks of this process: that of its run, or of the last run of `cpmi run`."""
 
 
-def hold_run(dagster_home: Path, run_id: str) -> LifeLock:
-    """Hold the lock of a run that this process executes."""
-    return hold(dagster_home / ALIVE / f"{run_id}.lock")
+def hold_run(dagster_home: Path, run_id: str) -> None:
+    """Hold the lock of a run that this process executes, until it ends or begins another."""
+    if run_id not in _held:
+        _held[run_id] = hold(dagster_home / ALIVE / f"{run_id}.lock")
+        for other in [name for name in _held if name != run_id]:
+            _held.pop(other).close()
 
 
 def is_orphaned(dagster_home: Path, record: dg.RunRecord) -> bool:
@@ -58,40 +49,3 @@ def end_orphaned_runs(instance: dg.DagsterInstance, dagster_home: Path) -> None:
             (instance.report_run_canceled if is_cancelled else instance.report_run_failed)(run, ORPHANED)
     for path in free:
         path.unlink(missing_ok=True)
-
-
-class WatchedExecutor(InProcessExecutor):
-    """Dagster's in-process executor, which holds the run's lock until the process ends."""
-
-    def __init__(self, dagster_home: Path) -> None:
-        super().__init__(RetryMode.ENABLED)
-        self._dagster_home = dagster_home
-        self._lock: LifeLock | None = None
-
-    def execute(
-        self, plan_context: "PlanOrchestrationContext", execution_plan: "ExecutionPlan"
-    ) -> Iterator[dg.DagsterEvent]:
-        """See `dagster.Executor`."""
-        # kept after the last step: the run is recorded as ended later
-        self._lock = hold_run(self._dagster_home, plan_context.run_id)
-        yield from super().execute(plan_context, execution_plan)
-
-
-class WatchedRunLauncher(dg.DefaultRunLauncher):
-    """Dagster's default launcher with a health check, named in the `dagster.yaml` of a home.
-
-    Without one, Dagster's run monitoring does not check runs. A code server fails the runs whose process it sees die,
-    but not those that die with it, nor those of `cpmi run`. Other launchers (Kubernetes, Ray) have checks of their own.
-    """
-
-    @property
-    def supports_check_run_worker_health(self) -> bool:
-        """See `dagster.RunLauncher`."""
-        return True
-
-    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """See `dagster.RunLauncher`."""
-        record = self._instance.get_run_record_by_id(run.run_id)
-        if record and is_orphaned(Path(self._instance.root_directory), record):
-            return CheckRunHealthResult(WorkerStatus.FAILED, ORPHANED)
-        return CheckRunHealthResult(WorkerStatus.RUNNING)

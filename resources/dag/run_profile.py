@@ -5,26 +5,24 @@ from collections.abc import Callable, Sequence
 import dagster as dg
 from rich.console import Console
 
-from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.dagster_home import open_instance, storage_errors
-from cpmi_dagster.resources.dag.idle_runs import IdleRuns
+from cpmi_dagster.resources.dag.declaration import Declaration, distinct
 from cpmi_dagster.resources.dag.progress import Progress
-from cpmi_dagster.resources.dag.runs import Outcome, chosen_tables, run_phases
-from cpmi_dagster.resources.dag.stage import Stage
+from cpmi_dagster.resources.dag.runs import Outcome, Runner, chosen_tables
+from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.terminal import TerminalProgress
-from cpmi_dagster.resources.lake.database import Database
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.parts import partitions_of
-from cpmi_dagster.resources.sources.shard_spool import SPOOL, remove_spools
+from cpmi_dagster.resources.lake.database import FILE_NAME, publish
+from cpmi_dagster.resources.lake.home_file import note_home
+from cpmi_dagster.resources.lake.lake import partitions_of
 
-Builder = Callable[[Settings, Progress, frozenset[str]], dg.Definitions]
-"""The code location of a profile that reports its progress; the tables named are remade even where nothing changed."""
+HomeOf = Callable[[Settings, Progress], Home]
+Builder = Callable[[Home], dg.Definitions]
 
 
 def run_profile(
+    home_of: HomeOf,
     build: Builder,
-    stages: Sequence[Stage],
     settings: Settings,
     shards: Sequence[str],
     only: Sequence[str],
@@ -36,41 +34,40 @@ def run_profile(
     """Materialize what is missing or stale, with a line for every stage that made rows.
 
     Args:
+        home_of: what the stages of a profile use.
+        build: the code location of it.
         only: `group/asset` keys or group names; all tables where neither is given.
         until: likewise, with all that these are made from.
+        force: make tables again even where nothing changed; what models have answered is kept.
 
     Raises:
         UsageError: a name is no asset, or the disk of its history is full.
     """
+    note_home(settings)
+    expected: dict[str, int] = {}
+    progress = TerminalProgress(console, expected, quiet)
+    home = home_of(settings, progress)
+    stages = distinct(home.stages.values())
     wanted = chosen_tables(only, until, stages)
-    lake = Lake.of(settings)
-    if lake.counted:  # an earlier version has not noted whose results they are
-        lake.claim()
-    expected = {stage.name: _partition_count(stage, settings, shards) for stage in stages}
-    small = [stage.name for stage in stages if stage.table.removeprefix("reports/") in ARTIFACT_NAMES]
-    with (
-        storage_errors(settings),
-        open_instance(settings) as instance,
-        TerminalProgress(console, expected, quiet, small) as progress,
-    ):
-        remake = frozenset(wanted if force else ())
-        definitions = build(settings, progress, remake)
-        idle = IdleRuns(instance, settings, {key: stage for stage in stages for key in stage.tables}, progress, remake)
+    expected.update({stage.name: len(_partitions(stage, settings, shards)) for stage in stages})
+    if force:
+        chosen = (stage for stage in stages if set(stage.tables) & wanted)
+        home.remake.update(f"{each.table} {name}" for each in chosen for name in _partitions(each, settings, shards))
+    with storage_errors(settings), open_instance(settings) as instance, progress:
 
         def labelled() -> None:
-            database = Database(lake, settings)
-            database.publish_changes()
-            progress.say(f"  the labels can be read: labels.step_rewards in {database.path}; reward models follow")
+            publish(home.lake, settings)
+            path = settings.home / FILE_NAME
+            progress.say(f"  the labels can be read: labels.step_rewards in {path}; reward models follow")
 
-        outcome = run_phases(definitions, settings, lake, instance, shards, wanted, idle, labelled)
+        outcome = Runner(build(home), home, instance).run(shards, wanted, labelled)
         if not outcome.failures and not outcome.waiting:
             progress.summary()
-    Database(lake, settings).publish_changes()
-    remove_spools(lake.work_folder(SPOOL))
+    publish(home.lake, settings)
     return outcome
 
 
-def _partition_count(stage: Stage, settings: Settings, shards: Sequence[str]) -> int:
-    if stage.tables[0].startswith("labels/"):
-        return len(shards)
-    return len(partitions_of(stage.tables[0], settings) or [None])
+def _partitions(stage: Declaration, settings: Settings, shards: Sequence[str]) -> Sequence[str | None]:
+    if stage.table.startswith("labels/"):
+        return shards
+    return (partitions_of(stage.table, settings) if stage.partitioning else None) or [None]

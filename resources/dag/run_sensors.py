@@ -1,21 +1,15 @@
-"""Sensors for failed runs and changed sources."""
+"""A sensor for failed runs."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import dagster as dg
 import httpx2
 
-from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.automation import INGEST
-from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.failed_runs import shards_of
-from cpmi_dagster.resources.dag.spec_version import source_states
-from cpmi_dagster.resources.dag.states import MOST_NAMED, States
 from cpmi_dagster.resources.dag.step_errors import reason_of
-from cpmi_dagster.resources.lake.records import hash_of
 
 SECONDS_TO_POST = 10.0
 
@@ -70,47 +64,3 @@ def post(url: str, facts: Mapping[str, object]) -> str:
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         return type(error).__name__
     return "" if reply.is_success else f"the server answered with status {reply.status_code}"
-
-
-def changed_sources(settings: Settings, stages: Mapping[str, Declaration]) -> dg.SensorDefinition:
-    """Notices that a source has changed or is new, and names what it makes stale."""
-
-    @dg.sensor(
-        name="changed_sources",
-        description="Detects new and changed sources, and names the shards and tables that become stale.",
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        minimum_interval_seconds=300,
-    )
-    def compute(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        states = {key: source_states(stage, settings) for key, stage in stages.items()}
-        state = hash_of(states)
-        if state == context.cursor:
-            return dg.SensorResult(skip_reason="no source has changed", cursor=state)
-        message = what_is_stale(settings, stages, [key for key, found in states.items() if found])
-        if message:
-            context.log.warning(message)
-        unchanged = "no source differs from what its table was made from"
-        return dg.SensorResult(skip_reason=message or unchanged, cursor=state)
-
-    return compute
-
-
-def what_is_stale(settings: Settings, stages: Mapping[str, Declaration], readers: Iterable[str]) -> str:
-    """A sentence that names the tables made from another version of their source, and what to run; empty for none.
-
-    Args:
-        readers: the tables that read sources.
-    """
-    states, parts = States.of(settings, stages), []
-    for key in readers:
-        if TABLES[key].partitioning is None:
-            parts += [key] * (states.state(key).kind == "other")
-        elif stale := [*states.stale(key)]:
-            more = f" and {len(stale) - MOST_NAMED} more" if len(stale) > MOST_NAMED else ""
-            parts.append(f"{key} of shards {', '.join(stale[:MOST_NAMED])}{more}")
-    if not parts:
-        return ""
-    return (
-        f"a source has changed, so these are stale: {'; '.join(parts)}; run the job `{INGEST}`: labels follow for the "
-        "shards whose rows differ"
-    )

@@ -1,8 +1,16 @@
-"""`cpmi run`: the jobs of the DAG one after another in this process, so that models are loaded once."""
+"""`cpmi run`: what is missing or stale, run after run in this process, so that models are loaded once.
 
+    ingest         sources, alignment, selection        one run for each part of the graph that is partitioned alike
+    label_shards   000, then 001, …                     one run a shard; a shard that fails stops no other
+    build_dataset, train_and_evaluate, build_reports
+
+A partition that is current, recorded and checked is not run at all. On several GPUs, one process for each labels its
+part of the shards.
+"""
+
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
-from contextlib import closing
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import groupby
@@ -11,25 +19,20 @@ import dagster as dg
 
 from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import ShardsFailed, UsageError
-from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.automation import (
-    DATASET,
-    INGEST,
-    LABEL,
-    PHASES,
-    SHARDS_TAG,
-    TRAIN,
-)
+from cpmi_dagster.errors import UsageError
+from cpmi_dagster.resources.dag.asset_keys import asset_key
+from cpmi_dagster.resources.dag.automation import DATASET, INGEST, LABEL, PHASES, SHARDS_TAG, TRAIN
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.idle_runs import IdleRuns
-from cpmi_dagster.resources.dag.materializations import asset_key
+from cpmi_dagster.resources.dag.declaration import Declaration, distinct
+from cpmi_dagster.resources.dag.gpu_children import label_on_gpus
 from cpmi_dagster.resources.dag.run_life import hold_run
-from cpmi_dagster.resources.dag.step_errors import reason_of
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.parts import partitions_of
+from cpmi_dagster.resources.dag.stage_run import Home
+from cpmi_dagster.resources.dag.states import States
+from cpmi_dagster.resources.dag.step_errors import INTERRUPTED, reason_of
+from cpmi_dagster.resources.lake.lake import partitions_of
 
+OF_ALL = {"MissingModel", "SettingsError", "StorageError", "UsageError"}
+"""Errors that every partition would meet."""
 CHECK_FAILED = "DagsterAssetCheckFailedError"
 # by which the pages of a job find its runs; those of this process come from no code server
 OF_THIS_LOCATION = {".dagster/repository": "__repository__@cpmi"}
@@ -49,78 +52,153 @@ class Outcome:
     failed_checks: dict[str, str] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
 
-    def add(self, other: "Outcome") -> None:
-        """Add what another part of the run reports; several processes may report the same error."""
-        self.failures.extend(failure for failure in other.failures if failure not in self.failures)
-        # of a check that every shard's run makes again, the last has seen the most
-        self.failed_checks.update(other.failed_checks)
-        self.waiting.extend(other.waiting)
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs the stages of a home in this process."""
+
+    definitions: dg.Definitions
+    home: Home
+    instance: dg.DagsterInstance
+    outcome: Outcome = field(default_factory=Outcome)
+
+    def run(self, shards: Sequence[str], wanted: Set[str], labelled: Callable[[], None]) -> Outcome:
+        """Make what is missing or stale, phase by phase; a failed phase ends the run.
+
+        Args:
+            shards: which shards to label; everything before labeling is done for all shards.
+            wanted: tables.
+            labelled: called when the labels are made, before reward models are trained.
+        """
+        for phase, tables in PHASES.items():
+            selection = [key for key in tables if key in wanted]
+            if not selection:
+                continue
+            missing = set(self.home.settings.shard_keys) - set(shards) - set(self.home.lake.partitions(STEP_REWARDS))
+            if missing and phase not in (INGEST, LABEL):
+                self.outcome.waiting.append(
+                    f"`{phase}` and everything after it wait for shards {', '.join(sorted(missing))}: soft labels are "
+                    "over the whole set; run without --shards to label them"
+                )
+                break
+            if phase == LABEL:
+                self.outcome.failures.extend(label_on_gpus(self.home.settings, shards, selection, self._is_current))
+            self._run_phase(phase, shards, selection)
+            if self.outcome.failures:
+                break
+            if phase == DATASET and self.home.settings.recipes and wanted & set(PHASES[TRAIN]):
+                labelled()
+        return self.outcome
+
+    def _run_phase(self, phase: str, shards: Sequence[str], selection: Sequence[str]) -> None:
+        """Make some tables of a phase; a partition that fails stops no other of its kind, but what follows."""
+        for stages in alike(self.home.stages, selection):
+            keys = partitions_of(stages[0].table, self.home.settings) if stages[0].partitioning else None
+            partitions = [None] if keys is None else list(shards) if phase == LABEL else keys
+            states = self.home.states()
+            to_run = [partition for partition in partitions if not self._skips(states, stages, partition)]
+            if not to_run:
+                self._repeat_warnings(stages)
+            for partition in to_run:
+                if self._run_job(phase, stages, partition):
+                    return
+            if self.outcome.failures:
+                return
+
+    def _is_current(self, tables: Sequence[str], partition: str) -> bool:
+        """Whether nothing of a shard is to be made, as far as files say."""
+        states = self.home.states()
+        forced = any(f"{key} {partition}" in self.home.remake for key in tables)
+        return not forced and all(states.state(key, partition).kind == "current" for key in tables)
+
+    def _skips(self, states: States, stages: Sequence[Declaration], partition: str | None) -> bool:
+        """Whether a run would do nothing: every file is current, Dagster has recorded it, and no check has failed."""
+        began, lake = time.monotonic(), self.home.lake
+        for stage in stages:
+            if (
+                f"{stage.table} {partition}" in self.home.remake
+                or states.state(stage.table, partition).kind != "current"
+            ):
+                return False
+            if not all(lake.is_whole(*file) for file in states.files(stage, partition)):  # reads every byte
+                return False
+            if not all(self._is_recorded(key, partition) for key in stage.tables):
+                return False
+        if not all(map(_lets_pass, self._evaluations(stages))):
+            return False
+        for stage in stages:
+            records = [lake.record(*file) for file in states.files(stage, partition)]
+            rows = sum(record.rows for record in records if record)
+            self.home.progress.finish(stage.name, partition, rows, time.monotonic() - began, skipped=True)
+        return True
+
+    def _is_recorded(self, key: str, partition: str | None) -> bool:
+        """Whether Dagster knows of a partition; it does not where the history of runs was lost."""
+        if partition is None:
+            return self.instance.get_latest_materialization_event(asset_key(key)) is not None
+        if key not in (known := self.home.memo.setdefault("materialized partitions", {})):
+            known[key] = self.instance.get_materialized_partitions(asset_key(key))
+        return partition in known[key]
+
+    def _evaluations(self, stages: Sequence[Declaration]) -> list[dg.AssetCheckEvaluation | None]:
+        """The latest result of each check of these tables; None of one that was never finished."""
+        assets = {asset_key(key) for stage in stages for key in stage.tables}
+        keys = [key for key in self.definitions.resolve_asset_graph().asset_check_keys if key.asset_key in assets]
+        found = self.instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+        events = (found[key].event if key in found else None for key in keys)
+        return [event.asset_check_evaluation if event else None for event in events]
+
+    def _repeat_warnings(self, stages: Sequence[Declaration]) -> None:
+        """What checks of these tables found to warn of when they were last asked."""
+        found = [each for each in self._evaluations(stages) if each is not None and not each.passed]
+        self.outcome.failed_checks.update(_by_name(found))
+
+    def _run_job(self, phase: str, stages: Sequence[Declaration], partition: str | None) -> bool:
+        """Run a job for a partition.
+
+        Returns:
+            Whether others would fail as well: a signal ended it, or a model, the disk or a setting is wrong.
+        """
+        job, run_id = self.definitions.resolve_job_def(phase), str(uuid.uuid4())
+        tags = {**OF_THIS_LOCATION, "dagster/max_retries": "0"}
+        if partition and phase == LABEL:
+            tags[SHARDS_TAG] = partition
+        hold_run(dagster_folder(self.home.settings), run_id)
+        result = job.get_subset(
+            asset_selection=frozenset(asset_key(key) for stage in stages for key in stage.tables)
+        ).execute_in_process(
+            instance=self.instance,
+            run_id=run_id,
+            partition_key=partition,
+            tags=tags,
+            run_config=WITHOUT_LOG,
+            raise_on_error=False,
+        )
+        failures = result.get_step_failure_events()
+        failed = [evaluation for evaluation in result.get_asset_check_evaluations() if not evaluation.passed]
+        stopping = [each for each in failed if each.blocking and each.severity == dg.AssetCheckSeverity.ERROR]
+        errors = [event.step_failure_data.error for event in failures]
+        found = [f"{event.step_key}{f' {partition}' if partition else ''}: {reason_of(event)}" for event in failures]
+        if stopping and all(getattr(error, "cls_name", "") == CHECK_FAILED for error in errors):
+            # Dagster's own error says only that there was one
+            found, failed = [*_by_name(stopping).values()], [each for each in failed if each not in stopping]
+        self.outcome.failures.extend(each for each in found if each not in self.outcome.failures)
+        self.outcome.failed_checks.update(_by_name(failed))
+        causes = {getattr(getattr(error, "cause", None), "cls_name", "") for error in errors}
+        return bool(causes & OF_ALL) or any(reason_of(event) == INTERRUPTED for event in failures)
 
 
-def run_phases(
-    definitions: dg.Definitions,
-    settings: Settings,
-    lake: Lake,
-    instance: dg.DagsterInstance,
-    shards: Sequence[str],
-    wanted: Set[str],
-    idle: IdleRuns | None = None,
-    labelled: Callable[[], None] = lambda: None,
-) -> Outcome:
-    """Materialize what is missing or stale, phase by phase; a failed phase ends the run.
-
-    Args:
-        lake: the files; their shards are the ones labelled.
-        shards: which shards to label; everything before labeling is done for all shards.
-        idle: finds runs that would do nothing, which are not started.
-        labelled: called when the labels are made, before reward models are trained.
-    """
-    outcome = Outcome()
-    for phase, tables in PHASES.items():
-        selection = [key for key in tables if key in wanted]
-        if not selection:
-            continue
-        missing = set(settings.shard_keys) - set(shards) - set(lake.partitions(STEP_REWARDS))
-        if missing and phase not in (INGEST, LABEL):
-            outcome.waiting.append(
-                f"`{phase}` and everything after it wait for shards {', '.join(sorted(missing))}: soft labels are "
-                "over the whole set; run without --shards to label them"
-            )
-            break
-        outcome.add(run_phase(definitions, settings, instance, phase, shards, selection, idle))
-        if outcome.failures:
-            break
-        if phase == DATASET and settings.recipes and wanted & set(PHASES[TRAIN]):
-            labelled()
-    return outcome
-
-
-def run_phase(
-    definitions: dg.Definitions,
-    settings: Settings,
-    instance: dg.DagsterInstance,
-    phase: str,
-    shards: Sequence[str],
-    selection: Sequence[str],
-    idle: IdleRuns | None = None,
-) -> Outcome:
-    """Materialize some tables of one phase in this process, one run after another; see `run_phases`.
-
-    A run makes one partition.
-    Shards that fail keep no other from being labelled, unless the others would fail as well.
-    """
-    outcome = Outcome()
-    for tables in _alike(definitions, selection):
-        keys = shards if phase == LABEL else partitions_of(tables[0], settings)
-        skips = idle.finder(definitions, phase, tables) if idle else None
-        partitions = [None] if keys is None else keys
-        to_run = [partition for partition in partitions if not (skips and skips(partition))]
-        if idle and not to_run:
-            outcome.failed_checks.update(_by_name(idle.warnings(definitions, phase, tables)))
-        for partition in to_run:
-            if not _run_job(definitions, settings, instance, phase, tables, partition, outcome):
-                return outcome
-    return outcome
+def alike(stages: dict[str, Declaration], selection: Sequence[str]) -> Iterator[list[Declaration]]:
+    """The stages of some tables in parts that are partitioned alike, each part after what it reads."""
+    depth: dict[str, int] = {}
+    for stage in distinct(stages.values()):  # each comes after what it is made from
+        parents = [(stages[key], depth[key]) for key in stage.inputs if key in depth]
+        place = max((deep + (parent.partitioning != stage.partitioning) for parent, deep in parents), default=0)
+        depth.update(dict.fromkeys(stage.tables, place))
+    chosen = distinct(stages[key] for key in selection)
+    ordered = sorted(chosen, key=lambda stage: (depth[stage.table], stage.partitioning or ""))
+    for _, part in groupby(ordered, key=lambda stage: stage.partitioning):
+        yield list(part)
 
 
 def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequence[Declaration] = ()) -> set[str]:
@@ -150,60 +228,9 @@ def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequen
     return chosen
 
 
-def _alike(definitions: dg.Definitions, selection: Sequence[str]) -> Iterator[list[str]]:
-    """Tables in parts that are partitioned alike, each after those it reads; a Dagster run has one partition."""
-    graph = definitions.resolve_asset_graph()
-    depth: dict[str, int] = {}
-    for asset in graph.toposorted_asset_keys:
-        table = TABLES["/".join(asset.path)]
-        parents = [TABLES["/".join(parent.path)] for parent in graph.get(asset).parent_keys]
-        depth[table.key] = max(
-            (depth[parent.key] + (parent.partitioning != table.partitioning) for parent in parents), default=0
-        )
-    ordered = sorted(selection, key=lambda key: (depth[key], TABLES[key].partitioning or ""))
-    for _, part in groupby(ordered, key=lambda key: TABLES[key].partitioning):
-        yield list(part)
-
-
-def _run_job(
-    definitions: dg.Definitions,
-    settings: Settings,
-    instance: dg.DagsterInstance,
-    phase: str,
-    selection: Sequence[str],
-    partition: str | None,
-    outcome: Outcome,
-) -> bool:
-    """Run a job for a partition.
-
-    Returns:
-        Whether others can be made: nothing failed but this shard.
-    """
-    job = definitions.resolve_job_def(phase)
-    assets, run_id = frozenset(map(asset_key, selection)), str(uuid.uuid4())
-    tags = dict(OF_THIS_LOCATION)
-    if partition and phase == LABEL:
-        tags[SHARDS_TAG] = partition
-    with closing(hold_run(dagster_folder(settings), run_id)):
-        result = job.get_subset(asset_selection=assets).execute_in_process(
-            instance=instance,
-            run_id=run_id,
-            partition_key=partition,
-            tags=tags,
-            run_config=WITHOUT_LOG,
-            raise_on_error=False,
-        )
-    failures = result.get_step_failure_events()
-    failed = [evaluation for evaluation in result.get_asset_check_evaluations() if not evaluation.passed]
-    stopping = [each for each in failed if each.blocking and each.severity == dg.AssetCheckSeverity.ERROR]
-    errors = [event.step_failure_data.error for event in failures]
-    found = [f"{event.step_key}: {reason_of(event)}" for event in failures]
-    if stopping and all(getattr(error, "cls_name", "") == CHECK_FAILED for error in errors):
-        # Dagster's own error says only that there was one
-        found, failed = [*_by_name(stopping).values()], [each for each in failed if each not in stopping]
-    outcome.add(Outcome(found, _by_name(failed)))
-    causes = [getattr(error, "cause", None) for error in errors]
-    return all(getattr(cause, "cls_name", "") == ShardsFailed.__name__ for cause in causes)
+def _lets_pass(evaluation: dg.AssetCheckEvaluation | None) -> bool:
+    """Whether what follows may be made: a check that was never asked, or failed as an error, is asked again."""
+    return evaluation is not None and (evaluation.passed or evaluation.severity == dg.AssetCheckSeverity.WARN)
 
 
 def _by_name(evaluations: Collection[dg.AssetCheckEvaluation]) -> dict[str, str]:

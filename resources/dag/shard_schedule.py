@@ -1,23 +1,25 @@
 """The schedule that requests shards which are missing, stale or failed.
 
 tick at 10:20, 3 GPUs      000-003 missing, 007 stale, 009 failed once, 012 failed three times
-run requests               000-001, 002-003, 007 in runs of two shards, 009 in a run of its own
+run requests               000, 001, 002, 003, 007, 009: a run each
 warning                    012 is given up after 3 failed runs
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import dagster as dg
-from dagster._utils.schedules import is_valid_cron_schedule
 
 from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.automation import INGEST, LABEL, LABEL_TABLES, SHARDS_TAG, Job
+from cpmi_dagster.resources.dag.automation import INGEST, LABEL, LABEL_TABLES, SHARDS_TAG
+from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.failed_runs import failures_of, range_tags
+from cpmi_dagster.resources.dag.failed_runs import failures_of
+from cpmi_dagster.resources.dag.run_life import end_orphaned_runs
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
 from cpmi_dagster.resources.lake.lake import Lake
@@ -47,14 +49,16 @@ def check_schedule(settings: Settings) -> None:
         SettingsError: it is not a cron expression.
     """
     cron = settings.orchestration.schedule
-    if not is_valid_cron_schedule(cron):
+    try:
+        dg.ScheduleDefinition(name="cron", job_name="any", cron_schedule=cron)
+    except dg.DagsterInvalidDefinitionError as error:
         raise SettingsError(
             f"profile `{settings.profile}`: `orchestration.schedule` is `{cron}`, which is not a cron expression of "
             "five fields; write one such as */10 * * * *"
-        )
+        ) from error
 
 
-def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: Job) -> dg.ScheduleDefinition:
+def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: Any) -> dg.ScheduleDefinition:
     """Requests shards whose labels are missing, stale or failed: a few per tick.
 
     Args:
@@ -71,9 +75,9 @@ def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: J
         cron_schedule=settings.orchestration.schedule,
         description=(shard_schedule.__doc__ or "").partition("\n")[0],
     )
-    def missing_or_failed_shards(
-        context: dg.ScheduleEvaluationContext, lake: dg.ResourceParam[Lake]
-    ) -> list[dg.RunRequest] | dg.SkipReason:
+    def missing_or_failed_shards(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
+        end_orphaned_runs(context.instance, dagster_folder(settings))
+        lake = Lake.of(settings)
         if not lake.exists(SELECTED):
             return dg.SkipReason(f"{SELECTED} has not been made yet; run the job `{INGEST}` first")
         # what is stale before labeling is not made current by labeling again
@@ -82,10 +86,8 @@ def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: J
         demand = shard_demand(context.instance, lake, settings, judged)
         for note in demand.notes:
             context.log.warning(note)
-        length = settings.orchestration.run_length(len(demand.fresh))
-        # a failed shard runs alone, so that it stops no other
-        runs = [*stretches(demand.fresh, length), *([shard] for shard in demand.failed)]
-        return [_request(shards, tick) for shards in runs] or dg.SkipReason("; ".join(demand.notes) or NOTHING_TO_DO)
+        due = [*demand.fresh, *demand.failed]
+        return [_request(shard, tick) for shard in due] or dg.SkipReason("; ".join(demand.notes) or NOTHING_TO_DO)
 
     return missing_or_failed_shards
 
@@ -113,21 +115,6 @@ def shard_demand(instance: dg.DagsterInstance, lake: Lake, settings: Settings, j
     )
 
 
-def stretches(shards: Sequence[str], length: int) -> Iterator[list[str]]:
-    """Shards in stretches of neighbours, which one Dagster run can take, none longer than `length`."""
-    stretch: list[str] = []
-    for shard in shards:
-        if stretch and (len(stretch) == length or int(shard) != int(stretch[-1]) + 1):
-            yield stretch
-            stretch = []
-        stretch.append(shard)
-    if stretch:
-        yield stretch
-
-
-def _request(shards: Sequence[str], tick: datetime) -> dg.RunRequest:
+def _request(shard: str, tick: datetime) -> dg.RunRequest:
     # the tick is in the run key, so that a shard that fails again is requested again
-    key, named = f"{tick.isoformat()} {shards[0]}", {SHARDS_TAG: "-".join(dict.fromkeys([shards[0], shards[-1]]))}
-    if len(shards) == 1:
-        return dg.RunRequest(run_key=key, partition_key=shards[0], tags=named)
-    return dg.RunRequest(run_key=key, tags={**named, **range_tags(shards)})
+    return dg.RunRequest(run_key=f"{tick.isoformat()} {shard}", partition_key=shard, tags={SHARDS_TAG: shard})

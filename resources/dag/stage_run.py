@@ -1,144 +1,176 @@
-"""What a stage's body may use while it runs, and what it returns."""
+"""What a stage's body may use while it runs."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
+from cpmi_dagster.generation.engine import Stop
+from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.progress import Progress
-from cpmi_dagster.resources.lake.chunk_store import ChunkStore
-from cpmi_dagster.resources.lake.database import Database
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.pace import Pace
-from cpmi_dagster.resources.lake.parts import partitions_of
+from cpmi_dagster.resources.dag.states import States
+from cpmi_dagster.resources.lake.calls import Calls, check_unchanged
+from cpmi_dagster.resources.lake.kept_engine import ANSWER, KEY, KeptEngine
+from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.chunks import ChunkMaker, StageOutput, chunks_of, make_chunk
-from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.workers.language_models import LanguageModels, Role
 
 
 @dataclass(frozen=True)
-class StageRun:
-    """What one run of a stage uses: the profile, the lake, the models.
+class Home:
+    """What all stages of a process use: the profile, its files, models and sources.
 
     Attributes:
-        facts: that the rows depend on, by kind.
-        parts: of the table that are to be made (see `parts`).
         stages: the stage behind each table.
+        remake: tables that are made again even where nothing changed, each partition once.
         memo: values that the runs of this process share.
     """
 
-    name: str
-    tables: Sequence[str]
     settings: Settings
     lake: Lake
     models: LanguageModels
     sources: DataSources
-    database: Database
     progress: Progress
-    run_id: str
-    log: Callable[[str], None]
-    chunks: ChunkStore | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    parts: Sequence[str] = ()
-    stages: Mapping[str, Any] = field(default_factory=dict)
-    inputs: Sequence[str] | None = None
+    stages: dict[str, Declaration] = field(default_factory=dict)
+    remake: set[str] = field(default_factory=set)
     memo: dict[str, Any] = field(default_factory=dict)
 
+    def states(self) -> States:
+        """The states of all partitions as their files are now."""
+        return States(self.settings, self.lake, self.models, self.sources, self.stages, self.memo)
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """One run of a stage.
+
+    Attributes:
+        partition: that is made; None for a stage without partitions.
+        facts: that the rows depend on, by kind.
+        key: their hash.
+    """
+
+    stage: Declaration
+    home: Home
+    partition: str | None
+    run_id: str
+    log: Callable[[str], None]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""
+
+    @property
+    def settings(self) -> Settings:
+        """The profile."""
+        return self.home.settings
+
+    @property
+    def models(self) -> LanguageModels:
+        """The models that the stages use."""
+        return self.home.models
+
+    @property
+    def sources(self) -> DataSources:
+        """What is read from outside."""
+        return self.home.sources
+
+    @property
+    def lake(self) -> Lake:
+        """The tables of the home."""
+        return self.home.lake
+
     def read(self, key: str, partition: str | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Rows of an input that the profile asks for; all partitions of the profile unless one is named.
+        """Rows of an input: of this partition if it is partitioned as the stage is, else all; or of one that is named.
 
         Raises:
             LakeError: it has not been made, or is damaged; or the stage does not declare it, so that no key would
                 notice its changes.
         """
-        if self.inputs is not None and key not in self.inputs:
-            raise LakeError(f"the stage {self.name} reads {key} without declaring it; add it to its `inputs`")
+        if key not in self.stage.inputs:
+            raise LakeError(f"the stage {self.stage.name} reads {key} without declaring it; add it to its `inputs`")
+        if partition is None and TABLES[key].partitioning == self.stage.partitioning:
+            partition = self.partition
         return self.lake.read(key, [partition] if partition else partitions_of(key, self.settings), columns)
 
-    def selected(self, shard: str) -> pl.DataFrame:
-        """The selected trajectories of a shard; those of one question are adjacent."""
-        chosen = self.read(SELECTED, columns=["trajectory_id", "shard"]).filter(pl.col("shard") == shard)
-        return in_labeling_order(self.read(TRAJECTORIES, shard), chosen)
+    def selected(self) -> pl.DataFrame:
+        """The selected trajectories of this shard; those of one question are adjacent."""
+        return in_labeling_order(self.read(TRAJECTORIES), self.read(SELECTED, columns=["trajectory_id"]))
 
     def version(self, key: str) -> str:
-        """The hash of the rows of an unpartitioned input; empty where it has not been made."""
+        """The hash of the rows of an input in one file; empty where it has not been made."""
         record = self.lake.record(key, None)
         return record.content if record else ""
 
     @property
-    def checkpoints(self) -> Path | None:
+    def checkpoints(self) -> Path:
         """Where unfinished work on this partition may be kept; it goes when the partition is done."""
-        return self.chunks.folder / "checkpoints" if self.chunks else None
+        return self.lake.work_folder(f"{self.stage.table}/{self.partition}-{self.key}")
 
     def once(self, version: str, make: Callable[[], Any]) -> Any:
         """A value that all partitions made by this process share, by a name that has its version in it."""
-        if version not in self.memo:
-            self.memo[version] = make()
-        return self.memo[version]
+        if version not in self.home.memo:
+            self.home.memo[version] = make()
+        return self.home.memo[version]
 
-    def track(self, partition: str | None, total: int) -> Callable[[int], None]:
+    def track(self, total: int, label: str = "") -> Callable[[int], None]:
         """A function to call with the number of items just finished."""
-        return self.progress.start(f"{self.name} {partition}" if partition else self.name, total, self.log)
+        name = " ".join(filter(None, (self.stage.name, label or self.partition)))
+        return self.home.progress.start(name, total, self.log)
 
-    def in_chunks(self, partition: str, frame: pl.DataFrame, size: int, make: ChunkMaker) -> StageOutput:
-        """Make a partition chunk by chunk; a killed run continues after its finished chunks.
+    def calls(
+        self,
+        role: Role | LanguageModel,
+        key: Mapping[str, Any],
+        answer: Mapping[str, Any],
+        how: Mapping[str, Any],
+        shard: str | None = None,
+    ) -> Calls:
+        """What a model answered for this stage, and will be asked.
 
         Args:
-            frame: its items, one a row, in a fixed order.
-            size: rows of a chunk.
-            make: makes a chunk.
-
-        Returns:
-            The chunks' rows one after another, their costs added up.
+            role: of the model, or a model that is named in the profile.
+            key: columns that make a question.
+            answer: columns of an answer.
+            how: what its answers depend on beside the model; never how much is asked.
+            shard: where the questions stand, of a stage without partitions that asks shard by shard.
         """
-        advance, chunks = self.track(partition, frame.height), chunks_of(frame, size)
-        done = {name: chunk for name in chunks if (chunk := self._stored(name))}
-        found = sum(chunks[name].height for name in done)
-        advance(found)
-        pace, began = Pace(frame.height, found), time.perf_counter()
-        for name, rows in chunks.items():
-            if name not in done:
-                done[name] = make_chunk(make, rows, advance)
-                self._store(name, done[name])
-                pace = pace.after(rows.height, done[name].cost, time.perf_counter() - began)
-                self._show(partition, pace)
-        return self._joined([done[name] for name in chunks])
 
-    def _joined(self, chunks: Sequence[StageOutput]) -> StageOutput:
-        return StageOutput(
-            frames={key: pl.concat([chunk.frame(key) for chunk in chunks]) for key in self.tables},
-            model=chunks[0].model,
-            cost=sum((chunk.cost for chunk in chunks), Cost.zero()),
-            notes=[note for chunk in chunks for note in chunk.notes],
-        )
+        def model() -> list[str]:
+            return self.models.facts(role) if isinstance(role, str) else self.models.facts_of(role)
 
-    def _stored(self, name: str) -> StageOutput | None:
-        stored = self.chunks.load(name) if self.chunks else None
-        if stored is None:
-            return None
-        frames, facts = stored
-        return StageOutput(frames, facts["model"], Cost.from_dict(facts["cost"]), facts["notes"])
+        facts = {"model": model(), **how}
+        return self.calls_of(facts, key, answer, lambda: check_unchanged(facts["model"], model), shard)
 
-    def _store(self, name: str, chunk: StageOutput) -> None:
-        if self.chunks:
-            facts = {"model": chunk.model, "cost": chunk.cost.to_dict(), "notes": list(chunk.notes)}
-            self.chunks.save(name, {key: chunk.frame(key) for key in self.tables}, facts)
+    def calls_of(
+        self,
+        facts: Mapping[str, Any],
+        key: Mapping[str, Any],
+        answer: Mapping[str, Any],
+        unchanged: Callable[[], None] = lambda: None,
+        shard: str | None = None,
+    ) -> Calls:
+        """As `calls`, of a model that the facts name, such as a trained one by the hash of its weights."""
+        shard = shard or (self.partition if self.stage.partitioning == "shard" else None)
+        place = f"{self.settings.shards}/{shard}" if shard else f"all/{self.partition or 'all'}"
+        return Calls(self.lake.root / self.stage.table, facts, place, key, answer, unchanged)
 
-    def _show(self, partition: str, pace: Pace) -> None:
-        """Write the pace to the run's log, and to where `cpmi status` sees it."""
-        shares = [self.models.share_of_peak(role, pace.cost) for role in self.facts.get("models", ())]
-        pace = replace(pace, peak_share=next((share for share in shares if share is not None), None))
-        if pace.made:
-            self.log(f"{self.name} {partition}: {pace}")
-        if self.chunks:
-            self.chunks.show(pace)
+    def engine(self, role: Role, sampling: Sampling, batch: int, stop: Stop = "answer") -> KeptEngine:
+        """The generation engine of a role, which samples only what is not kept.
+
+        Args:
+            batch: continuations sampled at the same time.
+        """
+        how = {"sampling": sampling.model_dump(mode="json"), "stop": stop, "seed": self.settings.seed}
+        calls = self.calls(role, KEY, ANSWER, how)
+        size = self.settings.scoring.chunk_trajectories
+        return KeptEngine(calls, self.models.identity(role), lambda: self.models.engine(role, batch), size)
 
 
 def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:

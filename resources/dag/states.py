@@ -1,53 +1,40 @@
-"""Whether the files of a partition are what the profile would make now: the one question, asked by all that decide.
+"""Whether the file of a partition is what the profile would make now: the one question, asked by all that decide.
 
     profile        scoring.templates: 4
     on disk        labels/answer_logprobs of shard 000 with 4 templates, of 001 to 003 with 2
     State          000 current; 001 to 003 other: "labels/answer_logprobs 001 has scoring.templates: 2, …"
                    template_scores, step_rewards, … of 001 to 003 are other through what they are made from
 
-A part of a table has a key: the hash of the facts that its rows depend on (code version, columns, the seed, settings,
-models, sources) and of the rows of its inputs. A stage makes the parts of which no file has the key.
+A file has a key: the hash of the facts that its rows depend on (code version, columns, the seed, settings, models,
+sources, the content of each input). A partition whose file has another key is made again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal
 
+import polars as pl
 from pydantic_core import to_jsonable_python
 
-from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.text import cut
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.lake.current_files import Entry
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.parts import (
-    NOTHING,
-    ROWS_OF_PARTITION,
-    ROWS_OF_TABLE,
-    facts_of_part,
-    feeds,
-    inputs_of,
-    partitions_of,
-    parts_asked,
-    parts_read,
-)
-from cpmi_dagster.resources.lake.records import KEY_CHARACTERS, FileRecord, hash_of, hashed_columns, rows_hash
-from cpmi_dagster.resources.lake.table_files import missing, words
+from cpmi_dagster.resources.lake.lake import Lake, Record, hash_of, partitions_of, rows_hash, words
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 LONGEST_VALUE = 60
 MOST_NAMED = 3
+KEY_CHARACTERS = 32
 
 
 @dataclass(frozen=True)
 class State:
-    """Of a partition: its files are what the profile would make, are made of other facts, or are not there.
+    """Of a partition: its file is what the profile would make, is made of other facts, or is not there.
 
     Attributes:
         reason: in what the facts differ, of this partition or of what it is made from.
@@ -58,23 +45,6 @@ class State:
 
 
 CURRENT, MISSING = State("current"), State("missing")
-
-
-@dataclass(frozen=True)
-class ToMake:
-    """What a stage makes of a partition.
-
-    Attributes:
-        facts: that the rows depend on, by kind.
-        keys: of the parts that the profile asks for.
-        entries: by table, the files that have some of these parts.
-        missing: the parts that are in no file of some table.
-    """
-
-    facts: Mapping[str, Any]
-    keys: Mapping[str, str]
-    entries: Mapping[str, Entry]
-    missing: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -104,9 +74,9 @@ class States:
         stage = self.stages.get(key)
         if stage is None:
             return CURRENT
-        place = (stage.table, partition)
+        place = (stage.table, None if stage.at_once else partition)
         if place not in self._known:
-            self._known[place] = self._judged(stage, partition)
+            self._known[place] = self._judged(stage, place[1])
         return self._known[place]
 
     def stale(self, key: str) -> dict[str, str]:
@@ -116,92 +86,47 @@ class States:
         found = {name: self.state(key, partition) for name, partition in names.items()}
         return {name: state.reason for name, state in found.items() if state.kind == "other"}
 
-    def to_make(self, stage: Declaration, partition: str | None, check: bool = False) -> ToMake:
-        """What a stage would make of a partition, from its inputs as the profile reads them now.
+    def files(self, stage: Declaration, partition: str | None) -> list[tuple[str, str | None]]:
+        """Table and partition of each file that a run of a stage makes."""
+        partitions: Sequence[str | None] = [partition]
+        if stage.at_once:
+            partitions = partitions_of(stage.table, self.settings) or [None]
+        return [(key, name) for key in stage.tables for name in partitions]
+
+    def is_made(self, stage: Declaration, partition: str | None, key: str, check: bool = False) -> bool:
+        """Whether all files of a partition have a key.
 
         Args:
-            check: read every byte of the files that are there.
-
-        Raises:
-            LakeError: an input has not been made.
-            CpmiError: a model or a source cannot be looked at.
+            check: read every byte of them.
         """
-        facts, keys = self._keys(stage, partition)
-        entries = {key: self.lake.found(key, partition, keys, check) for key in stage.tables}
-        found = [{part for parts in entry.values() for part in parts} for entry in entries.values()]
-        return ToMake(facts, keys, entries, [part for part in keys if not all(part in own for own in found)])
+        records = [self.lake.record(*file) for file in self.files(stage, partition)]
+        if not all(record and record.key == key for record in records):
+            return False
+        return not check or all(self.lake.is_whole(*file) for file in self.files(stage, partition))
 
     def _judged(self, stage: Declaration, partition: str | None) -> State:
-        if not all(self.lake.has(key, partition) for key in stage.tables):
+        files = self.files(stage, partition)
+        if not all(self.lake.has(*file) for file in files):
             return MISSING
         for key in self._read(stage, partition):
-            for name in inputs_of(stage.table, partition, key, self.settings):
+            for name in self._partitions_read(stage, key, partition):
                 state = self.state(key, name)
                 if state.kind != "current":
                     return State("other", state.reason or f"{words(key, name)} is not there any more")
-        records = [self.lake.intact_record(key, partition) for key in stage.tables]
+        records = [self.lake.record(*file) for file in files]
         first = records[0]
         if first is None or not all(records):
             return State("other", f"{words(stage.table, partition)} is damaged")
-        if not self.lake.tables.has_files(first):
+        if not self.lake.has_files(first):
             return MISSING
         try:
-            facts, keys = self._keys(stage, partition)
+            facts = self.facts(stage, partition)
         except CpmiError as error:
             return State("other", str(error))
-        if dict(first.parts) == dict(keys):
+        if self.is_made(stage, partition, key_of(facts)):
             return CURRENT
-        found = self.lake.found(stage.table, partition, keys, check=False)
-        if keys.keys() == {part for parts in found.values() for part in parts}:
-            reason = "files of the profile's settings, which the next run will read"
-        else:
-            reason = next(_differences(first, facts, stage), "other inputs")
+        reason = next(_differences(first, facts, stage), "other inputs")
         return State("other", f"{words(stage.table, partition)} has {reason}")
-
-    def adopt_inputs(self, stage: Declaration, partition: str | None) -> None:
-        """Have the profile read what another profile of the home has made of the same facts, where it reads nothing."""
-        for key in self._read(stage, partition):
-            for name in inputs_of(stage.table, partition, key, self.settings):
-                if key in self.stages and self.lake.entry(key, name) is None:
-                    self.adopt_inputs(self.stages[key], name)
-                    with suppress(CpmiError):
-                        wanted = self.to_make(self.stages[key], name)
-                        if not wanted.missing:
-                            self.lake.count({(table, name): entry for table, entry in wanted.entries.items()})
-
-    def _keys(self, stage: Declaration, partition: str | None) -> tuple[dict[str, Any], dict[str, str]]:
-        """The facts of a partition, and the key of each part that the profile asks for."""
-        parts = parts_asked(stage.table, self.settings)
-        if parts == (NOTHING,):
-            return {}, {NOTHING: hash_of([stage.table, NOTHING])[:KEY_CHARACTERS]}
-        facts = self.facts(stage, partition)
-        by_part = {
-            key: contents for key, contents in facts["inputs"].items() if parts_read(stage.table, "", key) is not None
-        }
-        whole = {key: own for key, own in facts["inputs"].items() if key not in by_part}
-        shared = {**facts, "asks": None}
-        try:
-            keys = {
-                part: hash_of(
-                    {
-                        **facts_of_part(stage.table, part, shared),
-                        "inputs": whole,
-                        "part": part,
-                        "of": {
-                            key: {name: contents[name] for name in parts_read(stage.table, part, key) or ()}
-                            for key, contents in by_part.items()
-                        },
-                    }
-                )[:KEY_CHARACTERS]
-                for part in parts
-            }
-        except KeyError as error:
-            names = " and ".join(by_part)
-            raise LakeError(
-                f"{words(stage.table, partition)} needs {error} of {names}, which has less; "
-                f"run `cpmi run --only {names}` first"
-            ) from error
-        return facts, keys
 
     def facts(self, stage: Declaration, partition: str | None) -> dict[str, Any]:
         """Everything that the rows of a partition depend on, as JSON-able facts.
@@ -210,19 +135,22 @@ class States:
             LakeError: an input has not been made.
             CpmiError: a model or a source cannot be looked at.
         """
+        if not stage.asked(self.settings):
+            return {"columns": _hashed_columns(stage), "nothing": stage.table}
         values = setting_values(stage.settings, self.settings)
         facts = {
             "code_version": stage.code_version,
-            "columns": {key: hashed_columns(key) for key in stage.tables},
+            "columns": _hashed_columns(stage),
             "seed": self.settings.seed,
             # what is not set changes no row, so that a setting which a later version adds makes none stale
             "settings": {path: value for path, value in values.items() if value is not None},
-            "asks": setting_values(stage.asks, self.settings),
             "models": {role: self.models.facts(role) for role in stage.models if self.models.has(role)}
             | {name: self.models.facts_of(model) for name, model in stage.named_models(self.settings).items()},
             "sources": {name: self.sources.version(own) for name, own in stage.sources(self.settings).items()},
             "inputs": {key: self._input(stage, key, partition) for key in self._read(stage, partition)},
         }
+        if stage.partitioning not in (None, "shard"):
+            facts["partition"] = partition
         if stage.counts_costs:
             records = {key: self.lake.record(key, partition) for key in stage.inputs if TABLES[key].partitioning}
             facts["costs"] = {key: dict(record.cost) for key, record in records.items() if record and record.cost}
@@ -235,28 +163,34 @@ class States:
 
     def _read(self, stage: Declaration, partition: str | None) -> list[str]:
         """The inputs that a partition depends on."""
-        return [key for key in stage.inputs if feeds(key, stage.partitioning, partition, self.settings)]
+        if not stage.asked(self.settings):
+            return []
+        return [key for key in stage.inputs if stage.feeds(key, partition, self.settings)]
+
+    def _partitions_read(self, stage: Declaration, key: str, partition: str | None) -> Sequence[str | None]:
+        """The partitions of an input that a partition of a stage is made from."""
+        if partition and TABLES[key].partitioning == stage.partitioning:
+            return [partition]
+        return partitions_of(key, self.settings) if TABLES[key].partitioning else [None]  # type: ignore[return-value]
 
     def _input(self, stage: Declaration, key: str, partition: str | None) -> str | dict[str, str]:
         """The hashes of the rows of an input that a partition depends on."""
-        if TABLES[key].partitioning == stage.partitioning and partition:
-            record = self.lake.record(key, partition)
-            if record is None:
-                raise missing(key, partition)
-            return record.as_input
-        if TABLES[key].partitioning is not None:
-            return {name: self.lake.content(key, name) for name in partitions_of(key, self.settings) or []}
-        content = self.lake.content(key, None)
-        if partition and (rows := ROWS_OF_PARTITION.get((key, stage.partitioning))):
-            chosen = rows(self.settings, partition)
-        elif (key, stage.table) in ROWS_OF_TABLE:
-            chosen = ROWS_OF_TABLE[key, stage.table]
-        else:
+        names = self._partitions_read(stage, key, partition)
+        if TABLES[key].partitioning and names != [partition]:
+            return {str(name): self.lake.content(key, name) for name in names}
+        content = self.lake.content(key, names[0])
+        if partition is None or key not in stage.rows_of:
             return content
+        chosen: pl.Expr = stage.rows_of[key](self.settings, partition)
         name = f"{key} {content} {chosen}"
         if name not in self.memo:
             self.memo[name] = rows_hash(self.lake.read(key).filter(chosen))
         return self.memo[name]
+
+
+def key_of(facts: Mapping[str, Any]) -> str:
+    """The key of a file, from what its rows depend on."""
+    return hash_of(facts)[:KEY_CHARACTERS]
 
 
 def recipe_facts(recipe: Recipe, settings: Settings) -> dict[str, Any]:
@@ -268,6 +202,16 @@ def recipe_facts(recipe: Recipe, settings: Settings) -> dict[str, Any]:
 def setting_values(paths: Sequence[str], settings: object) -> dict[str, Any]:
     """Settings by their dotted paths, as values that JSON can hold."""
     return {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in paths}
+
+
+def _hashed_columns(stage: Declaration) -> dict[str, dict[str, str]]:
+    """Columns and types of a stage's tables: a category that is added changes no row."""
+    return {
+        key: {
+            name: "Enum" if isinstance(kind, pl.Enum) else str(kind) for name, kind in columns_of(TABLES[key]).items()
+        }
+        for key in stage.tables
+    }
 
 
 def refuse_stale(states: States, declaration: Declaration) -> None:
@@ -290,9 +234,9 @@ def refuse_stale(states: States, declaration: Declaration) -> None:
             )
 
 
-def _differences(record: FileRecord, facts: Mapping[str, Any], stage: Declaration) -> Iterator[str]:
+def _differences(record: Record, facts: Mapping[str, Any], stage: Declaration) -> Iterator[str]:
     """In what a file differs from what would be made now, the settings first."""
-    now = {"seed": facts.get("seed"), **facts.get("settings", {}), **facts.get("asks", {})} if facts else {}
+    now = {"seed": facts.get("seed"), **facts.get("settings", {})}
     for path, value in now.items():
         if record.settings.get(path, value) != value:
             name, one, other = _narrowed(path, record.settings[path], value)

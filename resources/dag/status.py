@@ -2,27 +2,28 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
 import dagster as dg
 
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.keys import QUESTIONS, SELECTED, SHEPHERD
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.dagster_home import UnwritableHome, dagster_folder, storage_errors, view_instance
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.failed_runs import PARTITION_TAG, shards_of
-from cpmi_dagster.resources.dag.materializations import asset_key
 from cpmi_dagster.resources.dag.run_life import AT_WORK, is_orphaned
 from cpmi_dagster.resources.dag.states import States
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.pace import Pace
-from cpmi_dagster.resources.lake.parts import partitions_of
+from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 
 LOG = logging.getLogger(__name__)
 State = Literal["done", "stale", "missing", "failed", "running"]
+AT_ONCE = (QUESTIONS, SHEPHERD, SELECTED)
+"""Tables whose partitions one run makes."""
 STATES: Mapping[str, State] = {"current": "done", "other": "stale", "missing": "missing"}
 
 
@@ -34,15 +35,13 @@ class AssetStatus:
         key: `group/name`.
         partitions: state of each partition; an unpartitioned asset has the one partition `all`.
         rows: rows on disk.
-        cost: of labeling what is done.
-        paces: of the partitions that are begun and not finished.
+        cost: of the answers that what is done uses.
     """
 
     key: str
     partitions: Mapping[str, State]
     rows: int
     cost: Cost
-    paces: Mapping[str, Pace] = field(default_factory=dict)
 
     def count(self, *states: State) -> int:
         """Partitions in any of these states."""
@@ -50,14 +49,9 @@ class AssetStatus:
 
     @property
     def seconds_left(self) -> float | None:
-        """Time that other partitions should take, by the mean of those on disk; None where none is.
-
-        Of a partition that is being made, its own pace counts.
-        """
+        """Time that other partitions should take, by the mean of those on disk; None where none is."""
         made = self.count("done", "stale")
-        begun = (pace for name, pace in self.paces.items() if self.partitions.get(name) == "running")
-        rest = sum(pace.seconds_left or 0 for pace in begun)
-        return self.cost.wall_seconds / made * self.count("missing", "failed", "stale") + rest if made else None
+        return self.cost.wall_seconds / made * self.count("missing", "failed", "stale") if made else None
 
 
 def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[AssetStatus]:
@@ -106,11 +100,10 @@ def _without(states: Mapping[str, State], interrupted: set[str]) -> dict[str, St
 
 def _asset_status(key: str, states: Mapping[str, State], lake: Lake) -> AssetStatus:
     done = [name for name, state in states.items() if state in ("done", "stale")]
-    found = (lake.intact_record(key, name if TABLES[key].partitioning else None) for name in done)
+    found = (lake.record(key, name if TABLES[key].partitioning else None) for name in done)
     records = [record for record in found if record]
     cost = sum((Cost.from_dict(record.cost) for record in records if record.cost), Cost.zero())
-    paces = lake.paces(key)
-    return AssetStatus(key, states, sum(record.rows for record in records), cost, paces)
+    return AssetStatus(key, states, sum(record.rows for record in records), cost)
 
 
 def partition_states(
@@ -132,6 +125,8 @@ def _states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: s
     partitions = partitions_of(key, settings)
     if partitions is None:
         return {"all": _unpartitioned_state(instance, key, lake.exists(key))}
+    if key in AT_ONCE:
+        return {name: _unpartitioned_state(instance, key, lake.has(key, name)) for name in partitions}
     definition = dg.StaticPartitionsDefinition(partitions)
     statuses = instance.get_status_by_partition(asset_key(key), partitions, definition) or {}
     on_disk = set(lake.partitions(key))

@@ -1,243 +1,163 @@
-"""The lake: every table as Parquet files that are named by what made them, and never changed.
+"""The lake: every table as Parquet files, one a partition, each with the record of what made it in its footer.
 
-    <home>/lake/labels/hard_negatives/003/5f0c….parquet      of shard 003; `all` for a table without partitions
-    <home>/lake/.current/paper.json                          which files the profile `paper` reads
-    <home>/lake/.work/labels/answer_logprobs/003-1f0c…/      a killed run continues here
+    <home>/lake/labels/hard_negatives/003.parquet      shard 003; `all` for a table without partitions
+    <home>/lake/labels/hard_negatives/.calls/…         what a model answered, see `calls`
+    <home>/lake/.work/models/process_reward_models/…   unfinished training
 
-A file's footer has what made it (settings, models, inputs, run, cost), and the key and the hash of the rows of each of
-its parts. Two writers of the same thing write the same name. What a profile reads is what its list names: a stage puts
-a file there when it has found or made it.
+A file is written beside its place and renamed over it, so that readers see the old rows or the new ones. A file that is
+missing, damaged, copied from elsewhere or of another key is made again: it is a pure function of what its record names.
 """
 
-import logging
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from functools import cache, partial
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+import pyarrow.parquet as pq
+from dataframely.exc import SchemaError, ValidationError
 
-from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import LakeError
+from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
+from cpmi_dagster.contracts.tables import TABLES, columns_of, provenance_of
+from cpmi_dagster.errors import LakeError, first_line
+from cpmi_dagster.files.file_states import by_state, file_digest
 from cpmi_dagster.files.locks import locked
+from cpmi_dagster.files.whole_files import UNFINISHED, whole_file
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake.chunk_store import WORK, ChunkStore, unfinished_paces
-from cpmi_dagster.resources.lake.current_files import LAKE, Counted, CurrentFiles, Entry
-from cpmi_dagster.resources.lake.pace import Pace
-from cpmi_dagster.resources.lake.parts import parts_asked
-from cpmi_dagster.resources.lake.profile_files import ProfileFile
-from cpmi_dagster.resources.lake.records import FileRecord, merged
-from cpmi_dagster.resources.lake.table_files import ALL, TableFiles, missing, own_columns, place_of, with_categories
+from cpmi_dagster.resources.lake.home_file import claim_home
+from cpmi_dagster.resources.lake.sealed_parquet import SEAL, DamagedFile, is_intact, seal, write_sealed
 
-LOG = logging.getLogger(__name__)
+LAKE = "lake"
+ALL = "all"
+FOOTER = "cpmi"
+HASHED_ROWS = 100_000
+"""Rows that are written out at once to be hashed."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What made a file of the lake.
+
+    Attributes:
+        key: hash of `facts`; a file that has the key which would be made now is current.
+        facts: code version, columns, seed, settings, models, sources, and the content of each input.
+        content: hash of the rows.
+        cost: of the answers of models that the rows use; of several tables that one stage makes, the first has it.
+        files: what the rows point at, relative to the home: reward models, the report.
+        digests: by file, the hash of its bytes.
+    """
+
+    table: str
+    partition: str | None
+    key: str
+    run_id: str
+    model: str = ""
+    code_version: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    content: str = ""
+    cost: Mapping[str, float] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    files: Sequence[str] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
+    rows: int = 0
+    written_at: str = ""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The seed, the settings by their paths and the recipe that the rows depend on."""
+        named = {name: self.facts[name] for name in ("seed", "recipe") if name in self.facts}
+        return named | dict(self.facts.get("settings", {}))
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What the inputs, sources and models were, by kind and name."""
+        return {name: self.facts[name] for name in ("inputs", "sources", "models") if name in self.facts}
 
 
 class Lake:
-    """Reads and writes the Parquet files under `lake` of a home, as one profile sees them.
+    """Reads and writes the tables of a home.
 
     Args:
         home: the folder of a profile.
-        profile: whose list of current files is read and written.
-        remake: tables whose files do not count, so that they are made again.
-        counted: the list; by default as it is on disk whenever something is read.
-        asked: the parts of a table that are read; all by default.
-        owner: the profile file that the list has to be of.
-
-    Attributes:
-        tables: the files of its tables, read by the profile or not.
-        root: the folder that has them.
+        settings: the profile, whose partitions are read; without one, all that are on disk.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        profile: str,
-        remake: frozenset[str] = frozenset(),
-        counted: Counted | None = None,
-        asked: Callable[[str], Sequence[str]] | None = None,
-        owner: ProfileFile | None = None,
-    ) -> None:
-        self.home, self.profile = home, profile
-        self.tables = TableFiles(home)
-        self.root = home / LAKE
-        self.remake = remake
-        self._fixed = counted
-        self._asked = asked
-        self._owner = owner
-        self._current = CurrentFiles(home, profile, asked)
+    def __init__(self, home: Path, settings: Settings | None = None) -> None:
+        self.home, self.root, self._settings = home, home / LAKE, settings
 
     @classmethod
-    def of(cls, settings: Settings, remake: Iterable[str] = ()) -> "Lake":
+    def of(cls, settings: Settings) -> "Lake":
         """The lake of a profile's home.
 
         Raises:
-            SettingsError: it has the results of another profile file.
+            SettingsError: the home has the results of another profile, or of an earlier form.
         """
-        asked, owner = cache(partial(parts_asked, settings=settings)), ProfileFile(settings)
-        owner.check()
-        return cls(settings.home, settings.profile, frozenset(remake), asked=asked, owner=owner)
+        claim_home(settings)
+        return cls(settings.home, settings)
 
-    def fixed(self) -> "Lake":
-        """The same files; which of them are read stays as it is now, whatever other runs make."""
-        return Lake(self.home, self.profile, self.remake, self.counted, self._asked, self._owner)
-
-    def seeing(self, entries: Counted) -> "Lake":
-        """The same files, some partitions read from these; the list on disk stays as it is."""
-        return Lake(self.home, self.profile, self.remake, {**self.counted, **entries})
-
-    # which files are current
-
-    @property
-    def counted(self) -> Counted:
-        """The files that the profile reads, by table and partition.
-
-        Raises:
-            LakeError: the list is damaged, or the home is of an earlier form.
-        """
-        return self._current.counted if self._fixed is None else self._fixed
-
-    def entry(self, key: str, partition: str | None = None) -> Entry | None:
-        """The files of a partition that are read; None where it has not been made."""
-        return self.counted.get((key, partition))
-
-    def count(self, entries: Counted) -> None:
-        """Have some partitions read from these files from now on."""
-        if not self._current.has(entries):
-            with self._locked(f"current.{self.profile}", LOG.warning):
-                self.claim()
-                self._current.count(entries)
-
-    def claim(self) -> None:
-        """Note that the list is of the profile's file."""
-        if self._owner:
-            self._owner.note()
+    def path(self, key: str, partition: str | None = None) -> Path:
+        """Where a partition's file is."""
+        return self.root / key / f"{partition or ALL}.parquet"
 
     def partitions(self, key: str) -> list[str]:
-        """Partitions of a table that have been made, and whose files are there."""
-        made = (partition for name, partition in self.counted if name == key and partition is not None)
-        return sorted(partition for partition in made if self.has(key, partition))
+        """Partitions of a table whose files are there."""
+        if self._settings is None:
+            return sorted(path.stem for path in (self.root / key).glob("[!.]*.parquet"))
+        return [name for name in partitions_of(key, self._settings) or () if self.has(key, name)]
+
+    def has(self, key: str, partition: str | None = None) -> bool:
+        """Whether a partition's file is there, damaged or not."""
+        return self.path(key, partition).is_file()
 
     def exists(self, key: str) -> bool:
         """Whether any rows of a table were ever written."""
         return bool(self.partitions(key)) if TABLES[key].partitioning else self.has(key)
 
-    def has(self, key: str, partition: str | None = None) -> bool:
-        """Whether a partition has been made, and its files are there, damaged or not."""
-        entry = self.entry(key, partition)
-        return entry is not None and all((self.home / name).exists() for name in _names(key, partition, entry))
-
     def has_rows(self) -> bool:
         """Whether any table was ever written."""
         return any(map(self.exists, TABLES))
 
-    def whole_files(self, key: str, partition: str | None = None) -> list[str]:
-        """The names of the files of a partition, where all of their rows are read; none otherwise."""
-        entry = self.entry(key, partition) or {}
-        is_whole = all(
-            set(parts) >= set(self.tables.record(key, partition, file).parts) for file, parts in entry.items()
-        )
-        return list(_names(key, partition, entry)) if is_whole else []
-
-    # what made them
-
-    def paths(self, key: str, partition: str | None = None) -> list[Path]:
-        """The paths of the files of a partition."""
-        return [self.home / name for name in _names(key, partition, self.entry(key, partition) or {})]
-
-    def records(self, key: str, partition: str | None = None) -> list[FileRecord]:
-        """What made each file of a partition.
-
-        Raises:
-            LakeError: one is missing, damaged, or lies in the place of another.
-        """
-        entry = self.entry(key, partition) or {}
-        return [self.tables.record(key, partition, name) for name in entry]
-
-    def record(self, key: str, partition: str | None = None) -> FileRecord | None:
-        """What made a partition; None where it has not been made.
-
-        Raises:
-            LakeError: a file is missing, truncated, lies in the place of another, or was not written by this package.
-        """
-        entry = self.entry(key, partition)
-        if entry is None or not self.has(key, partition):
+    def record(self, key: str, partition: str | None = None) -> Record | None:
+        """What made a partition; None where there is no file, or one that is damaged or was copied from elsewhere."""
+        try:
+            record = _record_in(self.path(key, partition))
+        except (OSError, DamagedFile):
             return None
-        return merged(self.records(key, partition), list(entry.values()))
+        return record if (record.table, record.partition) == (key, partition) else None
+
+    def is_whole(self, key: str, partition: str | None = None) -> bool:
+        """Whether a partition is there, no byte of it is damaged, and what its rows point at is what was written."""
+        record = self.record(key, partition)
+        try:
+            return record is not None and is_intact(self.path(key, partition)) and self.has_files(record)
+        except OSError:
+            return False
+
+    def has_files(self, record: Record) -> bool:
+        """Whether what the rows of a file point at is there, and is what was written."""
+        return all((self.home / name).exists() for name in record.files) and all(
+            digest_of(self.home / name) == digest for name, digest in record.digests.items()
+        )
 
     def content(self, key: str, partition: str | None = None) -> str:
         """The hash of the rows of a partition.
 
         Raises:
-            LakeError: it is missing.
+            LakeError: it is missing or damaged.
         """
         record = self.record(key, partition)
         if record is None:
-            raise missing(key, partition)
+            raise self._missing(key, partition)
         return record.content
-
-    def intact_record(self, key: str, partition: str | None = None) -> FileRecord | None:
-        """What made a partition, or None where there is none or it is damaged."""
-        try:
-            return self.record(key, partition)
-        except LakeError:
-            return None
-
-    def found(self, key: str, partition: str | None, keys: Mapping[str, str], check: bool) -> Entry:
-        """The files that have parts with these keys: those that are read now, then those with most; no damaged ones.
-
-        Args:
-            keys: by part.
-            check: read every byte of the files.
-        """
-        offers: list[tuple[bool, int, str, list[str]]] = []
-        read = self.entry(key, partition) or {}
-        for record in self.tables.records(key, partition) if key not in self.remake else ():
-            file = record.file_name
-            if parts := [part for part, own in keys.items() if record.parts.get(part) == own]:
-                offers.append((file not in read, -len(parts), file, parts))
-        chosen: dict[str, list[str]] = {}
-        left = set(keys)
-        for *_, file, parts in sorted(offers):
-            if (added := [part for part in parts if part in left]) and self.tables.is_usable(
-                key, partition, file, check
-            ):
-                chosen[file] = added
-                left -= set(added)
-        return chosen
-
-    def check(self, key: str, partition: str | None = None) -> None:
-        """Read the files of a partition and compare every byte with what was written; once a process.
-
-        Raises:
-            LakeError: one is missing, damaged, lies in the place of another, or cannot be read.
-        """
-        for file in self.entry(key, partition) or ():
-            self.tables.check(key, partition, file)
-
-    def is_whole(self, key: str, partition: str | None = None) -> bool:
-        """Whether a partition is there, and not damaged anywhere."""
-        try:
-            self.check(key, partition)
-        except LakeError:
-            return False
-        return self.has(key, partition)
-
-    # rows
-
-    def write(self, frame: pl.DataFrame, record: FileRecord) -> FileRecord:
-        """Commit a file, and have its partition read from it."""
-        written = self.put(frame, record)
-        self.count({(record.table, record.partition): {written.file_name: list(written.parts)}})
-        return written
-
-    def put(self, frame: pl.DataFrame, record: FileRecord) -> FileRecord:
-        """Commit a file; see `TableFiles.put`."""
-        return self.tables.put(frame, record, is_again=record.table in self.remake)
 
     def read(
         self, key: str, partitions: Iterable[str] | str | None = None, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
-        """Rows of a table that the profile asks for, without their provenance columns.
+        """Rows of a table, without their provenance columns.
 
         Args:
             partitions: which partitions; all that have been made by default.
@@ -254,58 +174,197 @@ class Lake:
         empty = TABLES[key].schema.create_empty().select(columns or own_columns(key))
         return pl.concat([empty, *(self._read(key, partition, columns) for partition in wanted)])
 
-    def read_whole(self, key: str, partition: str | None, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """All rows of the files that a partition is read from, those of parts that the profile does not ask for too."""
-        entry = {record.file_name: list(record.parts) for record in self.records(key, partition)}
-        return self.seeing({(key, partition): entry}).read(key, partition, columns)
+    def _read(self, key: str, partition: str | None, columns: Sequence[str] | None) -> pl.DataFrame:
+        path = self.path(key, partition)
+        if self.record(key, partition) is None:
+            raise self._missing(key, partition)
+        try:
+            if not is_intact(path):
+                raise DamagedFile(path, "its bytes are not those that were written")
+            return _with_categories(key, pl.read_parquet(path, columns=list(columns or own_columns(key))))
+        except pl.exceptions.ColumnNotFoundError as error:
+            raise LakeError(f"lake file {path} was made with other columns ({error}); run `cpmi run` again") from error
+        except pl.exceptions.PolarsError as error:
+            raise DamagedFile(path, first_line(error)) from error
+        except OSError as error:
+            raise LakeError(
+                f"lake file {path} cannot be read ({first_line(error)}); look at its permissions and its disk"
+            ) from error
+
+    def _missing(self, key: str, partition: str | None) -> LakeError:
+        if self.has(key, partition):
+            return DamagedFile(self.path(key, partition), "it is truncated, or was copied from elsewhere")
+        return LakeError(
+            f"{words(key, partition)} has not been made yet; materialize it, or run `cpmi run --only {key}`"
+        )
 
     def head(self, key: str, partition: str | None, rows: int) -> pl.DataFrame:
         """The first rows of a partition, without their provenance columns."""
-        paths = self.paths(key, partition)[:1]
-        empty = TABLES[key].schema.create_empty()
-        heads = (pl.read_parquet(path, columns=own_columns(key), n_rows=rows) for path in paths)
-        return pl.concat([empty, *(with_categories(key, frame) for frame in heads)])
+        return _with_categories(key, pl.read_parquet(self.path(key, partition), columns=own_columns(key), n_rows=rows))
 
-    def _read(self, key: str, partition: str | None, columns: Sequence[str] | None) -> pl.DataFrame:
-        entry = self.entry(key, partition)
-        if entry is None:
-            raise missing(key, partition)
-        names = list(columns or own_columns(key))
-        keys = TABLES[key].schema.primary_key() if len(entry) > 1 else []
-        frames = [
-            self.tables.read(key, partition, file, parts, list(dict.fromkeys([*names, *keys])))
-            for file, parts in entry.items()
-        ]
-        if len(frames) == 1:
-            return frames[0]
-        together = pl.concat(
-            [TABLES[key].schema.create_empty().select(frames[0].columns if frames else names), *frames]
+    def write(self, frame: pl.DataFrame, record: Record) -> Record:
+        """Check rows against the contract of their table, and put them in place.
+
+        Returns:
+            The record as written.
+
+        Raises:
+            LakeError: a rule of the contract is broken; the message names it and a row, and nothing is written.
+            StorageError: there is no room, or the lake cannot be written.
+        """
+        valid = _checked(frame, record.table)
+        done = self._completed(record, valid.height, rows_hash(valid))
+        path = self.path(record.table, record.partition)
+        write_sealed(_stamped(valid, record), path, {FOOTER: json.dumps(asdict(done))})
+        return done
+
+    def write_stream(
+        self,
+        batches: Iterable[Mapping[str, pl.DataFrame]],
+        records: Mapping[str, Record],
+        check: Callable[[], None],
+    ) -> None:
+        """Write all partitions of a table at once from batches of rows, none of which is kept in memory.
+
+        Args:
+            batches: rows by partition; within a partition they stand in the order they come.
+            records: what makes each partition; one without rows is an empty file.
+            check: called when all rows are written, before any file is put in place.
+
+        Raises:
+            LakeError, StorageError: as `write`; then no partition is written.
+        """
+        with ExitStack() as open_files:
+            writers = {
+                name: open_files.enter_context(self._partition_writer(record)) for name, record in records.items()
+            }
+            for batch in batches:
+                for name, frame in batch.items():
+                    writers[name].add(frame)
+            check()
+
+    @contextmanager
+    def _partition_writer(self, record: Record) -> Iterator["_PartitionWriter"]:
+        with whole_file(self.path(record.table, record.partition)) as unfinished:
+            writer = _PartitionWriter(unfinished, record)
+            yield writer
+            writer.close(self._completed)
+
+    def _completed(self, record: Record, rows: int, content: str) -> Record:
+        return replace(
+            record,
+            content=content,
+            digests={name: digest_of(self.home / name) for name in record.files},
+            rows=rows,
+            written_at=datetime.now(UTC).isoformat(timespec="microseconds"),
         )
-        return together.unique(keys, keep="first").sort(keys).select(names) if keys else together
 
-    # work on them
+    def making(self, key: str, partition: str | None, say: Any) -> AbstractContextManager[None]:
+        """The lock under which a partition is made: a second process waits, and then finds the file."""
+        return locked(self.root / ".locks" / f"{key.replace('/', '.')}.{partition or ALL}.lock", say)
 
-    def making(
-        self, key: str, partition: str | None, say: Callable[[str], object] = LOG.warning
-    ) -> AbstractContextManager[None]:
-        """The lock under which a partition is made: a second run waits, and then finds the files."""
-        return self._locked(f"{key.replace('/', '.')}.{partition or ALL}", say)
-
-    def _locked(self, name: str, say: Callable[[str], object]) -> AbstractContextManager[None]:
-        return locked(self.root / ".locks" / f"{name}.lock", say)
+    def tidy(self, key: str, partition: str | None) -> None:
+        """Remove what killed writers of a partition left; the caller holds its lock."""
+        for left in self.path(key, partition).parent.glob(f".{partition or ALL}.parquet.*{UNFINISHED}"):
+            left.unlink(missing_ok=True)
 
     def work_folder(self, name: str) -> Path:
         """Folder for unfinished work; no result is read from it."""
-        return self.home / WORK / name
-
-    def chunks(self, key: str, partition: str | None, fingerprint: str) -> ChunkStore:
-        """Where the finished chunks of an unfinished partition are kept."""
-        return ChunkStore(self.home, key, partition, fingerprint)
-
-    def paces(self, key: str) -> dict[str, Pace]:
-        """How far the partitions of a table are that are begun and not finished."""
-        return unfinished_paces(self.home, key)
+        return self.root / ".work" / name
 
 
-def _names(key: str, partition: str | None, entry: Entry) -> Iterator[str]:
-    return (place_of(key, partition, file) for file in entry)
+class _PartitionWriter:
+    """Writes a partition batch by batch; its content and record are known at the end."""
+
+    def __init__(self, path: Path, record: Record) -> None:
+        self.record, self._path, self._rows, self._digest = record, path, 0, sha256()
+        empty = _stamped(TABLES[record.table].schema.create_empty(), record).to_arrow()
+        self._writer = pq.ParquetWriter(path, empty.schema, compression="zstd", write_statistics=False)
+
+    def add(self, frame: pl.DataFrame) -> None:
+        columns = own_columns(self.record.table)
+        valid = _checked(frame.select(columns), self.record.table)
+        self._rows += valid.height
+        self._digest.update(valid.write_ndjson().encode())
+        self._writer.write_table(_stamped(valid, self.record).to_arrow())
+
+    def close(self, completed: Any) -> None:
+        self.record = completed(self.record, self._rows, self._digest.hexdigest())
+        self._writer.add_key_value_metadata({FOOTER: json.dumps(asdict(self.record)), **SEAL})
+        self._writer.close()
+        seal(self._path)
+
+
+def partitions_of(key: str, settings: Settings) -> list[str] | None:
+    """The partitions that a profile gives a table; None for a table in one file."""
+    by_partitioning = {
+        "shard": settings.shard_keys,
+        "recipe": settings.recipe_names,
+        "benchmark": list(settings.benchmarks.best_of_n),
+        "artifact": list(ARTIFACT_NAMES),
+    }
+    partitioning = TABLES[key].partitioning
+    return by_partitioning[partitioning] if partitioning else None
+
+
+def words(key: str, partition: str | None) -> str:
+    """A partition in sentences."""
+    return f"{key} {partition}" if partition else key
+
+
+def own_columns(key: str) -> list[str]:
+    """A table's columns without those of its provenance."""
+    return list(TABLES[key].schema.columns())
+
+
+def rows_hash(frame: pl.DataFrame) -> str:
+    """SHA-256 of the values of a frame, independent of slicing and memory layout."""
+    digest = sha256()
+    for rows in frame.iter_slices(HASHED_ROWS):
+        digest.update(rows.write_ndjson().encode())
+    return digest.hexdigest()
+
+
+def hash_of(facts: Any) -> str:
+    """SHA-256 of a description that JSON can hold."""
+    return sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def digest_of(path: Path) -> str:
+    """The hash of a file, or of the weights in a folder.
+
+    Raises:
+        OSError: it is not there.
+    """
+    if path.is_dir():
+        return hash_of({weights.name: file_digest(weights) for weights in path.glob("*.safetensors")})
+    return file_digest(path)
+
+
+@by_state
+def _record_in(path: Path) -> Record:
+    try:
+        return Record(**json.loads(pl.read_parquet_metadata(path)[FOOTER]))
+    except OSError:
+        raise
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, TypeError, ValueError) as error:
+        raise DamagedFile(path, first_line(error)) from error
+
+
+def _checked(frame: pl.DataFrame, key: str) -> pl.DataFrame:
+    try:
+        return TABLES[key].schema.validate(frame, cast=True)
+    except (SchemaError, ValidationError, pl.exceptions.PolarsError) as error:
+        raise LakeError(f"{key}: the rows break the table's contract, nothing was written: {error}") from error
+
+
+def _stamped(frame: pl.DataFrame, record: Record) -> pl.DataFrame:
+    """Rows with their provenance."""
+    columns = provenance_of(TABLES[record.table]).items()
+    return frame.with_columns(pl.lit(getattr(record, name), dtype).alias(name) for name, dtype in columns)
+
+
+def _with_categories(key: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a file with the categories of today's contract: one may have been added since they were written."""
+    kinds = columns_of(TABLES[key])
+    return frame.cast({name: kinds[name] for name in frame.columns if isinstance(kinds.get(name), pl.Enum)})

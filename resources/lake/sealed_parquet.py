@@ -2,23 +2,24 @@
 
     rows, schema, … {"cpmi": "{…}", "cpmi.seal": "sha256:3f9a…"}     the hash of the file with zeros for these digits
 
-Parquet has checksums of pages too, but polars neither writes nor checks them, and they leave the footer out.
+Parquet has checksums of pages too; they leave the footer out, where a flipped bit can end the reader's process.
 """
 
-import io
 import re
 from collections.abc import Mapping
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 
 import polars as pl
 
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.file_states import by_state
+from cpmi_dagster.files.whole_files import whole_file
 
-SEAL_KEY = "cpmi.seal"
-MARK = "sha256:"
+MARK = b"sha256:"
 ZEROS = b"0" * 64
+SEAL = {"cpmi.seal": (MARK + ZEROS).decode()}
+"""Metadata of a file that is to be sealed."""
 TAIL_BYTES = 4096
 """More than what follows the seal in a file."""
 
@@ -30,41 +31,42 @@ class DamagedFile(LakeError):
         super().__init__(f"lake file {path} is damaged ({reason}); run `cpmi run`, which makes it again")
 
 
-def sealed(frame: pl.DataFrame, footer: Mapping[str, str]) -> tuple[bytearray, str]:
-    """The bytes of a Parquet file with a seal, and the seal.
+def write_sealed(frame: pl.DataFrame, path: Path, footer: Mapping[str, str]) -> None:
+    """Write a sealed file, whole or not at all.
 
     Args:
         footer: texts to keep in the file beside its rows.
+
+    Raises:
+        StorageError: there is no room, or the folder cannot be written.
     """
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, metadata={**footer, SEAL_KEY: MARK + ZEROS.decode()})
-    data = bytearray(buffer.getbuffer())
-    place = data.rindex(ZEROS)
-    digits = sha256(data).hexdigest()
-    data[place : place + len(ZEROS)] = digits.encode()
-    return data, digits
+    with whole_file(path) as unfinished:
+        frame.write_parquet(unfinished, metadata={**footer, **SEAL})
+        seal(unfinished)
+
+
+def seal(path: Path) -> None:
+    """Put the hash of a file's bytes into it, in place of the zeros of `SEAL`."""
+    with path.open("r+b") as file:
+        digits = file_digest(file, "sha256").hexdigest()
+        start = max(0, file.seek(0, 2) - TAIL_BYTES)
+        file.seek(start)
+        file.seek(start + file.read().rindex(ZEROS))
+        file.write(digits.encode())
 
 
 @by_state
-def checked_seal(path: Path) -> str:
-    """The seal of a file, whose bytes are read and compared with it.
+def is_intact(path: Path) -> bool:
+    """Whether every byte of a file is the one that was written; read once a process for each state of the file.
 
     Raises:
-        DamagedFile: some byte of the file is not the one that was written.
+        OSError: it cannot be read.
     """
-    if (seal := seal_in(path.read_bytes())) is None:
-        raise DamagedFile(path, "its bytes are not those that were written")
-    return seal
-
-
-def seal_in(data: bytes) -> str | None:
-    """The seal of a file's bytes; None where some byte is not the one that was written."""
-    zeroed = bytearray(data)
-    end = max(0, len(data) - TAIL_BYTES)
-    found = re.search(MARK.encode() + rb"([0-9a-f]{64})", data[end:])
+    data = bytearray(path.read_bytes())
+    start = max(0, len(data) - TAIL_BYTES)
+    found = re.search(MARK + rb"([0-9a-f]{64})", data[start:])
     if found is None:
-        return None
-    place = end + found.start(1)
-    zeroed[place : place + len(ZEROS)] = ZEROS
-    digits = found.group(1).decode()
-    return digits if sha256(zeroed).hexdigest() == digits else None
+        return False
+    place = start + found.start(1)
+    data[place : place + len(ZEROS)] = ZEROS
+    return sha256(data).hexdigest().encode() == found.group(1)

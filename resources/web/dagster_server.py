@@ -10,7 +10,7 @@ from pathlib import Path
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.dagster_home import view_instance
-from cpmi_dagster.resources.lake.profile_files import ProfileFile
+from cpmi_dagster.resources.lake.home_file import claim_home
 
 LOCALHOST = "127.0.0.1"
 WORKSPACE = Path(__file__).parents[2] / "workspace.yaml"
@@ -44,7 +44,7 @@ def serve_ui(settings: Settings, profile: str | None, port: int, announce: Calla
     Raises:
         SettingsError: see `view_instance`, or the home has the results of another profile file.
     """
-    ProfileFile(settings).check()
+    claim_home(settings)
     with view_instance(settings) as instance:
         folder = instance.root_directory
     environment = {

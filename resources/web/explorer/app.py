@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.files.whole_files import check_writable
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake.profile_files import ProfileFile
+from cpmi_dagster.resources.lake.home_file import claim_home
 from cpmi_dagster.resources.web.dagster_server import LOCALHOST
 from cpmi_dagster.resources.web.explorer.judging import Judging
 from cpmi_dagster.resources.web.explorer.own_labels import OwnLabels
@@ -139,7 +139,7 @@ def serve_explorer(settings: Settings, port: int, labels: Path | None, announce:
         SourceError: the file of labels is not one, or cannot be written.
         SettingsError: the home has the results of another profile file.
     """
-    ProfileFile(settings).check()
+    claim_home(settings)
     if labels:
         OwnLabels(labels).all()
         check_writable(labels)

@@ -4,17 +4,18 @@ A page's SQL names tables as users do, and is shown as it is. Where that is fast
 stands in for a table:
 
     dataset.soft_labels      memory.main.soft_labels                                      sorted by trajectory
-    labels.step_rewards      read_parquet(['lake:///lake/labels/step_rewards/017/5f0c….parquet'])    one shard alone
+    labels.step_rewards      read_parquet('<home>/lake/labels/step_rewards/017.parquet')      one shard alone
 
-A run makes labels while the explorer is open: their views are those of the files that the profile reads now, and
-answers over all of them are kept until they change. Where another table was made again, all is opened anew.
+A run makes labels while the explorer is open: they show at once, and answers over all of them are kept until their
+files change. When another table was made again, or labels for the first time, all is opened anew.
 """
 
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -23,17 +24,15 @@ import polars as pl
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, first_line
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake.current_files import Counted
-from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.database import another, quoted, reader
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.queries import GIB, ask, quoted
-from cpmi_dagster.resources.lake.read_only_lake import HOME
+from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.resources.web.explorer.queries import REWARD_TYPES, SELECTED, TASKS
 
 MOST_SECONDS = 60.0
 MOST_KEPT = 200
 # of the lake's files, of which the copies in memory take up to five times as much
-MOST_IN_MEMORY = GIB // 2
+MOST_IN_MEMORY = 2**29
 LABELS = "labels"
 TABLE = re.compile(r"\b(?:sources|alignment|selection|labels|dataset)\.[a-z_0-9]+\b")
 PARAMETER = re.compile(r"\$([a-z_]+)")
@@ -51,6 +50,8 @@ GROUPS = ("sources", "alignment", "selection", "dataset")
 """Of the tables that pages read beside labels."""
 
 Row = dict[str, Any]
+Files = dict[Path, tuple[int, int, int]]
+"""Inode, size and time of change of files."""
 
 
 @dataclass
@@ -77,7 +78,7 @@ class View:
             shard: that holds all rows which the query asks for.
 
         Raises:
-            CpmiError: see `queries.ask`.
+            CpmiError: see `query.ask`.
         """
         used = {name: params[name] for name in PARAMETER.findall(sql)}
         self.shown.append(written_out(sql, used))
@@ -103,7 +104,7 @@ class Snapshot:
     Attributes:
         tasks: of the selected trajectories.
         reward_types: those with labels; first those that reward models learn from, then the profile's others.
-        state: of the files that were read when it was opened.
+        state: see `state_of`, when it was opened.
         kept: answers of queries over the whole set, by their SQL; another one when labels have changed.
 
     Raises:
@@ -112,13 +113,11 @@ class Snapshot:
 
     def __init__(self, settings: Settings) -> None:
         self._lake = Lake.of(settings)
-        self._database = Database(self._lake, settings)
         self._open = ExitStack()
-        self.state = entries_of(self._lake, *GROUPS)  # what is made meanwhile opens it anew
-        self._connection = self._open.enter_context(self._database.reader())
-        self._labels: Counted | None = None
+        self.state = state_of(self._lake)  # what is made meanwhile opens it anew
+        self._connection = self._open.enter_context(reader(self._lake, settings))
+        self._labels: Files | None = None
         self._held: dict[str, str] = {}
-        self._views: dict[str, str] = {}
         for table in IN_MEMORY:
             self._hold(table)
         with self.view() as view:
@@ -128,13 +127,9 @@ class Snapshot:
 
     def look(self) -> None:
         """Drop cached answers over the whole set if labels have changed; called for every page."""
-        labels = entries_of(self._lake, LABELS)
+        labels = files_of(self._lake, LABELS)
         if labels == self._labels:
             return
-        for table in TABLES.values():
-            if table.group == LABELS:
-                name = self._views[f"{LABELS}.{table.name}"] = f"memory.main.{table.name}"
-                self._connection.execute(f"create or replace view {name} as {self._database.view_of(table.key)}")
         self._labels, self.kept = labels, dict[str, list[Row]]()
         first = self._first_types
         with self.view() as view:
@@ -144,7 +139,7 @@ class Snapshot:
     @contextmanager
     def view(self) -> Iterator[View]:
         """The queries of one page, on a connection of their own."""
-        with closing(self._database.another(self._connection)) as connection:
+        with closing(another(self._connection)) as connection:
             yield View(self, connection)
 
     def faster(self, sql: str, shard: str | None) -> str:
@@ -157,17 +152,15 @@ class Snapshot:
         key = table.replace(".", "/")
         if table in self._held:
             return self._held[table]
-        if shard and TABLES[key].partitioning == "shard" and (names := self._lake.whole_files(key, shard)):
-            return f"read_parquet([{', '.join(quoted(f'{HOME}/{name}') for name in names)}])"
-        return self._views.get(table, table)
+        if shard and TABLES[key].partitioning == "shard" and self._lake.has(key, shard):
+            return f"read_parquet({quoted(str(self._lake.path(key, shard).absolute()))})"
+        return table
 
     def _hold(self, table: str) -> None:
         """Copy a table into memory, unless it is too large for that."""
-        key = table.replace(".", "/")
-        files = [path for name in self._lake.partitions(key) or [None] for path in self._lake.paths(key, name)]
-        if sum(file.stat().st_size for file in files if file.is_file()) > MOST_IN_MEMORY:
+        if sum(size for _, size, _ in files_of(self._lake, table.replace(".", "/")).values()) > MOST_IN_MEMORY:
             return
-        name = f"memory.main.{TABLES[key].name}"
+        name = f"memory.main.{table.partition('.')[2]}"
         try:
             self._connection.execute(f"create table {name} as {IN_MEMORY[table].format(table=table)}")
         except duckdb.OutOfMemoryException:
@@ -195,20 +188,28 @@ class Snapshots:
             LakeError: nothing has been published yet.
         """
         with self._lock:
-            if self._current is None or self._current.state != entries_of(self._lake, *GROUPS):
+            if self._current is None or self._current.state != state_of(self._lake):
                 self._current = Snapshot(self._settings)
             else:
                 self._current.look()
             return self._current
 
 
-def entries_of(lake: Lake, *groups: str) -> Counted:
-    """The files of the tables of some groups that the profile reads."""
-    return {
-        place: entry
-        for place, entry in lake.counted.items()
-        if place[0].startswith(tuple(f"{group}/" for group in groups))
-    }
+def state_of(lake: Lake) -> tuple[Files, list[str]]:
+    """The files of the tables beside labels, and which tables of labels there are."""
+    return files_of(lake, *GROUPS), [key for key in TABLES if key.startswith(LABELS) and lake.exists(key)]
+
+
+def files_of(lake: Lake, *keys: str) -> Files:
+    """The files of some tables, or of all tables of some groups."""
+    found: Files = {}
+    for key, table in TABLES.items():
+        if key in keys or table.group in keys:
+            for path in (lake.path(key, name) for name in (lake.partitions(key) if table.partitioning else [None])):
+                with suppress(FileNotFoundError):
+                    state = path.stat()
+                    found[path] = state.st_ino, state.st_size, state.st_mtime_ns
+    return found
 
 
 def written_out(sql: str, params: Mapping[str, Any]) -> str:

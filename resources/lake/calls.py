@@ -1,0 +1,191 @@
+"""Answers of models, kept for ever by what was asked: a model is asked once.
+
+    asked       one row a question          prompt 7f3a…  answer 19c2…          hashes of the texts
+    kept        <home>/lake/labels/answer_logprobs/.calls/5f0c…/4/003/8d01….parquet
+    answered    the same rows               logprob_sum -0.41  token_count 6    with its share of tokens and seconds
+
+`5f0c…` is the model and how it is asked (precision, layout, sampling), never how much is asked; `4/003` is the shard of
+four in which the question was asked. What is kept is read, the rest is asked chunk by chunk, and each chunk is kept the
+moment it is answered. So a killed run goes on after its last chunk, more templates, negatives or rollouts ask only for
+what is new, a changed row asks for itself, and going back asks for nothing.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, fields
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.errors import LakeError, first_line
+from cpmi_dagster.files.whole_files import write_whole
+from cpmi_dagster.resources.lake.lake import hash_of
+from cpmi_dagster.resources.lake.sealed_parquet import is_intact, write_sealed
+
+CALLS = ".calls"
+FOLDER_CHARACTERS = 16
+COST = {each.name: pl.Float64() for each in fields(Cost)}
+"""What an answer cost: its share of the tokens and seconds of its chunk."""
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The answers of one model to the questions of one table.
+
+    Attributes:
+        folder: of the table, in the lake.
+        facts: the model, and how it is asked.
+        place: below the folder of the facts: the number of shards, and the shard.
+        key: columns that make a question, with their types.
+        answer: columns of an answer, with their types.
+        unchanged: raises an error if the model is no longer that of the facts; called before answers are kept.
+    """
+
+    folder: Path
+    facts: Mapping[str, Any]
+    place: str
+    key: Mapping[str, Any]
+    answer: Mapping[str, Any]
+    unchanged: Callable[[], None] = lambda: None
+    _known: list[pl.DataFrame] = field(default_factory=list, init=False, repr=False)
+
+    def answers(
+        self,
+        asked: pl.DataFrame,
+        ask: Callable[[pl.DataFrame], tuple[pl.DataFrame, Cost]],
+        size: int,
+        by: str | None = None,
+        weight: str | None = None,
+        advance: Callable[[int], None] = lambda _: None,
+    ) -> pl.DataFrame:
+        """The answer to every row asked, from the model where it is not known yet.
+
+        Args:
+            asked: columns of `key`, and whatever `ask` needs to put the question.
+            ask: takes rows of different questions; gives columns of `key` and `answer`, and what they cost together.
+            size: rows that are asked together; with `by`, values of that column.
+            by: rows with the same value are asked together, as those of a trajectory, which share a token tree.
+            weight: a column of the answer by which the cost of a chunk is shared out; else in equal parts.
+            advance: called with the number of values of `by`, or rows, just answered, known ones first.
+
+        Returns:
+            `asked` with the columns of the answer and of `COST`, in its order; rows that `ask` left out are not there.
+        """
+        names = list(self.key)
+        asked = asked.with_columns(pl.col(name).cast(kind) for name, kind in self.key.items())
+        missing = self._missing(asked)
+        if missing.height:
+            self._find_elsewhere(missing)
+            missing = self._missing(asked)
+        counted = [by] if by else names
+        left = missing.select(counted).n_unique()
+        advance(asked.select(counted).n_unique() - left)
+        for part in _chunks(missing.unique(names, keep="first", maintain_order=True), size, by):
+            given, cost = ask(part)
+            self._keep(given, cost, weight)
+            done = part.select(counted).n_unique()
+            advance(min(done, left))
+            left -= done
+        return asked.join(self._all, on=names, how="inner", maintain_order="left")
+
+    def spent(self, answered: pl.DataFrame) -> Cost:
+        """What the answers of some rows have cost, each question once."""
+        sums = answered.unique(list(self.key)).select(pl.col(name).sum() for name in COST).row(0)
+        wall, read, generated, processors = sums
+        return Cost(wall, round(read), round(generated), processors)
+
+    @property
+    def _all(self) -> pl.DataFrame:
+        """Every answer that is known."""
+        if not self._known:
+            self._known.append(pl.DataFrame(schema={**self.key, **self.answer, **COST}))
+            self._known.extend(self._read_all(self._home / self.place))
+        if len(self._known) > 1:
+            self._known[:] = [pl.concat(self._known).unique(list(self.key), keep="first", maintain_order=True)]
+        return self._known[0]
+
+    def _missing(self, asked: pl.DataFrame) -> pl.DataFrame:
+        return asked.join(self._all, on=list(self.key), how="anti", maintain_order="left")
+
+    def _find_elsewhere(self, missing: pl.DataFrame) -> None:
+        """Answers to questions that stood in other shards, when the profile had more or fewer of them."""
+        shards = self.place.partition("/")[0]
+        for file, questions in self._elsewhere.items():
+            if file.relative_to(self._home).parts[0] != shards and missing.join(questions, on=list(self.key)).height:
+                self._known += [frame for frame in self._read(file) if frame.height]
+
+    @cached_property
+    def _elsewhere(self) -> dict[Path, pl.DataFrame]:
+        """The questions of every file of other numbers of shards."""
+        files = [file for file in sorted(self._home.glob("*/*/*.parquet")) if not file.is_relative_to(self._here)]
+        return {file: frame.select(list(self.key)) for file in files for frame in self._read(file)}
+
+    @cached_property
+    def _home(self) -> Path:
+        return self.folder / CALLS / hash_of(self.facts)[:FOLDER_CHARACTERS]
+
+    @cached_property
+    def _here(self) -> Path:
+        return self._home / self.place.partition("/")[0]
+
+    def _read_all(self, folder: Path) -> Iterator[pl.DataFrame]:
+        for file in sorted(folder.glob("*.parquet")):
+            yield from self._read(file)
+
+    def _read(self, file: Path) -> Iterator[pl.DataFrame]:
+        """The answers of a file; none of a damaged one, or of one that is not ours: they are asked again."""
+        kinds = {**self.key, **self.answer, **COST}
+        try:
+            if is_intact(file):
+                yield pl.read_parquet(file, columns=list(kinds)).cast(kinds)
+                return
+        except (OSError, pl.exceptions.PolarsError) as error:
+            LOG.warning("%s cannot be read (%s); its questions are asked again", file, first_line(error))
+            return
+        LOG.warning("%s is damaged; its questions are asked again", file)
+
+    def _keep(self, given: pl.DataFrame, cost: Cost, weight: str | None) -> None:
+        """Add the answers to a chunk to what is known, on disk and here.
+
+        Raises:
+            CpmiError: the model has changed since the questions were put together, or there is no room.
+        """
+        share = pl.lit(1.0) / pl.len()
+        if weight and given[weight].sum() > 0:
+            share = pl.col(weight) / pl.col(weight).sum()
+        amounts = zip(COST, astuple(cost), strict=True)
+        kinds = {**self.key, **self.answer, **COST}
+        kept = given.with_columns((share * amount).alias(name) for name, amount in amounts)
+        kept = kept.select(list(kinds)).cast(kinds)  # pyright: ignore[reportArgumentType]
+        self.unchanged()
+        if not (self._home / "asked.json").is_file():
+            write_whole(self._home / "asked.json", json.dumps(self.facts, indent=1, default=str))
+        # named by its questions: a second process that asked the same replaces it by the same
+        name = sha256(kept.select(list(self.key)).write_ndjson().encode()).hexdigest()[:FOLDER_CHARACTERS]
+        write_sealed(kept, self._home / self.place / f"{name}.parquet", {})
+        self._known.append(kept)
+
+
+def _chunks(rows: pl.DataFrame, size: int, by: str | None) -> Iterator[pl.DataFrame]:
+    if by is None:
+        yield from rows.iter_slices(size)
+        return
+    values = rows[by].unique(maintain_order=True)
+    for start in range(0, len(values), size):
+        yield rows.filter(pl.col(by).is_in(values[start : start + size].implode()))
+
+
+def check_unchanged(asked_of: Sequence[Any], now: Callable[[], Sequence[Any]]) -> None:
+    """Refuse answers of a model whose files have changed since its facts were taken.
+
+    Raises:
+        LakeError: it is another model now.
+    """
+    if list(asked_of) != list(now()):
+        raise LakeError(f"the files of the model {asked_of[0]} changed while it was asked; nothing is kept, run again")

@@ -1,0 +1,73 @@
+"""Whose results a home has: one profile's, noted in `home.json`.
+
+    {"profile": "mine", "file": "../../mine.yaml"}     from the home, so that a project can be moved with it
+    {"profile": "miniature", "file": ""}               a shipped profile
+
+A file that is not there any more was moved: the next of its name takes its place.
+"""
+
+import json
+import os
+from pathlib import Path
+
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.whole_files import write_whole
+from cpmi_dagster.profiles.settings import Settings
+
+NAME = "home.json"
+
+
+def claim_home(settings: Settings) -> None:
+    """Refuse a home that has the results of another profile, or of an earlier form; looking writes nothing.
+
+    Raises:
+        SettingsError: names both profiles, or says what to do.
+    """
+    home, mine = settings.home, _note(settings)
+    if (home / "lake" / ".current").is_dir():
+        raise SettingsError(
+            f"the home {home} was made by an earlier version of this package, which kept its files in another form; "
+            "set CPMI_HOME to a new folder, or move this one away"
+        )
+    noted = _noted(home)
+    if noted is None or noted == mine:
+        return
+    other = None if not noted["file"] else Path(os.path.normpath(home.resolve() / noted["file"]))
+    is_same = other is not None and settings.file is not None and (not other.is_file() or _same(other, settings.file))
+    if noted["profile"] != settings.profile or not is_same:
+        theirs = str(other or f"the shipped profile `{noted['profile']}`")
+        ours = str(settings.file or f"the shipped profile `{settings.profile}`")
+        raise SettingsError(
+            f"the home {home} has the results of {theirs}, which those of {ours} would replace; set CPMI_HOME to "
+            f"another folder for it, such as .cpmi/{settings.profile}-2"
+        )
+
+
+def note_home(settings: Settings) -> None:
+    """Note in the home that its results are this profile's.
+
+    Raises:
+        SettingsError: see `claim_home`.
+        StorageError: the home cannot be written.
+    """
+    claim_home(settings)
+    if _noted(settings.home) != _note(settings):
+        write_whole(settings.home / NAME, json.dumps(_note(settings)))
+
+
+def _note(settings: Settings) -> dict[str, str]:
+    file, home = settings.file, settings.home.resolve()
+    place = "" if file is None else os.path.relpath(file.parent.resolve() / file.name, home)
+    return {"profile": settings.profile, "file": place}
+
+
+def _noted(home: Path) -> dict[str, str] | None:
+    try:
+        noted = json.loads((home / NAME).read_bytes())
+        return {"profile": str(noted["profile"]), "file": str(noted["file"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.is_file() and other.is_file() and one.samefile(other)

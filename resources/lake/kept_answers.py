@@ -1,0 +1,147 @@
+"""Log-probabilities and step values, each asked of a model only where it is not kept yet (see `calls`).
+
+kept_scores    labels.answer_logprobs     a question is the text before an answer, and the answer
+kept_steps     hidden states, judgements   a question is a solution: its question and steps
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from cpmi_dagster.contracts.cost import Cost, Stopwatch
+from cpmi_dagster.contracts.seeded import text_hash
+from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
+from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.resources.lake.calls import Calls
+from cpmi_dagster.scoring.controls import control_logprobs
+from cpmi_dagster.scoring.logprobs import STAGE, ScoredAnswers, answer_logprobs, refusals
+from cpmi_dagster.scoring.questions import answer_questions, read_wanted, step_questions, trajectory_questions
+from cpmi_dagster.scoring.settings import Scoring
+
+SCORE_KEY = {"prompt": pl.UInt64(), "answer": pl.UInt64()}
+SCORE = {"logprob_sum": pl.Float64(), "token_count": pl.Int64(), "reason": pl.String()}
+ADMISSION_KEY, ADMISSION = {"whole": pl.UInt64()}, {"reason": pl.String()}
+STEPS_KEY = {"solution": pl.UInt64()}
+ROW = ["trajectory_id", "template", "context", "step_index", "answer_rank"]
+NAMED = "{trajectory}"
+"""In the place of a trajectory's id in a reason that is kept: another trajectory may have the same texts."""
+
+
+def kept_scores(
+    scores: Calls,
+    admissions: Calls,
+    load: Callable[[], LoadedModel],
+    trajectories: pl.DataFrame,
+    negatives: pl.DataFrame,
+    scoring: Scoring,
+    contrasted: bool,
+    of_steps: bool,
+    advance: Callable[[int], None],
+) -> ScoredAnswers:
+    """What `scoring.answer_logprobs` gives, or of steps `scoring.control_logprobs`; a refusal is kept with its reason.
+
+    Args:
+        scores: with `SCORE_KEY` and `SCORE`.
+        admissions: with `ADMISSION_KEY` and `ADMISSION`.
+        load: the labeler; called when something is not known.
+        contrasted: see `answer_logprobs`.
+        of_steps: the steps themselves are scored, for the controls.
+
+    Returns:
+        The cost is that of the answers given, whenever they were asked for.
+    """
+    of = {"contrasted": contrasted, "of_steps": of_steps}
+
+    def admit(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
+        chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
+        found = refusals(chosen, negatives, load(), scoring, **of).select("trajectory_id", "reason")
+        named = [reason.replace(name, NAMED) for name, reason in found.iter_rows()]
+        reasons = found.with_columns(pl.Series("reason", named, pl.String))
+        return part.join(reasons, on="trajectory_id", how="left"), Cost.zero()
+
+    def score(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
+        chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
+        if of_steps:
+            made = control_logprobs(chosen, load(), scoring, wanted=read_wanted(part))
+            rejected = pl.DataFrame(schema=RejectedTrajectories.create_empty().schema)
+        else:
+            own = negatives.join(part, on="trajectory_id", how="semi")
+            scored = answer_logprobs(chosen, own, load(), scoring, wanted=read_wanted(part), contrasted=contrasted)
+            made, rejected = scored, scored.rejected
+        values = part.join(made.logprobs.select(*ROW, "logprob_sum", "token_count"), on=ROW, how="left")
+        reasons = rejected.select("trajectory_id", "reason")
+        return values.join(reasons, on="trajectory_id", how="left"), made.cost
+
+    chunk = scoring_chunk(scoring)
+    wholes = trajectory_questions(trajectories, negatives, scoring)
+    admitted = admissions.answers(wholes, admit, max(1, wholes.height))
+    refused = _named(admitted.filter(pl.col("reason").is_not_null()))
+    fitting = trajectories.join(refused, on="trajectory_id", how="anti", maintain_order="left")
+    ask = step_questions if of_steps else partial(answer_questions, negatives=negatives, contrasted=contrasted)
+    questions = ask(fitting, scoring=scoring)
+    # trajectories of one question stay together: they share a token tree
+    asked = fitting.select("trajectory_id").join(questions, on="trajectory_id", maintain_order="left_right")
+    advance(refused.height)
+    answered = scores.answers(asked, score, chunk, by="trajectory_id", weight="token_count", advance=advance)
+    broken = _named(answered.filter(pl.col("reason").is_not_null())).unique("trajectory_id", keep="first")
+    whole = answered.join(broken, on="trajectory_id", how="anti").filter(pl.col("logprob_sum").is_not_null())
+    logprobs = AnswerLogprobs.cast(whole.select(AnswerLogprobs.column_names()))
+    reasons = pl.concat([refused, broken]).select("trajectory_id", pl.lit(STAGE).alias("stage"), "reason")
+    return ScoredAnswers(
+        logprobs.sort(AnswerLogprobs.primary_key()), reasons.sort("trajectory_id"), scores.spent(answered)
+    )
+
+
+def scoring_chunk(scoring: Scoring) -> int:
+    """Trajectories that are scored together, and kept as one file."""
+    return getattr(scoring, "chunk_trajectories", 64)
+
+
+def _named(refused: pl.DataFrame) -> pl.DataFrame:
+    names = [reason.replace(NAMED, name) for name, reason in refused.select("trajectory_id", "reason").iter_rows()]
+    return refused.select("trajectory_id", pl.Series("reason", names, pl.String))
+
+
+def kept_steps(
+    calls: Calls,
+    solutions: pl.DataFrame,
+    column: str,
+    read: Callable[[pl.DataFrame], pl.DataFrame],
+    size: int,
+    advance: Callable[[int], None] = lambda _: None,
+) -> pl.DataFrame:
+    """A value for each step of each solution, such as a hidden state or a probability.
+
+    Args:
+        calls: with `STEPS_KEY` and a column of lists, `values`.
+        solutions: columns that say which solution it is, then question and steps.
+        column: the name of the value.
+        read: takes the column solution, question and steps; gives solution, step_index and the value, a row a step.
+        size: solutions that are read together, and kept as one file.
+
+    Returns:
+        The other columns of `solutions`, step_index and the value, in the order of the solutions.
+    """
+    texts = solutions.select("question", "steps").iter_rows()
+    hashes = [text_hash(question, *steps) for question, steps in texts]
+    asked = solutions.with_columns(pl.Series("solution", hashes, pl.UInt64))
+
+    def ask(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
+        watch = Stopwatch()
+        values = read(part.select("solution", "question", "steps")).sort("solution", "step_index")
+        lists = values.group_by("solution").agg(pl.col(column).alias("values"))
+        given = part.join(lists, on="solution", how="left")
+        empty = pl.lit([], dtype=calls.answer["values"])
+        return given.with_columns(pl.col("values").fill_null(empty)), watch.cost(0, 0)
+
+    answered = calls.answers(asked, ask, size, advance=advance)
+    counted = answered.with_columns(step_index=pl.int_ranges(pl.col("values").list.len(), dtype=pl.Int64))
+    rows = counted.filter(pl.col("values").list.len() > 0).explode("values", "step_index").rename({"values": column})
+    return rows.select(*solutions.drop("question", "steps").columns, "step_index", column)
+
+
+def step_values(kind: Any) -> Mapping[str, Any]:
+    """The answer of a solution: a value of a type for each of its steps."""
+    return {"values": pl.List(kind)}

@@ -1,0 +1,88 @@
+"""A generation engine that asks its model only for continuations that are not kept yet.
+
+engine.generate(["What is 2 + 3?\\n"], sampling, samples=8, seed=0)     first time: 8 continuations are sampled and kept
+engine.generate(["What is 2 + 3?\\n"], sampling, samples=10, seed=0)    then: samples 8 and 9
+
+A question is the text of a prompt and the number of a sample; equal prompts share their continuations. Sampling
+settings, stop rule and seed are among the facts by which the answers are kept, so an engine is made for one of each.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+
+import polars as pl
+
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.seeded import text_hash
+from cpmi_dagster.files.text import encodable
+from cpmi_dagster.generation.engine import Generation, RolloutEngine, Stop, timed_generate
+from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.resources.lake.calls import COST, Calls
+
+KEY = {"prompt": pl.UInt64(), "sample": pl.Int64()}
+ASKED = {"prompt": pl.UInt64(), "asked": pl.String()}
+ANSWER = {"text": pl.String(), "tokens": pl.Int64(), "truncated": pl.Boolean(), "prompt_tokens": pl.Int64()}
+
+
+@dataclass
+class KeptEngine:
+    """A `RolloutEngine` in front of another, whose answers it keeps.
+
+    Attributes:
+        calls: where they are kept, with `KEY` and `ANSWER`.
+        identity: of the model.
+        load: gives the engine that samples; called when something is not known.
+        size: prompts that are sampled together, and kept as one file.
+        spent: what the continuations given out so far have cost, whenever they were sampled.
+    """
+
+    calls: Calls
+    identity: str
+    load: Callable[[], RolloutEngine]
+    size: int
+    _used: list[pl.DataFrame] = field(default_factory=list, init=False, repr=False)
+
+    def prepare(self) -> None:
+        """Nothing: the model is loaded when it is asked."""
+
+    @property
+    def spent(self) -> Cost:
+        """What the continuations that were given out have cost, each once."""
+        return self.calls.spent(pl.concat(self._used)) if self._used else Cost.zero()
+
+    @cached_property
+    def _engine(self) -> RolloutEngine:
+        return self.load()
+
+    def generate(
+        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
+    ) -> list[list[Generation]]:
+        """Continue every prompt `samples` times, equal ones alike; see `RolloutEngine.generate`."""
+        numbers = pl.DataFrame({"sample": range(first, first + samples)}, schema={"sample": pl.Int64})
+        texts = pl.DataFrame({"prompt": [text_hash(each) for each in prompts], "asked": list(prompts)}, schema=ASKED)
+
+        def ask(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
+            answers, cost = [], Cost.zero()
+            wanted = part.group_by("prompt", maintain_order=True).agg(pl.col("asked").first(), pl.col("sample").sort())
+            runs = sorted(wanted.rows(), key=lambda row: (row[2][0], len(row[2]), row[2]))
+            for numbers, alike in groupby(runs, key=lambda row: row[2]):
+                hashes, asked, _ = zip(*alike, strict=True)
+                start, count = numbers[0], numbers[-1] - numbers[0] + 1
+                groups, spent = timed_generate(self._engine, asked, sampling, count, seed, stop, start)
+                cost += spent
+                answers += [
+                    (prompt, number, encodable(one.text), one.tokens, one.truncated, one.prompt_tokens)
+                    for prompt, group in zip(hashes, groups, strict=True)
+                    for number, one in enumerate(group, start)
+                    if number in numbers
+                ]
+            return pl.DataFrame(answers, schema={**KEY, **ANSWER}, orient="row"), cost
+
+        asked = texts.join(numbers, how="cross", maintain_order="left_right")
+        answered = self.calls.answers(asked, ask, self.size, by="prompt", weight="tokens")
+        self._used.append(answered.select([*KEY, *COST]))
+        rows = answered.select(list(ANSWER)).iter_rows()
+        singles = [Generation(*row) for row in rows]
+        return [singles[start : start + samples] for start in range(0, len(singles), samples)]

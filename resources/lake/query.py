@@ -1,0 +1,193 @@
+"""Queries of users: one statement that reads the published tables, and nothing else.
+
+    query(settings, "select reward_type, count(*) from labels.step_rewards group by all").rows
+    query(settings, "copy labels.step_rewards to 'mine.csv'")    CpmiError: a query is one statement that only reads …
+
+The connection is `database.reader`'s. It may still write files into the lake, and DuckDB takes a query with COPY in a
+common table expression for one that reads; so it is asked as the argument of DuckDB's function `query`, within which
+COPY is refused.
+"""
+
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+
+from cpmi_dagster.errors import CpmiError, first_line
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.lake import database
+from cpmi_dagster.resources.lake.database import quoted, reader
+from cpmi_dagster.resources.lake.lake import Lake
+
+DEFAULT_SECONDS = 60.0
+STOP_AGAIN_SECONDS = 0.1
+BATCH_ROWS = 100_000
+ONLY_READS = "a query is one statement that only reads, such as `select …` or `describe …`"
+TOO_LARGE = "the query exceeds the memory limit; ask for fewer rows or columns"
+STOPPED = "the query was stopped after {:g} s; ask for less, or give a longer --timeout"
+EXPLAIN = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*explain\b\s*(?:analyze\b|verbose\b|\([^()]*\)|\s)*", re.IGNORECASE | re.DOTALL
+)
+SHOW_TABLES = re.compile(r"\s*show\s+tables\s*;?\s*", re.IGNORECASE)
+TABLES_SHOWN = """
+    select schema_name || '.' || view_name as relation, comment as meaning from duckdb_views()
+    where not internal order by relation
+"""
+WRITES = "must be at the top level"
+"""How DuckDB refuses COPY, INSERT, UPDATE and DELETE within a query."""
+NO_FILES = "file system operations are disabled"
+LAKE_FILE = re.compile(r"""['"][^'"]*/lake/([^'"]+)\.parquet['"]""")
+SUGGESTION = re.compile(r'^Did you mean "?(.+?)"?\??$', re.MULTILINE)
+INTERNAL = ("pg_", "duckdb_", "sqlite_", "pragma_", "information_schema.")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows of a query, and whether it has more than were asked for."""
+
+    rows: pl.DataFrame
+    has_more: bool
+
+
+def query(settings: Settings, sql: str, most_rows: int | None = None, seconds: float = DEFAULT_SECONDS) -> Answer:
+    """What `answer` gives on the published results of a profile.
+
+    Raises:
+        CpmiError: nothing has been made yet, or as `answer`.
+    """
+    with reader(Lake.of(settings), settings) as connection:
+        return answer(connection, sql, most_rows, seconds)
+
+
+def answer(
+    connection: duckdb.DuckDBPyConnection, sql: str, most_rows: int | None = None, seconds: float = DEFAULT_SECONDS
+) -> Answer:
+    """The rows of a query; `show tables` lists the tables of every schema.
+
+    Args:
+        most_rows: how many rows at most; all by default.
+        seconds: until it is stopped, or, in the middle of one long call of a function, when that returns.
+
+    Raises:
+        CpmiError: as `ask`; or a column has dates that Python does not know.
+    """
+    text = TABLES_SHOWN if SHOW_TABLES.fullmatch(sql) else sql
+    found = ask(connection, text, None, seconds, None if most_rows is None else most_rows + 1)
+    rows = found if most_rows is None else found.head(most_rows)
+    _check_dates(rows)
+    return Answer(rows, has_more=rows.height < found.height)
+
+
+def ask(
+    connection: duckdb.DuckDBPyConnection,
+    sql: str,
+    params: Mapping[str, Any] | None = None,
+    seconds: float = DEFAULT_SECONDS,
+    most_rows: int | None = None,
+) -> pl.DataFrame:
+    """The rows of a query.
+
+    Args:
+        params: values of the parameters `$name` of a query of this package; users' queries have none.
+
+    Raises:
+        CpmiError: it is not one statement that only reads; DuckDB refuses it, with DuckDB's first line; a file of the
+            lake is damaged; it took too long or too much memory; or a column's type has no counterpart here.
+    """
+    try:
+        text = sql if params else _within_query(sql)
+        with _stopped_after(connection, seconds):
+            relation = connection.sql(text, params=dict(params or {}) or None)
+            return _rows(relation if most_rows is None else relation.limit(most_rows))
+    except duckdb.InterruptException as error:
+        raise CpmiError(STOPPED.format(seconds)) from error
+    except (duckdb.OutOfMemoryException, MemoryError) as error:
+        raise CpmiError(TOO_LARGE) from error
+    except (duckdb.Error, UnicodeError) as error:
+        raise CpmiError(ONLY_READS if WRITES in str(error) else f"the query failed: {_reason(error)}") from error
+    except (pl.exceptions.PolarsError, ValueError) as error:  # pyarrow's errors are of the second kind
+        raise CpmiError(f"a column has a type that cannot be shown; cast it, as in `x::varchar` ({error})") from error
+
+
+def _within_query(sql: str) -> str:
+    """The SQL that asks for the rows of a user's SQL, or explains it.
+
+    Raises:
+        CpmiError: it is not one SELECT, or EXPLAIN of one.
+    """
+    explain, types = "", _types(sql)
+    if types == [duckdb.StatementType.EXPLAIN] and (found := EXPLAIN.match(sql)):
+        explain, sql = found[0], sql[found.end() :]
+        types = _types(sql)
+    if types != [duckdb.StatementType.SELECT]:
+        raise CpmiError(ONLY_READS)
+    return f"{explain} from query({quoted(sql)})"
+
+
+def _types(sql: str) -> list[duckdb.StatementType]:
+    # half of a character is refused here as text, and by DuckDB as an argument of a wrong type
+    return [statement.type for statement in duckdb.extract_statements(sql.encode().decode())]
+
+
+def _rows(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
+    """The rows of a relation, read in batches so that those of a large one do not fill the machine's memory."""
+    reader, batches, size = relation.to_arrow_reader(BATCH_ROWS), [], 0
+    for batch in reader:
+        batches.append(batch)
+        size += batch.nbytes
+        if size > database.MOST_MEMORY:
+            raise MemoryError
+    rows = pl.from_arrow(pa.Table.from_batches(batches, reader.schema))
+    assert isinstance(rows, pl.DataFrame)
+    return rows
+
+
+@contextmanager
+def _stopped_after(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
+    """Interrupt what the connection does when the time is over, again until it has stopped."""
+    done = threading.Event()
+
+    def stop() -> None:
+        wait = seconds
+        while not done.wait(wait):
+            connection.interrupt()
+            wait = STOP_AGAIN_SECONDS
+
+    watch = threading.Thread(target=stop, daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watch.join()
+
+
+def _check_dates(rows: pl.DataFrame) -> None:
+    """Refuse dates outside of the years 1 to 9999, which DuckDB has and no reader of the answer can be given."""
+    for column in rows:
+        if "Date" in str(column.dtype):  # also within lists and structs
+            try:
+                column.to_list()
+            except (ValueError, OverflowError, pl.exceptions.PanicException) as error:
+                raise CpmiError(
+                    f"the column `{column.name}` has dates outside of the years 1 to 9999; cast it, as in "
+                    f'`"{column.name}"::varchar`'
+                ) from error
+
+
+def _reason(error: Exception) -> str:
+    """DuckDB's first line and a table it suggests; in words of ours where a file is refused, missing or damaged."""
+    if NO_FILES in str(error):
+        return "it reads the tables of this home, and no other file or address"
+    if found := LAKE_FILE.search(first_line(error)):
+        return f"{found[1]} is missing or damaged; run `cpmi run`, which makes it again ({first_line(error)})"
+    suggestion = SUGGESTION.search(str(error))
+    if suggestion and suggestion[1].startswith(INTERNAL):
+        return f"{first_line(error)} `show tables` lists the tables."
+    return f"{first_line(error)} Did you mean {suggestion[1]}?" if suggestion else first_line(error)
