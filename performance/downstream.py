@@ -19,8 +19,8 @@ from rich.console import Console
 from cpmi_dagster import definitions
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.lake.database import query
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.query import query
 
 MEASURED = ("labels/template_scores", "labels/step_rewards", "labels/labeling_costs", "labels/rejected_trajectories")
 QUERIES = (

@@ -254,19 +254,6 @@ def test_a_query_is_stopped_after_its_time(home):
 
 
 @pytest.mark.slow
-def test_labels_are_joined_to_a_file_that_is_given(home, finished, tmp_path):
-    from cpmi_dagster.resources.lake.lake import Lake
-
-    name = Lake.of(finished).read("selection/selected_trajectories")["trajectory_id"][0]
-    (tmp_path / "rows.jsonl").write_text(json.dumps({"id": name, "mine": 7}), encoding="utf-8")
-    sql = "select distinct r.mine from rows r join labels.step_rewards on trajectory_id = r.id"
-    result = invoke("query", sql, "-p", home, "--file", str(tmp_path / "rows.jsonl"), "--format", "csv")
-    assert result.stdout == "mine\n7\n"
-    with pytest.raises(CpmiError, match="the tables of this home and what is given with --file"):
-        invoke("query", f"from '{tmp_path / 'rows.jsonl'}'", "-p", home)
-
-
-@pytest.mark.slow
 def test_trace_leads_from_a_label_to_row_answers_model_and_code(home, finished):
     from cpmi_dagster.resources.lake.lake import Lake
 

@@ -35,7 +35,7 @@ SECONDS = 600
 
 
 def run_sql(example: Example) -> None:
-    query(example.namespace["finished"], example.parsed, None, SECONDS, ())
+    query(example.namespace["finished"], example.parsed, None, SECONDS)
 
 
 def read_json(example: Example) -> None:
@@ -100,7 +100,7 @@ def test_a_query_of_the_pages_runs_on_a_finished_home(example, finished):
 
 def test_the_twenty_questions_have_answers_but_for_what_a_good_run_lacks(finished):
     page = [one for one in examples("sql") if place(one).startswith("queries.md")]
-    empty = [one.line for one in page if query(finished, one.parsed, None, SECONDS, ()).rows.is_empty()]
+    empty = [one.line for one in page if query(finished, one.parsed, None, SECONDS).rows.is_empty()]
     assert len(page) == 20
     assert len(empty) <= 1, f"more than trajectories with few negatives is empty: queries.md, lines {empty}"
 

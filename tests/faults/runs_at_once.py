@@ -17,8 +17,8 @@ from kill_labeling import BEFORE_LABELS, LONGEST_RUN_SECONDS, PROFILE, compare, 
 from small_run import SMALL, write_profile
 
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.lake.database import query
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.query import query
 
 SHARDS = 8
 TABLES = ("answer_logprobs", "policy_rollouts", "step_rewards")

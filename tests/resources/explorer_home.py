@@ -6,9 +6,8 @@ import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.lake.database import Database
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import FileRecord
+from cpmi_dagster.resources.lake.database import publish
+from cpmi_dagster.resources.lake.lake import Lake, Record
 
 COUNT, STEPS, SHARDS = 100, 3, 2
 HOSTILE = "<script>alert('x')</script> & \"quoted\" {{ 7 * 7 }} $\\frac{1}{2}$"
@@ -24,7 +23,7 @@ def write(lake: Lake, key: str, shard: str | None, rows: list[dict]) -> None:
     """A table, or a shard of it."""
     schema = TABLES[key].schema
     frame = pl.DataFrame(rows, schema=schema.create_empty().schema)
-    lake.write(schema.cast(frame), FileRecord(key, shard, "run", "model", "1"))
+    lake.write(schema.cast(frame), Record(key, shard, "key", "run", "model", "1"))
 
 
 def made_up_home(home: Path, labelled: bool = True, soft: bool = True, more: str = "") -> Settings:
@@ -33,18 +32,18 @@ def made_up_home(home: Path, labelled: bool = True, soft: bool = True, more: str
     Args:
         more: text after every question.
     """
-    lake = Lake(home, "miniature")
+    lake = Lake(home)
     for shard in range(SHARDS):
         numbers = [number for number in range(COUNT) if number % SHARDS == shard]
         write(lake, "alignment/trajectories", f"{shard:03d}", [_trajectory(number, more) for number in numbers])
+        write(lake, "selection/selected_trajectories", f"{shard:03d}", [_selected(number) for number in numbers])
         if labelled:
             for key, rows in _labels(numbers).items():
                 write(lake, f"labels/{key}", f"{shard:03d}", rows)
-    write(lake, "selection/selected_trajectories", None, [_selected(number) for number in range(COUNT)])
     if labelled and soft:
         write(lake, "dataset/soft_labels", None, _soft_labels())
     settings = load_settings("miniature", home)
-    Database(lake, settings).publish()
+    publish(lake, settings)
     return settings
 
 

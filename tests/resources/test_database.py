@@ -1,216 +1,25 @@
-"""cpmi.duckdb: every relation, described, readable while it is replaced."""
+"""cpmi.duckdb: every table is a described view of what is in the lake now, readable while it is replaced."""
 
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import duckdb
 import polars as pl
 import pytest
 
-from cpmi_dagster.contracts.tables import PROVENANCE, TABLES, column_meanings, columns_of
-from cpmi_dagster.errors import CpmiError, LakeError, StorageError
-from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
+from cpmi_dagster.contracts.tables import TABLES, column_meanings, columns_of
+from cpmi_dagster.errors import LakeError, StorageError
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.resources.lake import database
+from cpmi_dagster.resources.lake.database import another, publish, quoted, reader
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.queries import ask
-from cpmi_dagster.resources.lake.records import FileRecord
+from cpmi_dagster.resources.lake.query import ask
 
-NEGATIVES = "labels/hard_negatives"
-ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})
-
-
-@pytest.fixture
-def lake(tmp_path) -> Lake:
-    return Lake(tmp_path, "miniature")
-
-
-@pytest.fixture
-def database(lake) -> Database:
-    return Database(lake)
-
-
-def test_every_table_is_a_relation_even_before_it_is_made(database):
-    database.publish()
-    relations = set(database.row_counts()["relation"])
-    assert {f'{table.group}."{table.name}"' for table in TABLES.values()} <= relations
-    assert 'reports."paper_comparison"' in relations
-
-
-def test_every_relation_and_column_is_described(database):
-    database.publish()
-    with database.reader() as connection:
-        comments = dict(
-            connection.sql(
-                "select schema_name || '/' || view_name, comment from duckdb_views() where not internal "
-                "union all select schema_name || '/' || table_name, comment from duckdb_tables() where not internal"
-            ).fetchall()
-        )
-        columns = connection.sql(
-            "select schema_name || '/' || table_name, column_name, comment from duckdb_columns() where not internal"
-        ).fetchall()
-    assert {key: comments[key] for key in TABLES} == {key: table.meaning for key, table in TABLES.items()}
-    described = {(key, name): comment for key, name, comment in columns}
-    for key, table in TABLES.items():
-        assert {name: described[key, name] for name in column_meanings(table)} == column_meanings(table)
-
-
-def negatives(name, trajectory="t1"):
-    return ROWS.with_columns(trajectory_id=pl.lit(trajectory)), FileRecord(NEGATIVES, name, "r", "m", "1")
-
-
-COUNT = "select count(*) from labels.hard_negatives"
-
-
-def test_an_open_connection_keeps_its_rows_and_the_next_sees_what_was_written_since(database, lake):
-    database.publish()
-    for number, shard in enumerate(("000", "001"), 1):
-        with duckdb.connect(str(database.path), read_only=True) as foreign:
-            lake.write(*negatives(shard))
-            database.publish_changes()
-            assert foreign.sql(COUNT).fetchall() == [(number - 1,)]
-        for opened in (database.reader(), duckdb.connect(str(database.path), read_only=True)):
-            with opened as connection:
-                assert connection.sql(COUNT).fetchall() == [(number,)]
-
-
-def test_a_file_that_shows_what_is_read_is_not_published_again(database, lake, monkeypatch):
-    lake.write(*negatives("000"))
-    database.publish_changes()
-    monkeypatch.setattr(Database, "publish", lambda _: pytest.fail("published"))
-    database.publish_changes()
-    with database.reader():
-        pass
-
-
-def test_rows_of_parts_that_are_not_asked_for_are_not_shown(database, lake):
-    both = pl.concat([ROWS, ROWS.with_columns(rank=pl.lit(2, pl.Int64))])
-    written = lake.put(both, FileRecord(NEGATIVES, "000", "r", "m", "1", {"1": "a", "2": "b"}))
-    database.publish()
-    for parts in (["1"], ["2"], ["1", "2"]):
-        lake.count({(NEGATIVES, "000"): {written.file_name: parts}})
-        with database.reader() as connection:
-            ranks = connection.sql("select rank from labels.hard_negatives order by all").fetchall()
-        assert ranks == [(int(part),) for part in parts]
-
-
-def test_a_result_is_stored_in_the_file(database, lake):
-    key = "reports/contrast"
-    result = pl.DataFrame(schema=columns_of(TABLES[key])).drop(PROVENANCE)
-    row = {"artifact": "contrast", "row": "CPMI", "column": "AUC", "measured": 0.5, "profile": "small"}
-    lake.write(pl.concat([result, pl.DataFrame([row])], how="diagonal"), FileRecord(key, None, "r", "m", "1"))
-    database.publish()
-    for path in lake.paths(key):
-        path.unlink()
-    with duckdb.connect(str(database.path), read_only=True) as connection:
-        assert connection.sql("select count(*) from reports.contrast").fetchall() == [(1,)]
-
-
-def test_a_copied_home_answers_from_its_own_files(database, lake, tmp_path):
-    lake.write(*negatives("000"))
-    database.publish()
-    shutil.copytree(tmp_path, tmp_path.with_name("copy"))
-    copy = Lake(tmp_path.with_name("copy"), "miniature")
-    lake.write(*negatives("001", "original"))
-    ids = "select trajectory_id from labels.hard_negatives order by all"
-    with duckdb.connect(str(Database(copy).path)) as foreign, pytest.raises(duckdb.Error, match="copied or moved"):
-        foreign.sql(ids).fetchall()
-    copy.write(*negatives("002", "copied"))
-    with Database(copy).reader() as connection:
-        assert connection.sql(ids).fetchall() == [("copied",), ("t1",)]
-    with duckdb.connect(str(Database(copy).path)) as foreign:
-        assert foreign.sql(ids).fetchall() == [("copied",), ("t1",)]
-
-
-def test_a_moved_home_answers_from_its_own_files(database, lake, tmp_path):
-    lake.write(*negatives("000"))
-    database.publish()
-    moved = Database(Lake(tmp_path.rename(tmp_path.with_name("moved")), "miniature"))
-    with moved.reader() as connection:
-        assert connection.sql("select count(*) from labels.hard_negatives").fetchall() == [(1,)]
-    with duckdb.connect(str(moved.path)) as foreign, pytest.raises(duckdb.Error):
-        foreign.sql("select count(*) from labels.hard_negatives").fetchall()
-
-
-def test_deleted_tables_are_empty_relations(database, lake):
-    lake.write(*negatives("000"))
-    database.publish()
-    shutil.rmtree(lake.root / "labels")
-    with database.reader() as connection:
-        assert connection.sql("select count(*) from labels.hard_negatives").fetchall() == [(0,)]
-
-
-def test_the_file_is_of_a_version_that_duckdb_1_opens(database):
-    database.publish()
-    with database.reader() as connection:
-        tags = connection.sql("select tags from duckdb_databases() where not internal").fetchall()
-    assert "v1.2.0" in str(tags)
-
-
-def test_an_open_reader_does_not_block_publishing_nor_the_reverse(database):
-    database.publish()
-    with duckdb.connect(str(database.path)) as held:
-        database.publish()
-        assert held.sql("select count(*) from labels.step_rewards").fetchall() == [(0,)]
-    with database.reader() as connection:
-        assert connection.sql("select count(*) from labels.step_rewards").fetchall() == [(0,)]
-
-
-def test_a_query_that_fails_says_why(database):
-    database.publish()
-    with database.reader() as connection, pytest.raises(CpmiError, match=r"the query failed: .*nothing_there"):
-        ask(connection, "select * from nothing_there")
-
-
-def test_a_query_cannot_write(database):
-    database.publish()
-    with database.reader() as connection, pytest.raises(CpmiError, match="only reads"):
-        ask(connection, "create table t as select 1")
-
-
-def test_without_a_database_the_error_says_what_to_run(database):
-    with pytest.raises(LakeError, match="run `cpmi run` first"), database.reader():
-        pass
-
-
-def counted(database: Database) -> int:
-    with database.reader() as connection:
-        return ask(connection, "select count(*) from labels.hard_negatives").item()
-
-
-@pytest.mark.parametrize("content", [b"", b"no database", b"DUCK" * 5_000])
-def test_a_damaged_database_is_published_again(database, lake, content):
-    lake.write(*negatives("000"))
-    database.publish()
-    database.path.write_bytes(content)
-    assert counted(database) == 1
-
-
-def test_a_truncated_database_is_published_again(database, lake):
-    lake.write(*negatives("000"))
-    database.publish()
-    database.path.write_bytes(database.path.read_bytes()[:-8_000])
-    assert counted(database) == 1
-
-
-def test_a_damaged_file_of_the_lake_is_not_shown_and_stops_no_query(database, lake, caplog):
-    lake.write(*negatives("000"))
-    lake.write(*negatives("001", "t2"))
-    (path,) = lake.paths(NEGATIVES, "000")
-    path.write_bytes(path.read_bytes()[:-100])
-    database.publish()
-    assert counted(database) == 1
-    assert "labels/hard_negatives 000 is damaged and not shown until `cpmi run` has made it again" in caplog.text
-
-
-@pytest.mark.parametrize("content", [b"", b"no log", b"WAL" * 1_000])
-def test_a_write_ahead_log_that_another_program_left_stops_no_query(database, lake, content):
-    lake.write(*negatives("000"))
-    database.publish()
-    database.path.with_name("cpmi.duckdb.wal").write_bytes(content)
-    assert counted(database) == 1
-
-
+NEGATIVES, PREDICTIONS = "labels/hard_negatives", "benchmarks/prmbench_predictions"
+IDS = "select trajectory_id from labels.hard_negatives order by all"
 WRITER = """
 import duckdb, sys, time
 connection = duckdb.connect(sys.argv[1])
@@ -220,123 +29,183 @@ time.sleep(600)
 """
 
 
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return load_settings("miniature", tmp_path)
+
+
+@pytest.fixture
+def lake(settings: Settings) -> Lake:
+    return Lake.of(settings)
+
+
+@pytest.fixture
+def path(lake: Lake) -> Path:
+    return lake.home / database.FILE_NAME
+
+
+def put(lake: Lake, key: str, partition: str | None, **values: object) -> None:
+    """A file of one row, as the lake has them: with provenance, categories of texts, whole at any moment."""
+    zeros = {pl.String(): "x", pl.Int64(): 0, pl.Float64(): 0.5}
+    row = {name: values.get(name, zeros.get(dtype)) for name, dtype in columns_of(TABLES[key]).items()}
+    path = lake.path(key, partition)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame([row], columns_of(TABLES[key])).write_parquet(path.with_suffix(".new"))
+    path.with_suffix(".new").replace(path)
+
+
+def negatives(lake: Lake, shard: str, name: str) -> None:
+    put(lake, NEGATIVES, shard, trajectory_id=name)
+
+
+def ids(lake: Lake, settings: Settings) -> list[str]:
+    with reader(lake, settings) as connection:
+        return [name for (name,) in connection.sql(IDS).fetchall()]
+
+
+def ids_of(path: Path) -> list[str]:
+    """What another program reads, which knows nothing of this package."""
+    with duckdb.connect() as connection:
+        connection.execute(f"attach {quoted(str(path))} as other (read_only)").execute("use other")
+        return [name for (name,) in connection.sql(IDS).fetchall()]
+
+
+def test_every_table_and_column_is_there_with_its_type_and_described_made_or_not(lake, settings):
+    publish(lake, settings)
+    with reader(lake, settings) as connection:
+        empty = connection.sql("from duckdb_columns() where not internal").pl()
+    for key, table in TABLES.items():
+        put(lake, key, {None: None, "shard": "000", "recipe": settings.recipe_names[0], "artifact": "contrast"}.get(
+            table.partitioning, settings.benchmarks.best_of_n[0]))  # fmt: skip
+    with reader(lake, settings) as connection:
+        made = connection.sql("from duckdb_columns() where not internal").pl()
+        views = dict(connection.sql("select schema_name || '/' || view_name, comment from duckdb_views()").fetchall())
+        counts = [connection.sql(f"select count(*) from {key.replace('/', '.')}").fetchall() for key in TABLES]
+    same = ["schema_name", "table_name", "column_name", "data_type", "comment"]
+    assert made.select(same).equals(empty.select(same)) and counts == [[(1,)]] * len(TABLES)
+    assert {key: views[key] for key in TABLES} == {key: table.meaning for key, table in TABLES.items()}
+    described = {tuple(row): comment for *row, _, comment in made.select(same).iter_rows()}
+    for table in TABLES.values():
+        for column, meaning in column_meanings(table).items():
+            assert described[table.group, table.name, column] == meaning
+
+
+def test_every_artifact_is_a_view_of_its_figures(lake, settings):
+    for name in ("contrast", "prmbench"):
+        put(lake, "reports/figures", name, artifact=name)
+    with reader(lake, settings) as connection:
+        for name in ARTIFACT_NAMES:
+            expected = [(name,)] if name in ("contrast", "prmbench") else []
+            assert connection.sql(f"select artifact from reports.{name}").fetchall() == expected
+        assert connection.sql("select count(*) from reports.paper_comparison").fetchall() == [(2,)]
+
+
+def test_new_and_replaced_shards_show_on_open_connections_and_nothing_is_published(lake, settings, path):
+    negatives(lake, "000", "a")
+    with reader(lake, settings) as connection, duckdb.connect(str(path), read_only=True) as foreign:
+        before = path.stat().st_ino
+        for shard, name, expected in (("001", "b", "ab"), ("000", "c", "bc"), ("001", "d", "cd")):
+            negatives(lake, shard, name)
+            publish(lake, settings)
+            further = another(connection)
+            assert [open.sql(IDS).fetchall() for open in (connection, foreign, further)] == [
+                [*map(tuple, expected)]
+            ] * 3
+        assert path.stat().st_ino == before
+
+
+def test_a_table_that_is_made_or_removed_shows_to_the_next_reader(lake, settings, path):
+    publish(lake, settings)
+    assert ids(lake, settings) == []
+    with duckdb.connect(str(path), read_only=True) as held:
+        negatives(lake, "000", "a")
+        assert ids(lake, settings) == ids_of(path) == ["a"]
+        assert held.sql(IDS).fetchall() == []
+    shutil.rmtree(lake.root / "labels")
+    assert ids(lake, settings) == []
+
+
+def test_copies_and_partitions_that_are_not_the_profiles_do_not_show(lake, settings, path):
+    recipe = settings.recipe_names[0]
+    negatives(lake, "000", "a")
+    negatives(lake, "099", "of more shards once")
+    put(lake, PREDICTIONS, recipe, recipe=recipe)
+    put(lake, PREDICTIONS, "of_last_week", recipe="of_last_week")
+    for file in (lake.path(NEGATIVES, "000"), lake.path(PREDICTIONS, recipe)):
+        for name in (f"Copy of {file.name}", file.name.replace(".parquet", " (1).parquet"), f"{file.stem}.old.parquet"):
+            shutil.copy(file, file.with_name(name))
+    assert ids(lake, settings) == ids_of(path) == ["a"]
+    with reader(lake, settings) as connection:
+        assert connection.sql(f"select recipe from {PREDICTIONS.replace('/', '.')}").fetchall() == [(recipe,)]
+
+
+@pytest.mark.parametrize("name", ["moved", "it's a home"])
+def test_a_home_that_was_moved_or_copied_answers_from_its_own_files(lake, settings, tmp_path, name, monkeypatch):
+    negatives(lake, "000", "a")
+    publish(lake, settings)
+    place = tmp_path.with_name(f"{tmp_path.name} {name}")
+    shutil.copytree(tmp_path, place)
+    negatives(lake, "001", "of the first home")
+    copied = load_settings("miniature", place)
+    monkeypatch.setattr(database, "publish", refuse)
+    assert ids(Lake.of(copied), copied) == ["a"]
+    monkeypatch.undo()
+    assert ids(Lake.of(copied), copied) == ids_of(place / "cpmi.duckdb") == ["a"]
+
+
+def refuse(*_: object) -> None:
+    raise StorageError("the home cannot be locked (Read-only file system)")
+
+
+def test_a_damaged_file_of_the_lake_is_named_and_stops_no_other_query(lake, settings):
+    put(lake, PREDICTIONS, settings.recipe_names[0])
+    negatives(lake, "000", "a")
+    negatives(lake, "001", "b")
+    lake.path(NEGATIVES, "001").write_bytes(lake.path(NEGATIVES, "001").read_bytes()[:-100])
+    with reader(lake, settings) as connection:
+        with pytest.raises(Exception, match=r"labels/hard_negatives/001 is missing or damaged; run `cpmi run`"):
+            ask(connection, IDS)
+        assert ask(connection, "select count(*) from benchmarks.prmbench_predictions").item() == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"no database", b"DUCK" * 5_000, None])
+def test_a_damaged_database_or_log_is_published_again(lake, settings, path, content):
+    negatives(lake, "000", "a")
+    publish(lake, settings)
+    path.with_name("cpmi.duckdb.wal").write_bytes(content or b"no log")
+    path.write_bytes(path.read_bytes()[:-8_000] if content is None else content)
+    assert ids(lake, settings) == ids_of(path) == ["a"]
+
+
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_program_that_writes_into_the_database_or_was_killed_at_it_stops_no_query(database, lake, killed):
-    lake.write(*negatives("000"))
-    database.publish()
-    command = [sys.executable, "-c", WRITER, str(database.path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+def test_a_program_that_writes_into_the_database_or_was_killed_at_it_stops_no_query(lake, settings, path, killed):
+    negatives(lake, "000", "a")
+    publish(lake, settings)
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None and writer.stdout.readline() == "open\n"
         if killed:
             writer.kill()
             writer.wait()
-        assert counted(database) == 1
+        assert ids(lake, settings) == ["a"]
         writer.kill()
 
 
-def test_a_damaged_database_of_a_home_without_results_is_an_error(database):
-    database.publish()
-    assert counted(database) == 0
-    database.path.write_bytes(b"no database")
-    with pytest.raises(LakeError, match="there are no results to publish it from; run `cpmi run` first"):
-        counted(database)
+def test_without_results_the_error_says_what_to_run(lake, settings):
+    with pytest.raises(LakeError, match=r"there is no database at .*; run `cpmi run` first"), reader(lake, settings):
+        pass
 
 
-def test_a_database_without_results_that_another_program_writes_is_not_called_damaged(database):
-    database.publish()
-    command = [sys.executable, "-c", WRITER, str(database.path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None and writer.stdout.readline() == "open\n"
-        assert counted(database) == 0
-        writer.kill()
-
-
-def test_a_database_that_cannot_be_opened_nor_published_is_one_clear_sentence(database, lake, monkeypatch):
-    lake.write(*negatives("000"))
-    database.publish()
-    database.path.write_bytes(b"no database")
-    monkeypatch.setattr(Database, "publish", lambda _: None)
-    with pytest.raises(LakeError, match=r"cpmi\.duckdb cannot be opened .*; see that no other program uses it"):
-        counted(database)
-
-
-def test_a_column_of_the_table_itself_stands_before_provenance_of_that_name(database, lake):
-    row = {"shard": "000", "method": "mc", "model": "policy", "trajectories": 1, "wall_seconds": 1.0}
-    costs = pl.DataFrame([row | {"forward_tokens": 1, "generated_tokens": 1}])
-    lake.write(costs, FileRecord("labels/labeling_costs", "000", "r", "nobody", "1"))
-    database.publish()
-    with database.reader() as connection:
-        assert connection.sql("select model from labels.labeling_costs").fetchall() == [("policy",)]
-
-
-def test_a_recipe_that_the_profile_does_not_name_any_more_is_kept_and_not_shown(lake, tmp_path):
-    settings = load_settings("miniature", tmp_path)
-    key, named = "benchmarks/prmbench_predictions", settings.recipe_names[0]
-    row = {"category": "c", "problem_id": "p", "step_index": 0, "probability": 0.5}
-    for recipe in (named, "of_last_week"):
-        lake.write(pl.DataFrame([row | {"recipe": recipe}]), FileRecord(key, recipe, "r", "m", "1"))
-    shown = "select recipe from benchmarks.prmbench_predictions"
-    for database, expected in ((Database(lake, settings), [(named,)]), (Database(lake), [(named,), ("of_last_week",)])):
-        database.publish()
-        with database.reader() as connection:
-            assert sorted(connection.sql(shown).fetchall()) == expected
-    assert lake.partitions(key) == sorted([named, "of_last_week"])
-
-
-def test_a_recipe_that_is_new_in_the_profile_is_shown_without_being_published(lake, tmp_path):
-    settings = load_settings("miniature", tmp_path)
-    added = settings.recipes[0].model_copy(update={"name": "new"})
-    more = settings.model_copy(update={"recipes": [*settings.recipes, added]})
-    key = "benchmarks/prmbench_predictions"
-    row = {"category": "c", "problem_id": "p", "step_index": 0, "probability": 0.5}
-    Database(lake, settings).publish()
-    lake.write(pl.DataFrame([row | {"recipe": "new"}]), FileRecord(key, "new", "r", "m", "1"))
-    for profile, expected in ((more, [("new",)]), (settings, []), (more, [("new",)])):
-        database = Database(lake, profile)
-        with database.reader() as connection:
-            assert connection.sql("select recipe from benchmarks.prmbench_predictions").fetchall() == expected
-
-
-def test_a_copy_of_a_file_beside_it_adds_no_rows(tmp_path):
-    settings = load_settings("miniature", tmp_path)
-    lake = Lake.of(settings)
-    lake.write(*negatives("000"))
-    row = {"trajectory_id": "t1", "shard": "000", "question_id": "q", "task": "GSM8K", "composition": "mixed"}
-    selected = pl.DataFrame([row])
-    lake.write(selected, FileRecord("selection/selected_trajectories", None, "r", "", "1"))
-    for path in (lake.paths(NEGATIVES, "000")[0], lake.paths("selection/selected_trajectories")[0]):
-        for name in (f"Copy of {path.name}", path.name.replace(".parquet", " (1).parquet"), f"{path.stem}.old.parquet"):
-            shutil.copy(path, path.with_name(name))
-    database = Database(lake, settings)
-    database.publish()
-    counts = "select count(*) from labels.hard_negatives union all select count(*) from selection.selected_trajectories"
-    with database.reader() as connection, duckdb.connect(str(database.path), read_only=True) as foreign:
-        assert connection.sql(counts).fetchall() == foreign.sql(counts).fetchall() == [(1,), (1,)]
-
-
-def test_what_killed_publishers_left_goes(database):
-    left = database.path.with_name(".cpmi.duckdb.5f0c1f2a.cpmi-tmp.wal")
+def test_a_disk_that_fills_up_leaves_no_part_of_a_database_and_a_killed_publisher_nothing(
+    lake, settings, path, full_disk
+):
+    left = path.with_name(".cpmi.duckdb.5f0c1f2a.cpmi-tmp.wal")
     left.touch()
-    database.publish()
-    assert not left.exists()
+    with full_disk(150_000), pytest.raises(StorageError, match=f"{path} cannot be written .*make room"):
+        publish(lake, settings)
+    assert not [file for file in path.parent.iterdir() if path.name in file.name]
 
 
-@pytest.mark.parametrize("size", [50_000, 150_000, 250_000])
-def test_a_disk_that_fills_up_leaves_no_part_of_a_database(database, lake, full_disk, size):
-    lake.write(*negatives("000"))
-    with full_disk(size), pytest.raises(StorageError, match=f"{database.path} cannot be written .*make room"):
-        database.publish()
-    assert not [file for file in database.path.parent.iterdir() if database.path.name in file.name]
-
-
-def test_a_home_that_cannot_be_written_is_read_as_it_was_published(lake, database, monkeypatch):
-    lake.write(*negatives("000"))
-    database.publish()
-    lake.write(*negatives("001"))
-
-    def refuse(self: Database) -> None:
-        raise StorageError("the home cannot be locked (Read-only file system)")
-
-    monkeypatch.setattr(Database, "publish", refuse)
-    with database.reader() as connection:
-        assert connection.sql(COUNT).fetchall() == [(1,)]
+def test_the_file_is_of_a_version_that_duckdb_1_opens(lake, settings):
+    publish(lake, settings)
+    with reader(lake, settings) as connection:
+        assert "v1.2.0" in str(connection.sql("select tags from duckdb_databases() where not internal").fetchall())

@@ -3,7 +3,6 @@
 import json
 import re
 from collections import Counter
-from dataclasses import replace
 from html import unescape
 from inspect import signature
 from urllib.parse import quote
@@ -19,8 +18,8 @@ from cpmi_dagster.errors import SourceError
 from cpmi_dagster.reports.html import EXPLORER, suspicious_table
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import measure_label_quality
-from cpmi_dagster.resources.lake.database import query
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.query import query
 from cpmi_dagster.resources.web.explorer.app import explorer, serve_explorer
 from cpmi_dagster.trajectories.own_labels import own_rewards, read_step_labels
 from cpmi_dagster.trajectories.step_truth import read_step_truth
@@ -133,10 +132,11 @@ def test_a_trajectory_is_named_by_the_users_own_id_where_it_has_one(client, path
 def test_the_task_is_shown_where_there_are_several(tmp_path):
     client = TestClient(explorer(made_up_home(tmp_path)), base_url=OWN)
     assert "<th>task</th>" in (text := page(client, "/")) and 'name="task"' in text
-    lake, key = Lake(tmp_path, "miniature"), "selection/selected_trajectories"
-    record = lake.record(key)
-    assert record
-    lake.write(lake.read(key).with_columns(task=pl.lit("OWN")), replace(record, again="other"))
+    lake, key = Lake(tmp_path), "selection/selected_trajectories"
+    for shard in ("000", "001"):
+        record = lake.record(key, shard)
+        assert record
+        lake.write(lake.read(key, shard).with_columns(task=pl.lit("OWN")), record)
     assert "task" not in page(client, "/").split("SQL of this view")[0]
 
 
@@ -541,7 +541,7 @@ def test_labels_that_are_made_again_without_publishing_are_seen_with_the_next_pa
     client = TestClient(explorer(made_up_home(home), tmp_path / "own.jsonl"), base_url=OWN)
     path = f"/trajectory/{identifier(4)}?types=cpmi&step=1"
     assert "+0.250<small>0.90</small>" in page(client, path)
-    lake = Lake(home, "miniature")
+    lake = Lake(home)
     for key, partition, column in (
         ("dataset/soft_labels", None, "soft_label"),
         ("labels/step_rewards", "000", "reward"),
@@ -549,7 +549,7 @@ def test_labels_that_are_made_again_without_publishing_are_seen_with_the_next_pa
         rows = lake.read(key, partition).with_columns(pl.lit(0.125).alias(column))
         record = lake.record(key, partition)
         assert record
-        lake.write(rows, replace(record, again="other"))
+        lake.write(rows, record)
     assert "+0.125<small>0.12</small>" in page(client, path)
     judged(client, 4, 1, "wrong")
     assert json.loads((tmp_path / "own.jsonl").read_text())["rewards"] == [0.125, 0.0, 0.125]
@@ -558,11 +558,11 @@ def test_labels_that_are_made_again_without_publishing_are_seen_with_the_next_pa
 def test_answers_over_the_whole_set_follow_labels_that_are_added(tmp_path):
     client = TestClient(explorer(made_up_home(tmp_path / "later")), base_url=OWN)
     assert "surprisal" not in page(client, "/distributions/figures?types=cpmi")
-    lake = Lake(tmp_path / "later", "miniature")
+    lake = Lake(tmp_path / "later")
     rows = lake.read("labels/step_rewards", "001").with_columns(reward_type=pl.lit("surprisal"))
     record = lake.record("labels/step_rewards", "001")
     assert record
-    lake.write(rows.unique(["trajectory_id", "step_index"]), replace(record, again="other"))
+    lake.write(rows.unique(["trajectory_id", "step_index"]), record)
     assert "surprisal" in page(client, "/distributions/figures?types=surprisal")
 
 

@@ -9,8 +9,7 @@ from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.models.model_files import weights_hash, write_digests
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.verification import verify_home
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import FileRecord
+from cpmi_dagster.resources.lake.lake import Lake, Record
 
 KEY, MODELS = "labels/hard_negatives", "models/process_reward_models"
 ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})
@@ -25,7 +24,7 @@ def settings(tmp_path) -> Settings:
 def lake(settings) -> Lake:
     lake = Lake.of(settings)
     for shard in ("000", "001"):
-        lake.write(ROWS, FileRecord(KEY, shard, "r", "m@1", "1"))
+        lake.write(ROWS, Record(KEY, shard, "key", "r", "m@1", "1"))
     return lake
 
 
@@ -41,16 +40,16 @@ def test_a_home_as_it_was_written_has_no_damage(settings, lake):
 
 
 def test_each_damaged_file_is_named(settings, lake, flip):
-    flip(lake.paths(KEY, "001")[0], 50)
+    flip(lake.path(KEY, "001"), 50)
     (sentence,) = damage(settings)
-    assert f"{KEY}/001/" in sentence and ".parquet is damaged" in sentence
+    assert sentence == f"{lake.path(KEY, '001')} is damaged; run `cpmi run`, which makes it again"
 
 
 def test_weights_that_training_did_not_write_are_named(settings, lake):
     row = {"recipe": "mc_bce", "reward_type": "mc", "objective": "bce", "backbone": "b", "path": "models/mc_bce"}
     row |= {"weights_fingerprint": "5f0c", "data_version": "d", "train_steps": 1, "seconds": 1.0, "training_curve": []}
     schema = lake.read(MODELS, []).schema
-    lake.write(pl.DataFrame([row], schema=schema), FileRecord(MODELS, "mc_bce", "r", "m", "1"))
+    lake.write(pl.DataFrame([row], schema=schema), Record(MODELS, "mc_bce", "key", "r", "m", "1"))
     assert "models/mc_bce has no *.safetensors weights" in damage(settings)[0]
     (settings.home / "models" / "mc_bce").mkdir(parents=True)
     (settings.home / "models" / "mc_bce" / "model.safetensors").write_bytes(b"other")
@@ -58,9 +57,10 @@ def test_weights_that_training_did_not_write_are_named(settings, lake):
 
 
 def test_a_parquet_file_that_nobody_wrote_there_is_named(settings, lake):
-    shutil.copy(lake.paths(KEY, "001")[0], lake.paths(KEY, "001")[0].with_name("Copy of it.parquet"))
+    copy = lake.path(KEY, "001").with_name("Copy of it.parquet")
+    shutil.copy(lake.path(KEY, "001"), copy)
     (sentence,) = damage(settings)
-    assert sentence == f"{KEY} 001 Copy of it.parquet is damaged or a copy, and no table shows it; remove it"
+    assert sentence == f"{copy} is damaged or a copy, and no table shows it; remove it"
 
 
 def test_a_model_whose_tokenizer_was_damaged_is_named(settings, lake, flip):
@@ -70,7 +70,7 @@ def test_a_model_whose_tokenizer_was_damaged_is_named(settings, lake, flip):
     row = {"recipe": "mc_bce", "reward_type": "mc", "objective": "bce", "backbone": "b", "path": "models/mc_bce"}
     row |= {"data_version": "d", "train_steps": 1, "seconds": 1.0, "training_curve": []}
     rows = pl.DataFrame([row | {"weights_fingerprint": weights_hash(folder)}], schema=lake.read(MODELS, []).schema)
-    lake.write(rows, FileRecord(MODELS, "mc_bce", "r", "m", "1"))
+    lake.write(rows, Record(MODELS, "mc_bce", "key", "r", "m", "1"))
     assert damage(settings) == []
     flip(folder / "tokenizer.json", 5000)
     assert "tokenizer.json is not as training wrote it" in damage(settings)[0]
