@@ -26,13 +26,12 @@ from cpmi_dagster.errors import LakeError, StorageError, first_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake.lake import ALL, LAKE, Lake, hash_of
+from cpmi_dagster.resources.lake.lake import ALL, LAKE, Lake, hash_of, partitions_of
 
 LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"
 CATALOG = "cpmi"
 FIGURES = "reports/figures"
-FIRST_SHARD = "000"
 SHARDS = "[0-9][0-9][0-9]"
 HOME_VARIABLE = "cpmi_home"
 """Where the views look for the lake, if a connection sets it; by default where the home lay at publishing."""
@@ -66,7 +65,7 @@ def publish(lake: Lake, settings: Settings) -> None:
         remove_unfinished(path)
         try:
             with whole_file(path) as unfinished:
-                _write(unfinished, lake, statements)
+                _write(unfinished, settings, statements)
                 # a log that another program left would be taken for this file's
                 path.with_name(f"{FILE_NAME}.wal").unlink(missing_ok=True)
         except duckdb.Error as error:
@@ -138,14 +137,16 @@ def _lock(connection: duckdb.DuckDBPyConnection, lake: Lake) -> None:
     connection.execute("set lock_configuration = true")
 
 
-def _write(path: Path, lake: Lake, statements: list[str]) -> None:
-    """Make the database of these statements; it reads none of the lake's files, so that a damaged one stops nothing."""
+def _write(path: Path, settings: Settings, statements: list[str]) -> None:
+    """Make the database of these statements, over empty files: a damaged one of the lake would stop it."""
     with TemporaryDirectory() as folder, duckdb.connect(str(path), config={**STORAGE}) as connection:
         for table in TABLES.values():
-            for partition in _partitions(lake, table):
-                file = Path(folder, LAKE, table.key, f"{FIRST_SHARD if partition == SHARDS else partition}.parquet")
-                file.parent.mkdir(parents=True, exist_ok=True)
+            Path(folder, LAKE, table.key).mkdir(parents=True)
+            for partition in partitions_of(table.key, settings) or [ALL]:
+                file = Path(folder, LAKE, table.key, f"{partition}.parquet")
                 connection.execute(f"copy ({_empty(table.key)}) to {quoted(str(file))}")
+                if table.partitioning == "shard":
+                    break
         connection.execute(f"set variable {HOME_VARIABLE} = {quoted(folder)}")
         connection.begin()
         for statement in [*statements, f"create macro {SHOWN}() as {quoted(hash_of(statements))}"]:
