@@ -6,8 +6,7 @@ import pytest
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.planning.hardware import CPU, Hardware, PlannedModel, planned_model
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import FileRecord
+from cpmi_dagster.resources.lake.lake import Lake, Record
 
 SOLUTIONS = [
     ("q1", ["48 / 2 = 24", "48 + 24 = 72. The answer is: 72"]),
@@ -67,7 +66,7 @@ def loaded() -> dict[str, LoadedModel]:
 def home(trajectories, tmp_path, monkeypatch):
     """A home in which the trajectories are aligned and selected, and nothing is labelled."""
     monkeypatch.setenv("CPMI_HOME", str(tmp_path))
-    lake = Lake(tmp_path, "miniature")
+    lake = Lake(tmp_path)
     aligned = trajectories.with_columns(
         row_number=pl.int_range(pl.len()),
         task=pl.lit("GSM8K"),
@@ -82,10 +81,12 @@ def home(trajectories, tmp_path, monkeypatch):
     for shard in ("000", "001"):
         own = aligned.filter(pl.col("shard") == shard).drop("shard")
         lake.write(own, _record("alignment/trajectories", shard))
-    chosen = aligned.select("trajectory_id", "question_id", "shard", "task", composition=pl.lit("pure"))
-    lake.write(chosen, _record("selection/selected_trajectories", None))
+        chosen = aligned.filter(pl.col("shard") == shard).select(
+            "trajectory_id", "question_id", "shard", "task", composition=pl.lit("pure")
+        )
+        lake.write(chosen, _record("selection/selected_trajectories", shard))
     return lake
 
 
-def _record(table: str, partition: str | None) -> FileRecord:
-    return FileRecord(table, partition, run_id="", model="", code_version="1")
+def _record(table: str, partition: str) -> Record:
+    return Record(table, partition, key="", run_id="")

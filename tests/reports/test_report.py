@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.figure_style import spread, to_svg
 from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, format_headline, headline_table
@@ -19,8 +20,9 @@ from cpmi_dagster.reports.html import EXPLORER, comparison_table, order_columns,
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paper import format_figure
 from cpmi_dagster.reports.plots import draw_calibration, report_plots
-from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake.database import publish
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.query import query
 
 pytestmark = pytest.mark.slow
 
@@ -238,13 +240,12 @@ def test_the_two_aucs_go_by_two_names(comparisons: Comparisons):
 
 
 def test_every_query_shown_runs(report: str, tmp_path: Path):
-    home = Lake(tmp_path, "miniature")
-    Database(home).publish()
+    settings = load_settings("miniature", tmp_path)
+    publish(Lake.of(settings), settings)
     queries = re.findall(r'cpmi query -p mine "([^"]*)"', unescape(report))
     assert len(queries) == 2
-    with Database(home).reader() as connection:
-        for sql in queries:
-            assert connection.sql(sql).fetchall() == []
+    for sql in queries:
+        assert query(settings, sql).rows.is_empty()
 
 
 def test_the_trajectory_to_trace_is_one_that_has_labels(report: str, inputs: ReportInputs):
