@@ -19,7 +19,6 @@ from tests.resources.test_database import put
 
 NEGATIVES = "labels/hard_negatives"
 SECRET = "a-secret-of-this-machine"
-ENDLESS = "select count(*) from range(10000000000) a, range(1000) b where (a.range * b.range) % 7 = 3"
 READERS = (
     "select * from read_text('{}')", "select * from read_blob(['{}', '{}'])", "from '{}'", "describe from '{}'",
     "select * from read_csv('{}', header = false, columns = {'a': 'varchar'})", "select * from read_json('{}')",
@@ -146,7 +145,6 @@ def test_what_only_reads_is_answered_in_every_form(connection):
     ("sql", "message"),
     [
         ("with t as (copy (select 1) to 'x.csv') select 1", "a query is one statement that only reads, such as"),
-        ("create table t as select 1", "a query is one statement that only reads, such as"),
         ("from '/etc/x.csv'", "the query failed: it reads the tables of this home, and no other file or address"),
         ("from step_rewards", r"step_rewards does not exist.* Did you mean labels\.step_rewards\?"),
         ("from nope", r"the query failed: .*nope does not exist! `show tables` lists the tables\."),
@@ -168,5 +166,5 @@ def test_a_query_that_cannot_be_answered_is_one_clear_sentence(settings, monkeyp
 
 def test_a_query_that_takes_too_long_is_stopped_and_the_connection_goes_on(connection):
     with pytest.raises(CpmiError, match=r"stopped after 0\.2 s; ask for less, or give a longer --timeout"):
-        ask(connection, ENDLESS, seconds=0.2)
+        ask(connection, "select sum(a.range % b.range) from range(10000000000) a, range(1, 1000) b", seconds=0.2)
     assert ask(connection, "select 1 as x").item() == 1
