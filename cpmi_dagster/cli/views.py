@@ -218,9 +218,6 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
         types = ", ".join(settings.rewards.types)
         text = f"Left empty, since the reward types {types} do not need them: {', '.join(idle)}"
         console.print(text, highlight=False, markup=False)
-    for asset in assets:
-        for partition, pace in asset.paces.items():
-            console.print(f"{asset.key} {partition}: {pace}", highlight=False, markup=False)
     labels = [asset for asset in assets if asset.key.startswith("labels/")]
     spent = sum(asset.cost.wall_seconds for asset in labels)
     left = sum(asset.seconds_left or 0 for asset in labels)

@@ -158,7 +158,9 @@ class StageRun:
     ) -> Calls:
         """As `calls`, of a model that the facts name, such as a trained one by the hash of its weights."""
         shard = shard or (self.partition if self.stage.partitioning == "shard" else None)
-        place = f"{self.settings.shards}/{shard}" if shard else f"all/{self.partition or 'all'}"
+        # recipes ask the same of a backbone
+        other = self.partition if self.stage.partitioning == "benchmark" else None
+        place = f"{self.settings.shards}/{shard}" if shard else f"all/{other or 'all'}"
         return Calls(self.lake.root / self.stage.table, facts, place, key, answer, unchanged)
 
     def engine(self, role: Role, sampling: Sampling, batch: int, stop: Stop = "answer") -> KeptEngine:
