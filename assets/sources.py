@@ -67,7 +67,8 @@ def sampled_solutions(run: StageRun) -> StageOutput:
     prompt = run.models.chat("policy") if sample.chat else render_question
     engine = run.engine("policy", sample.sampling, settings.benchmarks.batch_sequences)
     asked, advance = run.read(QUESTIONS), run.track(run.read(QUESTIONS).height)
-    count, frames = settings.sources.solutions_of_each, [SampledSolutions.create_empty()]
+    count = settings.sources.solutions_of_each
+    frames: list[pl.DataFrame] = [SampledSolutions.create_empty()]
     for chunk in asked.iter_slices(QUESTIONS_PER_CHUNK):
         solved, _ = sample_solutions(chunk, engine, prompt, sample.sampling, 0, count, settings.seed)
         frames.append(solved)

@@ -42,7 +42,9 @@ class StageOutput:
 
     def frame(self, key: str) -> pl.DataFrame:
         """The rows of one of the stage's tables."""
-        return self.frames[key] if isinstance(self.frames, Mapping) else cast("pl.DataFrame", self.frames)
+        if isinstance(self.frames, Mapping):
+            return cast("Mapping[str, pl.DataFrame]", self.frames)[key]
+        return cast("pl.DataFrame", self.frames)
 
     def batches(self) -> Iterator[dict[str, pl.DataFrame]]:
         """The rows of a stage that makes all shards at once, batch by batch, by shard."""

@@ -118,7 +118,7 @@ class Calls:
         shards = self.place.partition("/")[0]
         for file, questions in self._elsewhere.items():
             if file.relative_to(self._home).parts[0] != shards and missing.join(questions, on=list(self.key)).height:
-                self._known += [frame for frame in self._read(file) if frame.height]
+                self._known.extend(frame for frame in self._read(file) if frame.height)
 
     @cached_property
     def _elsewhere(self) -> dict[Path, pl.DataFrame]:
@@ -143,7 +143,7 @@ class Calls:
         kinds = {**self.key, **self.answer, **COST}
         try:
             if is_intact(file):
-                yield pl.read_parquet(file, columns=list(kinds)).cast(kinds)
+                yield pl.read_parquet(file, columns=list(kinds)).cast(kinds)  # pyright: ignore[reportArgumentType]
                 return
         except (OSError, pl.exceptions.PolarsError) as error:
             LOG.warning("%s cannot be read (%s); its questions are asked again", file, first_line(error))
