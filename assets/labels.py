@@ -278,7 +278,7 @@ def step_rewards(run: StageRun) -> StageOutput:
 
 @stage(
     COSTS,
-    inputs=[TRAJECTORIES, SELECTED, *(f"labels/{name}" for name in COSTED)],
+    inputs=[SELECTED, *(f"labels/{name}" for name in COSTED)],
     settings=["rewards.types", "demand", "cost_basis", "scoring.templates", "rollouts.sample"],
     counts_costs=True,
     lineage={
@@ -288,17 +288,18 @@ def step_rewards(run: StageRun) -> StageOutput:
 def labeling_costs(run: StageRun) -> StageOutput:
     """Time and tokens of each labeling method; each method is charged for what it uses."""
     settings, shard = run.settings, str(run.partition)
+    selected = run.read(SELECTED, columns=["trajectory_id"])
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
     spent = {name: Cost.from_dict(record.cost) if record else Cost.zero() for name, record in records.items()}
     rollouts = {role: run.read(f"labels/{name}") for role, name in costs.SAMPLED.items()}
     frame = costs.labeling_costs(
         shard=shard,
-        trajectories=run.selected().height,
+        trajectories=selected.height,
         measured=costs.Measured(spent, rollouts, costs.target_tokens(run.read(LOGPROBS))),
         basis=settings.cost_basis,
         models={role: run.models.identity(role) for role in ("labeler", "rollouts", "prover")},
         methods=settings.rewards.methods,
-        completed=_completed(run).height,
+        completed=sampled(selected, settings.rollouts_of(shard), settings.seed).height,
     )
     return StageOutput(frame)
 
