@@ -1,4 +1,4 @@
-"""Settings of how work is run: on how many GPUs, in runs of how many shards, how often.
+"""Settings of how work is run: on how many GPUs, how often, and what of it is reported.
 
 orchestration: {gpus: 8, shards_per_tick: 16, webhook_variable: TEAM_WEBHOOK}
 """
@@ -12,9 +12,6 @@ class Orchestration(Frozen):
     """Settings of Dagster."""
 
     gpus: int = Field(default=1, ge=1, description="GPUs: as many runs label at once, each on its own")
-    shards_per_run: int = Field(
-        default=4, ge=1, description="most shards that a run of a backfill or the schedule labels with one model load"
-    )
     shards_per_tick: int = Field(default=4, ge=1, description="most shards one schedule tick requests")
     schedule: str = Field(default="*/10 * * * *", description="cron of the missing-or-failed-shards schedule")
     attempts: int = Field(default=3, ge=1, description="failed runs after which the schedule gives a shard up")
@@ -26,7 +23,3 @@ class Orchestration(Frozen):
     fresh_within_days: float | None = Field(
         default=None, gt=0, description="age beyond which Dagster shows the data set as overdue; null is never"
     )
-
-    def run_length(self, shards: int) -> int:
-        """Shards of a run when so many are to be labelled: no GPU stays idle while another has several to do."""
-        return max(1, min(self.shards_per_run, -(-shards // self.gpus)))

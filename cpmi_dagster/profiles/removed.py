@@ -7,6 +7,7 @@ GONE = {
     "orchestration.ray": "several machines are Dagster's run launchers, a shard a run (docs/many_machines.md)",
     "orchestration.postgres": "name the server as `storage` in a `dagster.yaml` of your own (docs/deploying.md)",
     "orchestration.gpu_hours_per_day": "`orchestration.shards_per_tick` bounds what a tick requests",
+    "orchestration.shards_per_run": "a run labels one shard, and `cpmi run` keeps its models loaded",
     "CPMI_CACHE": "a home is a folder, and has no copies elsewhere",
     "CPMI_LOG_FORMAT": "Dagster's processes log JSON if started with `--log-format json`",
 }
