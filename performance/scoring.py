@@ -2,7 +2,7 @@
 
     python performance/scoring.py                                   some minutes on two cores
     python performance/scoring.py --trajectories 6 --repeats 3
-    python performance/scoring.py --throughput --device cuda --shape qwen3-8b --dtype bfloat16 --trajectories 600
+    python performance/scoring.py --throughput --device cuda --shape qwen3-8b --dtype bfloat16 --trajectories 400
 
     three conditionings          tokens   seconds       seconds / tree   largest difference
     tree                          7,708   8.2, 8.1                1.00              4.3e-06

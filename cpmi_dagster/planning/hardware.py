@@ -1,9 +1,9 @@
 """Cards (`hardware.yaml`), models that are not loaded, and the seconds that a card takes for a model's tokens.
 
-Qwen3-8B in bfloat16 (8.2e9 parameters) on an H100 (989e12 FLOP/s, of which reading reaches 0.4 and sampling 0.1):
+Qwen3-8B in bfloat16 (8.2e9 parameters) on an H100 (989e12 FLOP/s, of which reading reaches 0.38 and sampling 0.05):
 
-    1e6 tokens read         2 x 8.2e9 x 1e6 FLOP / (989e12 x 0.4)     41 s
-    1e5 tokens generated    2 x 8.2e9 x 1e5 FLOP / (989e12 x 0.1)     17 s
+    1e6 tokens read         2 x 8.2e9 x 1e6 FLOP / (989e12 x 0.38)     44 s
+    1e5 tokens generated    2 x 8.2e9 x 1e5 FLOP / (989e12 x 0.05)     33 s
 """
 
 import re
