@@ -1,89 +1,57 @@
 """Stages of a few rows, and what they read; imported by the tests of stages."""
 
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.keys import SELECTED
+from cpmi_dagster.contracts.keys import NEGATIVES, SELECTED
+from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput
 from cpmi_dagster.resources.dag.stage import Stage, stage
-from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.dag.states import States
-from cpmi_dagster.resources.lake.records import FileRecord, rows_hash
-from cpmi_dagster.resources.workers.chunks import Advance, StageOutput
+from cpmi_dagster.resources.dag.stage_run import Home, StageRun
+from cpmi_dagster.resources.dag.states import State
+from cpmi_dagster.resources.lake.lake import Record, hash_of
 
-NEGATIVES = "labels/hard_negatives"
-LOGPROBS, REJECTED = "labels/answer_logprobs", "labels/rejected_trajectories"
-SCORES = "labels/step_rewards"
-LABELS = "dataset/soft_labels"
+SHARD = "000"
 
 
 def negatives(*ids: str) -> pl.DataFrame:
-    rows = [{"trajectory_id": name, "rank": 1, "answer": "3", "source": "model"} for name in ids]
-    return pl.DataFrame(
-        rows, schema={"trajectory_id": pl.String, "rank": pl.Int64, "answer": pl.String, "source": pl.String}
-    )
+    return pl.DataFrame({"trajectory_id": ids}).with_columns(rank=1, answer=pl.lit("3"), source=pl.lit("model"))
 
 
 def rewards(*ids: str) -> pl.DataFrame:
-    return pl.DataFrame(
-        {
-            "trajectory_id": ids,
-            "step_index": [0] * len(ids),
-            "reward_type": ["mc"] * len(ids),
-            "reward": [1.0] * len(ids),
-        }
-    )
+    return pl.DataFrame({"trajectory_id": ids}).with_columns(step_index=0, reward_type=pl.lit("mc"), reward=1.0)
 
 
-def write(run: StageRun, key: str, frame: pl.DataFrame, partition: str | None = None, made_by: str = "") -> None:
-    run.lake.write(frame, FileRecord(key, partition, "r", "", "1", {"all": made_by or rows_hash(frame)}))
+def write(home: Home, key: str, frame: pl.DataFrame, partition: str | None = SHARD, **record: Any) -> None:
+    facts = {"key": hash_of(frame.rows()), "run_id": "r", **record}
+    home.lake.write(frame, Record(key, partition, **facts))
 
 
-def states_of(run: StageRun, declared: Stage) -> States:
-    """What is judged by a stage, of its own tables."""
-    stages = dict.fromkeys(declared.tables, declared)
-    return States(run.settings, run.lake, run.models, run.sources, stages)
+def select(home: Home, *ids: str, shard: str = SHARD) -> None:
+    columns = {"question_id": pl.lit("q"), "shard": pl.lit(shard), "task": pl.lit("GSM8K")}
+    frame = pl.DataFrame({"trajectory_id": ids}).with_columns(composition=pl.lit("mixed"), **columns)
+    write(home, SELECTED, frame, shard)
 
 
-def is_current(run: StageRun, declared: Stage, partition: str) -> bool:
-    return states_of(run, declared).state(declared.table, partition).kind == "current"
+def with_stages(home: Home, *stages: Declaration) -> Home:
+    """As a process that was started just now has it."""
+    made = {key: each for each in stages for key in each.tables}
+    return replace(home, stages=made, memo={})
 
 
-def select(run: StageRun, shards: dict[str, str]) -> None:
-    rows = [
-        {"trajectory_id": name, "question_id": name, "shard": shard, "task": "GSM8K", "composition": "mixed"}
-        for name, shard in shards.items()
-    ]
-    write(run, SELECTED, pl.DataFrame(rows))
+def bring(home: Home, stage: Stage, partition: str | None = SHARD) -> bool:
+    """Bring a partition up to date; whether it was made."""
+    home = with_stages(home, *home.stages.values(), stage)
+    shown = stage.bring_up_to_date(StageRun(stage, home, partition, "r", lambda _: None))
+    return not any("skipped" in facts for facts in shown.values())
 
 
-def counting_stage(calls: list[str], **changes: object) -> Stage:
-    @stage(NEGATIVES, inputs=[SELECTED], settings=["negatives.count"])
-    def make(run: StageRun, shard: str) -> StageOutput:
-        """Counts its calls."""
-        calls.append(shard)
-        return StageOutput(negatives("t1"))
-
-    return replace(make, **changes)
+def state(home: Home, stage: Stage, partition: str | None = SHARD) -> State:
+    return with_stages(home, *home.stages.values(), stage).states().state(stage.table, partition)
 
 
-class Killed(Exception):
-    """Stands for `kill -9`."""
-
-
-def chunked_stage(calls: list[list[str]], die_at: str | None) -> Stage:
-    @stage(SCORES, inputs=[])
-    def score(run: StageRun, shard: str) -> StageOutput:
-        """Scores two trajectories a chunk."""
-
-        def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
-            ids = chunk["trajectory_id"].to_list()
-            if die_at in ids:
-                raise Killed
-            calls.append(ids)
-            return StageOutput(rewards(*ids), "model", Cost(1.0, 10, 0), [f"note {ids[0]}"])
-
-        return run.in_chunks(shard, pl.DataFrame({"trajectory_id": ["a", "b", "c", "d", "e"]}), 2, make)
-
-    return score
+@stage(NEGATIVES, inputs=[SELECTED], settings=["negatives.count"])
+def count_selected(run: StageRun) -> StageOutput:
+    """A negative of each selected trajectory."""
+    return StageOutput(negatives(*run.read(SELECTED)["trajectory_id"]))

@@ -1,178 +1,207 @@
-"""A stage does work once: it skips what is unchanged, and makes again what its rows depend on."""
+"""A stage makes a table once, and again exactly when something that its rows follow from has changed."""
 
 import shutil
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
-from stage_examples import (
-    LABELS,
-    LOGPROBS,
-    NEGATIVES,
-    SCORES,
-    counting_stage,
-    is_current,
-    negatives,
-    rewards,
-    select,
-    states_of,
-    write,
-)
+from stage_examples import SHARD, bring, count_selected, negatives, rewards, select, state, with_stages, write
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, columns_of
+from cpmi_dagster.contracts.keys import LOGPROBS, MODELS, NEGATIVES, SELECTED, SHEPHERD, SOFT_LABELS, STEP_REWARDS
+from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, MathShepherd
+from cpmi_dagster.definitions import MAKERS
+from cpmi_dagster.errors import LakeError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
+from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.resources.dag import states
+from cpmi_dagster.resources.dag.declaration import NOTHING_ASKED_FOR, StageOutput
 from cpmi_dagster.resources.dag.stage import Stage, stage
-from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.lake import records
-from cpmi_dagster.resources.lake.records import FileRecord
-from cpmi_dagster.resources.workers.chunks import StageOutput
+from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 
-def test_unchanged_work_is_skipped_and_said_so(run_of):
-    calls: list[str] = []
-    declared = counting_stage(calls)
-    run = run_of(declared)
-    select(run, {"t1": "000"})
-    assert "skipped" not in declared.bring_up_to_date(run, "000")[NEGATIVES]
-    assert declared.bring_up_to_date(run, "000")[NEGATIVES]["skipped"] == "unchanged"
-    assert calls == ["000"]
+@stage(STEP_REWARDS, inputs=[NEGATIVES])
+def reward(run: StageRun) -> StageOutput:
+    """A reward of each trajectory that has negatives."""
+    return StageOutput(rewards(*run.read(NEGATIVES)["trajectory_id"]))
 
 
-@pytest.mark.parametrize("what", ["code", "setting", "input", "seed"])
-def test_whatever_the_rows_depend_on_makes_them_stale(run_of, what):
-    calls: list[str] = []
-    declared = counting_stage(calls)
-    run = run_of(declared)
-    select(run, {"t1": "000"})
-    declared.bring_up_to_date(run, "000")
-    if what == "code":
-        declared = counting_stage(calls, code_version="2")
-    elif what == "setting":
-        changed = run.settings.negatives.model_copy(update={"count": 2})
-        run = replace(run, settings=run.settings.model_copy(update={"negatives": changed}))
+@stage(SOFT_LABELS, inputs=[STEP_REWARDS])
+def soften(run: StageRun) -> StageOutput:
+    """A label of each reward."""
+    return StageOutput(run.read(STEP_REWARDS).rename({"reward": "soft_label"}))
+
+
+def no_rows(run: StageRun) -> StageOutput:
+    return StageOutput({key: TABLES[key].schema.create_empty() for key in run.stage.tables})
+
+
+def changed(home: Home, **groups: Any) -> Home:
+    """A home whose profile says something else."""
+    return replace(home, settings=home.settings.model_copy(update=groups))
+
+
+def fewer_negatives(home: Home) -> Home:
+    return changed(home, negatives=home.settings.negatives.model_copy(update={"count": 2}))
+
+
+def test_what_is_unchanged_is_skipped(home):
+    select(home, "t1")
+    assert [bring(home, count_selected) for _ in range(2)] == [True, False]
+    select(home, "t1")  # made again with the same rows
+    select(home, "t2", shard="001")
+    assert not bring(home, count_selected)
+
+
+@pytest.mark.parametrize("what", ["code version", "setting", "seed", "input row"])
+def test_a_change_makes_what_follows_from_it_and_nothing_else(home, what):
+    select(home, "t1")
+    assert [bring(home, each) for each in (count_selected, reward)] == [True, True]
+    first = replace(count_selected, code_version="2") if what == "code version" else count_selected
+    if what == "setting":
+        home = fewer_negatives(home)
     elif what == "seed":
-        run = replace(run, settings=run.settings.model_copy(update={"seed": 5}))
+        home = changed(home, seed=5)
+    elif what == "input row":
+        select(home, "t1", "t2")
+    assert state(home, first).kind == "other"
+    # its rows are the same for another code version or setting
+    assert [bring(home, each) for each in (first, reward)] == [True, what in ("seed", "input row")]
+    judged = with_stages(home, first, reward).states()
+    assert {judged.state(key, SHARD).kind for key in (NEGATIVES, STEP_REWARDS)} == {"current"}
+
+
+@pytest.mark.parametrize("what", ["deleted", "truncated", "flipped", "copied from another shard"])
+def test_a_damaged_table_is_made_again_by_its_own_stage(home, flip, what):
+    for shard in (SHARD, "001"):
+        select(home, f"t{shard}", shard=shard)
+        assert [bring(home, each, shard) for each in (count_selected, reward)] == [True, True]
+    file = home.lake.path(NEGATIVES, SHARD)
+    if what == "deleted":
+        file.unlink()
+    elif what == "truncated":
+        file.write_bytes(file.read_bytes()[:100])
+    elif what == "flipped":
+        flip(file, 30)
     else:
-        select(run, {"t1": "000", "t2": "000"})
-    declared.bring_up_to_date(run, "000")
-    assert calls == ["000", "000"]
+        shutil.copy(home.lake.path(NEGATIVES, "001"), file)
+    assert [bring(home, each) for each in (count_selected, reward)] == [True, False]
+    assert home.lake.read(NEGATIVES, SHARD)["trajectory_id"].to_list() == ["t000"]
 
 
-def test_a_change_in_another_shard_does_not_make_a_shard_stale(run_of):
-    calls: list[str] = []
-    declared = counting_stage(calls)
-    run = run_of(declared)
-    select(run, {"t1": "000"})
-    declared.bring_up_to_date(run, "000")
-    select(run, {"t1": "000", "t2": "001"})
-    declared.bring_up_to_date(run, "000")
-    assert calls == ["000"]
+def test_an_input_that_is_missing_damaged_or_not_declared_is_named(home):
+    with pytest.raises(LakeError, match=f"{SELECTED} 000 has not been made yet; .* `cpmi run --only {SELECTED}`"):
+        bring(home, count_selected)
+    select(home, "t1")
+    with pytest.raises(LakeError, match=f"the stage count_selected reads {SELECTED} without declaring it"):
+        bring(home, replace(count_selected, inputs=[]))
+    home.lake.path(SELECTED, SHARD).write_bytes(b"PAR1")
+    with pytest.raises(LakeError, match=rf"{SELECTED}/000.parquet is damaged"):
+        bring(home, count_selected)
 
 
-def test_inputs_made_again_with_the_same_rows_change_nothing(run_of):
-    calls: list[str] = []
-    declared = counting_stage(calls)
-    run = run_of(declared)
-    select(run, {"t1": "000"})
-    declared.bring_up_to_date(run, "000")
-    select(run, {"t1": "000"})
-    declared.bring_up_to_date(run, "000")
-    assert calls == ["000"]
+def test_a_body_that_fails_or_breaks_the_contract_writes_nothing(home):
+    select(home, "t1")
+    for body in (lambda run: 1 / 0, lambda run: StageOutput(negatives("t1", "t1"))):
+        with pytest.raises((ZeroDivisionError, LakeError)):
+            bring(home, replace(count_selected, body=body))
+    assert not home.lake.exists(NEGATIVES)
 
 
-def test_a_recipe_depends_on_its_own_soft_labels_only(run_of):
-    @stage("models/process_reward_models", inputs=[LABELS])
-    def train(run: StageRun, recipe: str) -> StageOutput:
-        raise AssertionError
-
-    run = run_of(train)
-
-    def labels(mc: float, pav: float) -> None:
-        rows = {
-            "trajectory_id": ["t", "t"],
-            "step_index": [0, 0],
-            "reward_type": ["mc", "pav"],
-            "soft_label": [mc, pav],
-        }
-        write(run, LABELS, pl.DataFrame(rows))
-
-    labels(0.1, 0.2)
-    before = {name: states_of(run, train).facts(train, name) for name in ("mc_bce", "pav_bce")}
-    labels(0.1, 0.9)
-    assert states_of(run, train).facts(train, "mc_bce") == before["mc_bce"]
-    assert states_of(run, train).facts(train, "pav_bce") != before["pav_bce"]
+def test_several_tables_of_a_stage_come_back_together(home):
+    both = Stage(no_rows, LOGPROBS, also=["labels/rejected_trajectories"])
+    assert [bring(home, both) for _ in range(2)] == [True, False]
+    for key in both.tables:
+        home.lake.path(key, SHARD).unlink()
+        assert [bring(home, both) for _ in range(2)] == [True, False]
 
 
-def test_a_setting_that_is_not_set_changes_nothing(run_of):
-    declared = counting_stage([], settings=["negatives.count", "answers.identity"])
-    run = run_of(declared)
-    select(run, {"t1": "000"})
-    assert states_of(run, declared).facts(declared, "000")["settings"] == {"negatives.count": 4}
+@pytest.mark.parametrize("name", ["rows.jsonl", "tokenizer.json", "config.json", "model.safetensors"])
+def test_a_file_that_changes_while_rows_are_made_is_refused_and_makes_others_later(home, tmp_path, name):
+    shutil.copytree(MODEL_FOLDERS["prover"], tmp_path / "model")
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    model = home.settings.models.labeler.model_copy(update={"name": str(tmp_path / "model")})
+    home = changed(home, models=home.settings.models.model_copy(update={"labeler": model}))
+    home = replace(home, models=LanguageModels(home.settings))
+    source = DataSource(path=str(tmp_path / "rows.jsonl"))
+    [file] = tmp_path.rglob(name)
+
+    def change(run: StageRun) -> StageOutput:
+        file.write_bytes(file.read_bytes() + b"\n")
+        return no_rows(run)
+
+    declared = Stage(no_rows, STEP_REWARDS, models=["labeler"], sources=lambda _: {"rows": source})
+    what = "sources" if name == "rows.jsonl" else "models"
+    with pytest.raises(LakeError, match=rf"the {what} of {STEP_REWARDS} 000 changed while its rows were made"):
+        bring(home, replace(declared, body=change))
+    assert not home.lake.exists(STEP_REWARDS)
+    assert [bring(home, declared) for _ in range(2)] == [True, False]
+    file.write_bytes(file.read_bytes() + b"\n")
+    assert bring(home, declared)
 
 
-def test_a_setting_that_is_no_setting_fails_at_once(run_of):
-    @stage(NEGATIVES, settings=["nothing.there"])
-    def make(run: StageRun, shard: str) -> StageOutput:
-        raise AssertionError
+def test_a_table_of_everything_is_not_made_of_shards_of_other_settings(home):
+    for shard in home.settings.shard_keys:
+        select(home, f"t{shard}", shard=shard)
+        assert all(bring(home, each, shard) for each in (count_selected, reward))
+    home = with_stages(home, count_selected, reward)
+    assert bring(home, soften, None)
+    words = rf"{STEP_REWARDS} of shard 000, 001, 002 and 1 more is stale, so {SOFT_LABELS} is not made from it: "
+    words += rf"{NEGATIVES} 000 has negatives.count: 4, the profile has 2; run `cpmi run --only labels` first"
+    with pytest.raises(LakeError, match=words):
+        bring(fewer_negatives(home), soften, None)
 
-    with pytest.raises(AttributeError):
-        make.bring_up_to_date(run_of(make), "000")
+
+def test_what_nothing_asks_for_is_empty_says_why_and_needs_no_input(home):
+    unasked = replace(count_selected, body=lambda run: 1 / 0, asked=lambda _: False)
+    assert [bring(home, unasked) for _ in range(2)] == [True, False]
+    assert home.lake.read(NEGATIVES, SHARD).is_empty()
+    assert home.lake.record(NEGATIVES, SHARD).notes == [NOTHING_ASKED_FOR]
+
+
+def test_all_shards_of_a_source_are_made_at_once(home):
+    row = MathShepherd.create_empty().clear(1).with_columns(pl.lit("").alias(name) for name in ("input", "label"))
+    rows = row.with_columns(row_number=0, task=pl.lit(""), shard=pl.lit("001"))
+    read = Stage(lambda run: StageOutput([rows]), SHEPHERD, at_once=True)
+    assert [bring(home, read, None) for _ in range(2)] == [True, False]
+    assert [home.lake.read(SHEPHERD, shard).height for shard in home.settings.shard_keys] == [0, 1, 0, 0]
+    home.lake.path(SHEPHERD, "003").unlink()
+    assert bring(home, read, None)
+
+
+def test_a_table_that_is_to_be_made_again_is_made_once(home):
+    select(home, "t1")
+    bring(home, count_selected)
+    forced = replace(home, remake={f"{NEGATIVES} 000"})
+    assert [bring(forced, count_selected) for _ in range(2)] == [True, False]
 
 
 @pytest.mark.parametrize("counts", [True, False])
-def test_what_inputs_cost_counts_where_a_stage_says_so(run_of, counts):
-    @stage(SCORES, inputs=[NEGATIVES], counts_costs=counts)
-    def scores(run: StageRun, shard: str) -> StageOutput:
-        return StageOutput(rewards("t1"))
-
-    run = run_of(scores)
-    cost = Cost(1.0, 2, 3).to_dict()
-    run.lake.write(negatives("t1"), FileRecord(NEGATIVES, "000", "r", "", "1", cost=cost))
-    scores.bring_up_to_date(run, "000")
-    costlier = FileRecord(NEGATIVES, "000", "r", "", "1", {"all": "again"}, cost=cost | {"wall_seconds": 9.0})
-    run.lake.write(negatives("t1"), costlier)
-    assert is_current(run, scores, "000") == (not counts)
+def test_what_inputs_cost_counts_if_a_stage_says_so(home, counts):
+    declared = replace(reward, counts_costs=counts)
+    for seconds in (1.0, 9.0):
+        write(home, NEGATIVES, negatives("t1"), cost=Cost(seconds, 2, 3).to_dict())
+        assert bring(home, declared) == (counts or seconds == 1.0)
 
 
-def test_a_category_that_is_added_to_an_enum_makes_no_row_stale(run_of, monkeypatch):
-    @stage(LOGPROBS)
-    def logprobs(run: StageRun, shard: str) -> StageOutput:
-        return StageOutput(AnswerLogprobs.create_empty())
-
-    run = run_of(logprobs)
-    logprobs.bring_up_to_date(run, "000")
-    columns = columns_of(TABLES[LOGPROBS])
-    more = columns | {"context": pl.Enum([*columns["context"].categories, "onward"])}
-    monkeypatch.setattr(records, "table_columns", lambda table: more)
-    assert is_current(run, logprobs, "000")
-    monkeypatch.setattr(records, "table_columns", lambda table: more | {"answer_rank": pl.String()})
-    assert not is_current(run, logprobs, "000")
+def test_a_recipe_follows_from_its_own_soft_labels_alone(home):
+    facts = []
+    for pav in (0.2, 0.9):
+        labels = pl.DataFrame({"reward_type": ["mc", "pav"], "soft_label": [0.1, pav]})
+        write(home, SOFT_LABELS, labels.with_columns(trajectory_id=pl.lit("t"), step_index=0), None)
+        train = replace(MAKERS[MODELS], inputs=[SOFT_LABELS])
+        facts.append([home.states().facts(train, name)["inputs"] for name in ("mc_bce", "pav_bce")])
+    assert facts[0][0] == facts[1][0] and facts[0][1] != facts[1][1]
 
 
-@pytest.fixture
-def with_model(run_of, tmp_path) -> tuple[Stage, StageRun]:
-    """A stage whose labeler is a folder, and a run of it."""
-    shutil.copytree(MODEL_FOLDERS["prover"], tmp_path / "model")
-
-    @stage(NEGATIVES, models=["labeler"])
-    def make(run: StageRun, shard: str) -> StageOutput:
-        """Uses no model."""
-        return StageOutput(negatives("t1"))
-
-    run = run_of(make)
-    model = run.settings.models.labeler.model_copy(update={"name": str(tmp_path / "model")})
-    models = run.settings.models.model_copy(update={"labeler": model})
-    settings = run.settings.model_copy(update={"models": models})
-    return make, replace(run, settings=settings, models=LanguageModels(settings))
-
-
-@pytest.mark.parametrize("name", ["tokenizer.json", "config.json", "generation_config.json", "model.safetensors"])
-def test_whatever_decides_how_a_model_reads_makes_rows_stale(with_model, tmp_path, name):
-    made, run = with_model
-    made.bring_up_to_date(run, "000")
-    assert is_current(run, made, "000")
-    with (tmp_path / "model" / name).open("ab") as stream:
-        stream.write(b"\n")
-    assert not is_current(run, made, "000")
+def test_a_category_that_is_added_and_a_setting_that_is_not_set_change_nothing(home, monkeypatch):
+    declared = Stage(no_rows, LOGPROBS, settings=["negatives.count", "answers.identity"])
+    bring(home, declared)
+    assert home.lake.record(LOGPROBS, SHARD).settings == {"seed": 0, "negatives.count": 4}
+    more = dict(AnswerLogprobs.create_empty().schema) | {"context": pl.Enum(["question", "prefix", "onward"])}
+    for columns, kind in ((more, "current"), (more | {"answer_rank": pl.String()}, "other")):
+        provenance = dict.fromkeys(("run_id", "model", "code_version"), pl.String())
+        monkeypatch.setattr(states, "columns_of", lambda table, columns=columns | provenance: columns)
+        assert state(home, declared).kind == kind
