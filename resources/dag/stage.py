@@ -49,9 +49,9 @@ class Stage(Declaration):
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
             partition = context.partition_key if keys is not None else None
-            hold_run(dagster_folder(home.settings), context.run_id)
+            hold_run(dagster_folder(home.settings), context.run.run_id)
             with step_errors(context, home.settings.orchestration):
-                run = StageRun(self, home, partition, context.run_id, context.log.info)
+                run = StageRun(self, home, partition, context.run.run_id, context.log.info)
                 shown = self.bring_up_to_date(run)
             for key in self.tables:
                 content = self._content(home, key, partition)
