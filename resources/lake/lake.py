@@ -183,7 +183,9 @@ class Lake:
                 raise DamagedFile(path, "its bytes are not those that were written")
             return _with_categories(key, pl.read_parquet(path, columns=list(columns or own_columns(key))))
         except pl.exceptions.ColumnNotFoundError as error:
-            raise LakeError(f"lake file {path} was made with other columns ({error}); run `cpmi run` again") from error
+            raise LakeError(
+                f"lake file {path} was made with other columns ({first_line(error)}); run `cpmi run` again"
+            ) from error
         except pl.exceptions.PolarsError as error:
             raise DamagedFile(path, first_line(error)) from error
         except OSError as error:
@@ -282,8 +284,7 @@ class _PartitionWriter:
         self._writer = pq.ParquetWriter(path, empty.schema, compression="zstd", write_statistics=False)
 
     def add(self, frame: pl.DataFrame) -> None:
-        columns = own_columns(self.record.table)
-        valid = _checked(frame.select(columns), self.record.table)
+        valid = _checked(frame, self.record.table)
         self._rows += valid.height
         self._digest.update(valid.write_ndjson().encode())
         self._writer.write_table(_stamped(valid, self.record).to_arrow())

@@ -1,257 +1,167 @@
-"""The lake: whole files or none, provenance in the file itself, chunks that survive a kill."""
+"""The lake: whole files or none, each with what made it, and every kind of damage is found and named."""
+
+import shutil
+from dataclasses import replace
 
 import polars as pl
 import pytest
 
-from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import LakeError, StorageError
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import FileRecord, rows_hash
+from cpmi_dagster.resources.lake.lake import Lake, Record, rows_hash
+from cpmi_dagster.resources.lake.sealed_parquet import is_intact, write_sealed
 
-KEY = "labels/hard_negatives"
+KEY, REWARDS = "labels/hard_negatives", "labels/step_rewards"
 ROWS = pl.DataFrame({"trajectory_id": ["t1", "t1"], "rank": [1, 2], "answer": ["3", "5"], "source": ["model", "+1"]})
-
-
-def record(made_by: str = "k", partition: str | None = "000") -> FileRecord:
-    return FileRecord(KEY, partition, run_id="r", model="m@1", code_version="1", parts={"all": made_by})
+RECORD = Record(
+    KEY, "000", key="k", run_id="r", model="m@1", code_version="1", facts={"seed": 0}, notes=["short"], files=[]
+)
 
 
 @pytest.fixture
 def lake(tmp_path) -> Lake:
-    return Lake(tmp_path, "miniature")
+    return Lake(tmp_path)
 
 
-def test_rows_come_back_as_they_were_written(lake):
-    lake.write(ROWS, record())
+def test_rows_come_back_by_partition_and_column_with_the_record_of_what_made_them(lake):
+    done = lake.write(ROWS, RECORD)
+    lake.write(ROWS.with_columns(trajectory_id=pl.lit("t2")), replace(RECORD, partition="001"))
     assert lake.read(KEY, "000").equals(ROWS)
-
-
-def test_every_row_on_disk_carries_its_provenance(lake):
-    lake.write(ROWS, record())
-    stored = pl.read_parquet(lake.paths(KEY, "000")[0])
+    assert lake.read(KEY, ["001"], ["trajectory_id"]).rows() == [("t2",), ("t2",)]
+    assert (lake.read(KEY).height, lake.read(KEY, []).height, lake.partitions(KEY)) == (4, 0, ["000", "001"])
+    assert lake.record(KEY, "000") == done
+    assert (done.rows, done.content, done.facts) == (2, rows_hash(ROWS), {"seed": 0})
+    assert lake.head(KEY, "000", 1).equals(ROWS.head(1))
+    stored = pl.read_parquet(lake.path(KEY, "000"))
     assert stored.select("run_id", "model", "code_version").unique().rows() == [("r", "m@1", "1")]
 
 
-KEYS = {"all": "k"}
+def test_content_depends_on_rows_alone(lake):
+    rows = ROWS.with_columns(answer=pl.Series(["a text of more than twelve bytes", "another one, as long as that"]))
+    written = [lake.write(rows, replace(RECORD, key=key, run_id=key)).content for key in ("k", "l")]
+    read = lake.read(KEY, "000")
+    several = pl.concat([read.head(1), read.tail(1)], rechunk=False)
+    assert {*written} == {rows_hash(rows)} == {rows_hash(several)} == {rows_hash(read.reverse().reverse())}
+    assert rows_hash(rows.reverse()) != rows_hash(rows)
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "no Parquet", "copied from 001", "of another version"])
+def test_a_file_that_cannot_be_used_is_named_and_has_no_record(lake, damage):
+    for shard in ("000", "001"):
+        lake.write(ROWS, replace(RECORD, partition=shard))
+    path, words = lake.path(KEY, "000"), "000.parquet is damaged .*; run `cpmi run`, which makes it again"
+    if damage == "missing":
+        path.unlink()
+        words = f"{KEY} 000 has not been made yet; materialize it, or run `cpmi run --only {KEY}`"
+    elif damage == "truncated":
+        path.write_bytes(path.read_bytes()[:-20])
+    elif damage == "no Parquet":
+        path.write_bytes(b"PAR1" * 100)
+    elif damage == "copied from 001":
+        shutil.copy(lake.path(KEY, "001"), path)
+    else:
+        write_sealed(ROWS, path, {"cpmi": '{"table": "labels/hard_negatives", "parts": {}}'})
+    assert lake.record(KEY, "000") is None
+    assert not lake.is_whole(KEY, "000")
+    for use in (lake.read, lake.content):
+        with pytest.raises(LakeError, match=words):
+            use(KEY, "000")
+    assert lake.is_whole(KEY, "001")
+
+
+def test_any_flipped_bit_is_found(lake, flip):
+    lake.write(ROWS, RECORD)
+    path = lake.path(KEY, "000")
+    for place in range(path.stat().st_size):
+        flip(path, place)
+        assert not lake.is_whole(KEY, "000")
+        if place % 16 == 0:
+            with pytest.raises(LakeError, match=r"000.parquet is damaged"):
+                lake.read(KEY, "000", ["rank"])
+        flip(path, place)
+    assert lake.is_whole(KEY, "000") and lake.read(KEY, "000").equals(ROWS)
+
+
+def test_rows_that_hold_a_seal_of_their_own_do_no_harm(tmp_path):
+    rows = pl.DataFrame({"answer": ["sha256:" + "0" * 64, "cpmi.seal"]})
+    write_sealed(rows, tmp_path / "rows.parquet", {})
+    assert is_intact(tmp_path / "rows.parquet")
+    assert pl.read_parquet(tmp_path / "rows.parquet").equals(rows)
+    rows.write_parquet(tmp_path / "rows.parquet")
+    assert not is_intact(tmp_path / "rows.parquet")
+
+
+def test_rows_of_other_columns_say_what_to_do(lake):
+    lake.write(ROWS, RECORD)
+    footer = pl.read_parquet_metadata(lake.path(KEY, "000"))["cpmi"]
+    write_sealed(ROWS.drop("source"), lake.path(KEY, "000"), {"cpmi": footer})
+    with pytest.raises(LakeError, match=r"was made with other columns .*source.*; run `cpmi run` again"):
+        lake.read(KEY, "000")
 
 
 @pytest.mark.parametrize("lost", ["gone", "other bytes"])
-def test_a_file_is_not_found_where_what_it_points_at_is_gone_or_was_written_over(lake, lost):
+def test_a_file_is_whole_only_with_what_its_rows_point_at(lake, lost):
     weights = lake.home / "weights"
     weights.touch()
-    lake.write(ROWS, FileRecord(KEY, "000", "r", "m", "1", KEYS, files=["weights"]))
-    assert lake.found(KEY, "000", KEYS, check=True)
-    weights.write_text(lost) if lost == "other bytes" else weights.unlink()
-    assert not lake.found(KEY, "000", KEYS, check=True)
-
-
-def test_tables_that_are_made_again_are_not_found(lake):
-    lake.write(ROWS, record())
-    assert not Lake(lake.home, lake.profile, frozenset([KEY])).found(KEY, "000", KEYS, check=True)
-
-
-def test_parts_are_found_in_the_files_that_have_them_and_read_from_no_others(lake):
-    by_rank = {"1": "a", "2": "b"}
-    lake.put(ROWS.head(1), FileRecord(KEY, "000", "r", "m", "1", {"1": "a"}))
-    both = lake.put(ROWS, FileRecord(KEY, "000", "r", "m", "1", by_rank))
-    assert lake.found(KEY, "000", by_rank, check=True) == {both.file_name: ["1", "2"]}
-    second = {both.file_name: ["2"]}
-    lake.count({(KEY, "000"): second})
-    assert lake.read(KEY, "000").equals(ROWS.tail(1))
-    assert lake.read_whole(KEY, "000").equals(ROWS)
-    assert lake.record(KEY, "000").contents == {"2": rows_hash(ROWS.tail(1))}
-
-
-def test_parts_of_several_files_are_one_table(lake):
-    one, other = (
-        lake.put(rows, FileRecord(KEY, "000", "r", "m", "1", {rank: rank}, cost=Cost(1.0, 2, 3).to_dict()))
-        for rank, rows in (("2", ROWS.tail(1)), ("1", ROWS.head(1)))
-    )
-    lake.count({(KEY, "000"): {one.file_name: ["2"], other.file_name: ["1"]}})
-    assert lake.read(KEY, "000").equals(ROWS)
-    found = lake.record(KEY, "000")
-    assert (found.rows, found.cost) == (2, Cost(2.0, 4, 6).to_dict())
-    at_once = lake.put(ROWS, FileRecord(KEY, "000", "r", "m", "1", {"1": "1", "2": "2"}))
-    assert found.content == at_once.content
-
-
-def test_profiles_of_a_home_read_what_they_named(tmp_path):
-    one, other = Lake(tmp_path, "one"), Lake(tmp_path, "other")
-    one.write(ROWS, record("a"))
-    other.write(ROWS.head(1), record("b"))
-    assert (one.read(KEY, "000").height, other.read(KEY, "000").height) == (2, 1)
-
-
-def test_a_home_of_an_earlier_form_is_refused(tmp_path):
-    (tmp_path / "lake" / "selection").mkdir(parents=True)
-    (tmp_path / "lake" / "selection" / "selected_trajectories.parquet").touch()
-    with pytest.raises(LakeError, match="earlier version"):
-        Lake(tmp_path, "miniature").exists(KEY)
-
-
-def test_a_damaged_list_is_named(lake):
-    lake.write(ROWS, record())
-    (lake.root / ".current" / "miniature.json").write_text("[[")
-    with pytest.raises(LakeError, match=r"miniature\.json"):
-        lake.read(KEY, "000")
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        ROWS.with_columns(rank=pl.lit(0, pl.Int64)),
-        ROWS.with_columns(rank=pl.lit(1, pl.Int64)),
-        ROWS.with_columns(answer=pl.lit(None, pl.String)),
-        ROWS.drop("source"),
-    ],
-    ids=["rule", "key", "null", "column"],
-)
-def test_rows_that_break_the_contract_are_not_written(lake, broken):
-    with pytest.raises(LakeError, match="nothing was written"):
-        lake.write(broken, record())
-    assert not lake.exists(KEY)
-
-
-def test_nan_never_reaches_a_table(lake):
-    scores = pl.DataFrame({"trajectory_id": ["t"], "step_index": [0], "reward_type": ["mc"], "reward": [float("nan")]})
-    with pytest.raises(LakeError, match="reward"):
-        lake.write(scores, FileRecord("labels/step_rewards", "000", "r", "", "1"))
-
-
-def test_a_truncated_file_is_an_error_that_says_what_to_do(lake):
-    lake.write(ROWS, record())
-    path = lake.paths(KEY, "000")[0]
-    path.write_bytes(path.read_bytes()[:200])
-    for read in (lambda: lake.record(KEY, "000"), lambda: lake.read(KEY, "000")):
-        with pytest.raises(LakeError, match=r"damaged .*; run `cpmi run`, which makes it again"):
-            read()
-    assert lake.intact_record(KEY, "000") is None
-
-
-def test_a_missing_table_says_how_to_get_it(lake):
-    with pytest.raises(LakeError, match="run `cpmi run --only labels/hard_negatives`"):
-        lake.read(KEY, "000")
-
-
-def test_content_does_not_depend_on_the_run_that_wrote_it(lake):
-    written = [lake.write(ROWS, FileRecord(KEY, "000", *facts)) for facts in (("r", "m", "1"), ("s", "n", "2"))]
-    assert {each.content for each in written} == {rows_hash(ROWS)}
-    assert rows_hash(ROWS.reverse()) != rows_hash(ROWS)
-
-
-def test_content_does_not_depend_on_the_memory_that_rows_lie_in(lake):
-    rows = ROWS.with_columns(answer=pl.Series(["a text of more than twelve bytes", "another one, as long as that"]))
-    lake.write(rows, record())
-    read = lake.read(KEY, "000")
-    several = pl.concat([read.head(1), read.tail(1)], rechunk=False)
-    assert rows_hash(read) == rows_hash(several) == rows_hash(read.reverse().reverse()) == rows_hash(rows)
-
-
-def test_chunks_come_back_until_their_file_is_finished(lake):
-    store = lake.chunks(KEY, "000", "fingerprint")
-    store.save("0", {KEY: ROWS}, {"cost": 1})
-    frames, facts = lake.chunks(KEY, "000", "fingerprint").load("0") or ({}, {})
-    assert frames[KEY].equals(ROWS)
-    assert facts == {"cost": 1}
-    assert store.load("1") is None
-    store.clear()
-    assert store.load("0") is None
-
-
-def test_chunks_of_other_inputs_are_not_used(lake):
-    lake.chunks(KEY, "000", "old" * 8).save("0", {KEY: ROWS}, {})
-    assert lake.chunks(KEY, "000", "new" * 8).load("0") is None
-
-
-def test_a_chunk_without_its_closing_file_does_not_exist(lake):
-    store = lake.chunks(KEY, "000", "fingerprint")
-    store.save("0", {KEY: ROWS}, {})
-    (store.folder / "chunk-0.json").unlink()
-    assert store.load("0") is None
-
-
-def test_reading_no_partitions_gives_no_rows(lake):
-    lake.write(ROWS, record())
-    assert lake.read(KEY, []).is_empty()
-    assert lake.read(KEY).height == 2
-
-
-def test_a_shard_that_was_copied_over_another_is_not_that_shard(lake):
-    for shard in ("000", "001"):
-        lake.write(ROWS, record(partition=shard))
-    lake.paths(KEY, "001")[0].write_bytes(lake.paths(KEY, "000")[0].read_bytes())
-    for read in (lake.record, lake.read, lake.check):
-        with pytest.raises(LakeError, match=r"001/k.parquet is damaged \(it contains labels/hard_negatives 000"):
-            read(KEY, "001")
-    assert not lake.found(KEY, "001", KEYS, check=True)
-
-
-def test_rows_of_a_file_in_which_a_bit_flipped_are_not_read(lake, flip):
-    lake.write(ROWS, record())
-    for place in range(0, lake.paths(KEY, "000")[0].stat().st_size, 7):
-        flip(lake.paths(KEY, "000")[0], place)
-        with pytest.raises(LakeError, match="damaged"):
-            lake.read(KEY, "000", ["rank"])
-        assert not lake.is_whole(KEY, "000")
-        flip(lake.paths(KEY, "000")[0], place)
+    lake.write(ROWS, replace(RECORD, files=["weights"]))
     assert lake.is_whole(KEY, "000")
-    assert not lake.is_whole(KEY, "001")
+    weights.write_text(lost) if lost == "other bytes" else weights.unlink()
+    assert not lake.is_whole(KEY, "000")
 
 
-def test_a_damaged_file_is_not_found_and_what_killed_writers_left_goes(lake, flip, caplog):
-    lake.write(ROWS, record())
-    path = lake.paths(KEY, "000")[0]
-    flip(path, 40)
-    left = path.with_name(".k.parquet.5f0c1f2a.cpmi-tmp")
+BROKEN = [
+    (KEY, ROWS.with_columns(rank=pl.lit(0, pl.Int64))),
+    (KEY, ROWS.with_columns(rank=pl.lit(1, pl.Int64))),
+    (KEY, ROWS.with_columns(answer=pl.lit(None, pl.String))),
+    (KEY, ROWS.drop("source")),
+    (REWARDS, pl.DataFrame({"trajectory_id": "t", "step_index": 0, "reward_type": "mc", "reward": float("nan")})),
+]
+
+
+@pytest.mark.parametrize(("key", "rows"), BROKEN, ids=["rule", "key", "null", "column", "not a number"])
+def test_rows_that_break_the_contract_are_not_written(lake, key, rows):
+    record = replace(RECORD, table=key)
+    with pytest.raises(LakeError, match=f"{key}: the rows break the table's contract, nothing was written"):
+        lake.write(rows, record)
+    with pytest.raises(LakeError, match="nothing was written"):
+        lake.write_stream([{"001": rows}], {"001": replace(record, partition="001")}, lambda: None)
+    assert not [path for path in lake.root.rglob("*") if path.is_file()]
+
+
+def test_a_stream_of_batches_writes_what_whole_frames_would(lake, tmp_path):
+    records = {shard: replace(RECORD, partition=shard) for shard in ("000", "001", "002")}
+    batches = [{"000": ROWS.head(1)}, {"002": ROWS}, {"000": ROWS.tail(1)}]
+    lake.write_stream(batches, records, lambda: None)
+    other = Lake(tmp_path / "other")
+    for shard, record in records.items():
+        done = other.write(ROWS if shard != "001" else ROWS.clear(), record)
+        assert lake.read(KEY, shard).equals(other.read(KEY, shard))
+        assert replace(lake.record(KEY, shard), written_at=done.written_at) == done
+        assert lake.is_whole(KEY, shard)
+
+
+def test_a_stream_whose_end_is_refused_writes_no_file(lake):
+    def refuse() -> None:
+        raise LakeError("the source changed")
+
+    lake.write(ROWS, RECORD)
+    with pytest.raises(LakeError, match="the source changed"):
+        lake.write_stream([{"000": ROWS.head(1)}], {"000": RECORD, "001": replace(RECORD, partition="001")}, refuse)
+    assert lake.read(KEY).equals(ROWS)
+    assert [path.name for path in lake.path(KEY, "000").parent.iterdir()] == ["000.parquet"]
+
+
+def test_a_full_disk_is_one_sentence_and_nothing_is_lost(lake, full_disk):
+    lake.write(ROWS, RECORD)
+    with full_disk(200), pytest.raises(StorageError, match=r"000\.parquet cannot be written .*make room on its disk"):
+        lake.write(ROWS.reverse(), RECORD)
+    assert lake.read(KEY, "000").equals(ROWS)
+    assert [path.name for path in lake.path(KEY, "000").parent.iterdir()] == ["000.parquet"]
+
+
+def test_what_killed_writers_left_of_a_partition_goes(lake):
+    lake.write(ROWS, RECORD)
+    left, other = (lake.path(KEY, "000").with_name(f".{name}.parquet.5f0c1f2a.cpmi-tmp") for name in ("000", "001"))
     left.touch()
-    lake.tables.tidy(KEY, "000")
-    assert not left.exists()
-    assert not lake.found(KEY, "000", KEYS, check=True)
-    assert "k.parquet is damaged" in caplog.text
-    lake.write(ROWS, record())
-    assert lake.read(KEY, "000").equals(ROWS)
-
-
-def test_a_lake_without_room_is_named_and_keeps_what_it_has(lake, full_disk):
-    lake.write(ROWS, record())
-    with full_disk(200), pytest.raises(StorageError, match=r"l\.parquet cannot be written .*make room"):
-        lake.write(ROWS.reverse(), record("l"))
-    assert lake.read(KEY, "000").equals(ROWS)
-    assert [path.name for path in lake.paths(KEY, "000")[0].parent.iterdir()] == ["k.parquet"]
-
-
-def test_a_run_reads_what_was_there_when_it_began(lake):
-    lake.write(ROWS, record())
-    fixed = lake.fixed()
-    lake.write(ROWS.head(1), record("l"))
-    assert fixed.read(KEY, "000").equals(ROWS)
-    assert lake.read(KEY, "000").equals(ROWS.head(1))
-
-
-@pytest.mark.parametrize("part", ["parquet", "json"])
-def test_a_damaged_chunk_counts_as_not_made(lake, flip, part, caplog):
-    store = lake.chunks(KEY, "000", "fingerprint")
-    store.save("0", {KEY: ROWS}, {"cost": 1})
-    (path,) = store.folder.glob(f"*.{part}")
-    for place in range(path.stat().st_size):
-        flip(path, place)
-        assert store.load("0") is None
-        flip(path, place)
-    assert "cannot be used and is made again" in caplog.text
-    assert store.load("0") is not None
-
-
-def test_the_rows_of_one_chunk_are_not_taken_for_those_of_another(lake):
-    store = lake.chunks(KEY, "000", "fingerprint")
-    for name, rows in (("0", ROWS), ("1", ROWS.reverse())):
-        store.save(name, {KEY: rows}, {})
-    one, other = sorted(store.folder.glob("*.parquet"))
-    other.write_bytes(one.read_bytes())
-    assert store.load("0") and store.load("1") is None
-
-
-def test_a_chunk_whose_rows_are_lost_counts_as_not_made(lake):
-    store = lake.chunks(KEY, "000", "fingerprint")
-    store.save("0", {KEY: ROWS}, {})
-    next(store.folder.glob("*.parquet")).unlink()
-    assert store.load("0") is None
+    other.touch()
+    lake.tidy(KEY, "000")
+    assert (left.exists(), other.exists(), lake.partitions(KEY)) == (False, True, ["000"])
