@@ -2,10 +2,13 @@
 
 import pytest
 
-from cpmi_dagster.definitions import home_of
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag import stage
+from cpmi_dagster.resources.dag.progress import LoggedProgress
 from cpmi_dagster.resources.dag.stage_run import Home
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 
 @pytest.fixture
@@ -17,4 +20,4 @@ def settings(tmp_path) -> Settings:
 def home(settings, monkeypatch) -> Home:
     """An empty home, whose database is not published: nobody asks."""
     monkeypatch.setattr(stage, "publish", lambda *_: None)
-    return home_of(settings, stages={})
+    return Home(settings, Lake.of(settings), LanguageModels(settings), DataSources(settings), LoggedProgress())

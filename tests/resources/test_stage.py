@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 from stage_examples import SHARD, bring, count_selected, negatives, rewards, select, state, with_stages, write
 
+from cpmi_dagster.assets.models import process_reward_models
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.keys import LOGPROBS, MODELS, NEGATIVES, SELECTED, SHEPHERD, SOFT_LABELS, STEP_REWARDS
+from cpmi_dagster.contracts.keys import LOGPROBS, NEGATIVES, SELECTED, SHEPHERD, SOFT_LABELS, STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, MathShepherd
-from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.profiles.sources import DataSource
@@ -191,7 +191,7 @@ def test_a_recipe_follows_from_its_own_soft_labels_alone(home):
     for pav in (0.2, 0.9):
         labels = pl.DataFrame({"reward_type": ["mc", "pav"], "soft_label": [0.1, pav]})
         write(home, SOFT_LABELS, labels.with_columns(trajectory_id=pl.lit("t"), step_index=0), None)
-        train = replace(MAKERS[MODELS], inputs=[SOFT_LABELS])
+        train = replace(process_reward_models, inputs=[SOFT_LABELS])
         facts.append([home.states().facts(train, name)["inputs"] for name in ("mc_bce", "pav_bce")])
     assert facts[0][0] == facts[1][0] and facts[0][1] != facts[1][1]
 
