@@ -24,7 +24,8 @@ UNDAMAGED = {
     "database is locked": "end what else writes to it",
 }
 """Words of SQLite for what is wrong around a database that is whole, and what to do about it."""
-# a step in this process writes to the terminal itself: captured, each has processes that a Ctrl-C ends in tracebacks
+# a step in this process writes to the terminal itself: captured, each has processes that a Ctrl-C ends in tracebacks;
+# Dagster documents the class, but exports it nowhere else
 UNCAPTURED = {
     "compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 }

@@ -14,7 +14,11 @@ import dagster as dg
 from cpmi_dagster.files.life_locks import LifeLock, hold, life_of
 
 ALIVE = "alive"
-AT_WORK = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+AT_WORK = [
+    dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]  # fmt: skip
+"""Runs that may have a process; one that waits in the queue has none."""
 ORPHANED = "The process of this run ended silently (killed, or out of memory); run again to continue where it stopped."
 SECONDS_TO_TAKE_LOCK = 60.0
 """From the start of a run to its first step."""

@@ -1,9 +1,11 @@
 """Dagster's own folder: its configuration, what is wrong with it, and the server's port."""
 
+import ast
 import socket
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -24,6 +26,9 @@ from cpmi_dagster.resources.dag.status import home_status
 from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
 
 
+ROOT = Path(__file__).parents[2]
+
+
 @pytest.fixture
 def settings(tmp_path):
     return load_settings("miniature", tmp_path)
@@ -37,6 +42,43 @@ def test_what_is_written_follows_the_profile_and_what_somebody_else_wrote_stays(
     file.write_text("telemetry: {enabled: true}")
     write_dagster_yaml(settings)
     assert file.read_text() == "telemetry: {enabled: true}"
+
+
+def test_what_is_written_is_dagsters_own(settings):
+    written = yaml.safe_load((write_dagster_yaml(settings) / "dagster.yaml").read_text())
+    assert written == {
+        "telemetry": {"enabled": False},
+        "nux": {"enabled": False},
+        "concurrency": {
+            "runs": {"max_concurrent_runs": 2},
+            "pools": {"granularity": "run", "default_limit": 1},
+        },
+        "run_monitoring": {"enabled": True, "poll_interval_seconds": 30},
+        "run_retries": {"enabled": True, "max_retries": 1, "retry_on_asset_or_op_failure": False},
+    }
+
+
+def test_runs_in_this_process_follow_a_users_own_configuration_but_are_not_captured(settings, tmp_path):
+    file = write_dagster_yaml(settings) / "dagster.yaml"
+    file.write_text(f"storage: {{sqlite: {{base_dir: {tmp_path / 'elsewhere'}}}}}\ntelemetry: {{enabled: false}}\n")
+    with open_instance(settings) as instance:
+        run = instance.create_run_for_job(dg.GraphDefinition("nothing").to_job()).run_id
+        assert type(instance.compute_log_manager).__name__ == "NoOpComputeLogManager"
+    with dg.DagsterInstance.from_config(str(dagster_folder(settings))) as instance:
+        assert instance.has_run(run)
+        assert type(instance.compute_log_manager).__name__ == "LocalComputeLogManager"
+    assert (tmp_path / "elsewhere").is_dir()
+
+
+@pytest.mark.parametrize("room", ["assets", "resources", "cpmi_dagster"])
+def test_no_module_imports_a_private_module_of_dagster(room):
+    for path in (ROOT / room).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            module = getattr(node, "module", None) or ""
+            private = [name for name in (module, *names) if name.startswith("dagster._")]
+            private += [name for name in names if module == "dagster" and name.startswith("_")]
+            assert not private, f"{path} imports {private}"
 
 
 def test_a_server_that_does_not_answer_is_not_taken_for_a_damaged_database(tmp_path):
