@@ -62,14 +62,6 @@ class StorageError(CpmiError):
     """A file cannot be written or locked: no room, no permission, or a file system without locks."""
 
 
-class ShardsFailed(CpmiError):
-    """Shards of a run could not be made, others could; the message names each."""
-
-
-class EveryShardFails(CpmiError):
-    """A run ended before its last shard, by an error that the others would meet as well."""
-
-
 class BenchmarkError(CpmiError):
     """Predictions do not cover a benchmark, or do not fit its steps."""
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from cpmi_dagster.errors import RepeatedField, SourceError, first_complaint
-from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, bounded_lines, open_text
+from cpmi_dagster.files.bounded_reading import LINE_CHARACTERS, bounded_lines, open_text
 from cpmi_dagster.files.text import NOT_UTF8, cut, encodable
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -50,10 +50,10 @@ def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[
     if ".parquet" in path.suffixes:
         raise SourceError(f"{path} is Parquet; give JSON Lines with {holds}")
     with open_text(path) as stream:
-        for number, (text, is_whole) in enumerate(bounded_lines(stream, DEFAULT_LIMITS), start=1):
+        for number, (text, is_whole) in enumerate(bounded_lines(stream), start=1):
             place = f"{path}, line {number}"
             if not is_whole:
-                longest = DEFAULT_LIMITS.line_characters
+                longest = LINE_CHARACTERS
                 raise SourceError(f"{place} is longer than {longest:,} characters; correct or remove the line")
             if text.strip():
                 yield place, parse_line(text, form, place)

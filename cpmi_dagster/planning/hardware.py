@@ -85,12 +85,6 @@ def choose_hardware(name: str | None, labeler: LanguageModel) -> Hardware:
     return found
 
 
-def peak_flops(device: str, dtype: str) -> float | None:
-    """Dense matrix rate of a card of the table in FLOP/s, by its driver's name: `NVIDIA H100 80GB HBM3`."""
-    card = _card(device)
-    return card.teraflops[dtype] * 1e12 if card and dtype in card.teraflops else None
-
-
 def _card(device: str) -> Hardware | None:
     words = re.split(r"[\s-]+", device.lower().replace("rtx ", "rtx"))
     cards = (card for name, card in known_hardware().items() if name != CPU and name.partition("-")[0] in words)

@@ -235,11 +235,6 @@ class Settings(BaseSettings):
         """Partition keys of the models."""
         return [recipe.name for recipe in self.recipes]
 
-    @property
-    def reads_features(self) -> bool:
-        """Whether a recipe trains a head on the frozen backbone's hidden states."""
-        return any(recipe.trained_with(self.training).backbone == "frozen" for recipe in self.recipes)
-
     def recipe(self, name: str) -> Recipe:
         """The recipe of that name.
 

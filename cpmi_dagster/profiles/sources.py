@@ -20,7 +20,6 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.files.bounded_reading import DEFAULT_LIMITS, ReadingLimits
 from cpmi_dagster.generation.settings import SolutionSampling
 from cpmi_dagster.rewards.registry import is_taken
 from cpmi_dagster.trajectories.forms import FIELD_NAMES
@@ -166,7 +165,6 @@ class Sources(Frozen):
         default=(), description="problems in which gold answers are looked up for trajectories that have none"
     )
     benchmarks: dict[str, DataSource] = Field(default={}, description="benchmarks and question sets, by name")
-    limits: ReadingLimits = Field(default=DEFAULT_LIMITS, description="how much one line, row or file may hold")
 
     @model_validator(mode="before")
     @classmethod

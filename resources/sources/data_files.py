@@ -4,8 +4,7 @@
     rows.jsonl.gz, line 4: {"input": "Ann        ->  (Unreadable("{\\"input\\": \\"Ann", "not JSON: …"), 0.63, "line 4")
 
 Lines are read here and not by `datasets`, whose JSON reader refuses a whole file for one broken line, or for one line
-with other types than the first ones, and whose CSV reader makes numbers of texts and nulls of the answer `NA`. The
-batches of Parquet and Arrow are read here so that none is held that is larger than the limits allow.
+with other types than the first ones, and whose CSV reader makes numbers of texts and nulls of the answer `NA`.
 """
 
 import csv
@@ -21,11 +20,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from cpmi_dagster.errors import RepeatedField, SourceError, first_line
 from cpmi_dagster.files.bounded_reading import (
     BYTE_ORDER_MARK,
-    DEFAULT_LIMITS,
-    ReadingLimits,
+    LINE_CHARACTERS,
     bounded_lines,
     open_text,
-    too_expanded,
 )
 from cpmi_dagster.files.json_lines import DECODER
 from cpmi_dagster.files.text import NOT_UTF8, encodable
@@ -34,8 +31,7 @@ from cpmi_dagster.trajectories.rows import Row, Unreadable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# few, since a batch is in memory before its size is known
-BATCH_ROWS = 16
+BATCH_ROWS = 1_000
 SHOWN_CHARACTERS = 1_000
 ARROW_MAGIC = b"ARROW1"
 DELIMITERS = ",;\t"
@@ -84,26 +80,26 @@ def _with_data(paths: Iterable[Path]) -> list[Path]:
     return sorted(path for path in paths if path.is_file() and path.name.lower().endswith(SUFFIXES))
 
 
-def read_files(files: Sequence[Path], limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[ReadRow]:
+def read_files(files: Sequence[Path]) -> Iterator[ReadRow]:
     """Rows of several files, one after the other.
 
     Raises:
-        SourceError: a file is truncated, is not what its name says, or holds more than the limits allow.
+        SourceError: a file is truncated, or is not what its name says.
     """
     sizes = [file.stat().st_size for file in files]
     for number, (file, size) in enumerate(zip(files, sizes, strict=True)):
         name = f"{file.name}, " if len(files) > 1 else ""
-        for row, share, place in read_file(file, limits):
+        for row, share, place in read_file(file):
             yield ReadRow(row, (sum(sizes[:number]) + share * size) / max(1, sum(sizes)), name + place)
 
 
-def read_file(file: Path, limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[ReadRow]:
+def read_file(file: Path) -> Iterator[ReadRow]:
     """Rows of a file.
 
     Raises:
-        SourceError: the file is truncated, is not what its name says, or holds more than the limits allow.
+        SourceError: the file is truncated, or is not what its name says.
     """
-    return READERS[Path(file.name.lower().removesuffix(".gz")).suffix](file, limits)
+    return READERS[Path(file.name.lower().removesuffix(".gz")).suffix](file)
 
 
 def database_files(path: Path) -> list[Path]:
@@ -117,15 +113,14 @@ def database_files(path: Path) -> list[Path]:
     return [file for file in (path, path.with_name(f"{path.name}.wal")) if file.is_file()]
 
 
-def read_relation(file: Path, relation: str, limits: ReadingLimits = DEFAULT_LIMITS) -> Iterator[ReadRow]:
+def read_relation(file: Path, relation: str) -> Iterator[ReadRow]:
     """Rows of a table or view of a DuckDB file, in its order.
 
     Args:
         relation: its name, with that of its schema where it is not `main`.
 
     Raises:
-        SourceError: another process writes to the file, it is no DuckDB file, has no such relation, or has a row that
-            holds more than the limits allow.
+        SourceError: another process writes to the file, it is no DuckDB file, or has no such relation.
     """
     import duckdb
 
@@ -134,7 +129,6 @@ def read_relation(file: Path, relation: str, limits: ReadingLimits = DEFAULT_LIM
             found = connection.table(relation)
             total, number = len(found), 0
             for batch in found.to_arrow_reader(BATCH_ROWS):
-                _check_rows(file, batch, number, limits)
                 for row in batch.to_pylist():
                     number += 1
                     yield ReadRow(row, number / total, f"row {number}")
@@ -142,27 +136,26 @@ def read_relation(file: Path, relation: str, limits: ReadingLimits = DEFAULT_LIM
         raise SourceError(f"`{relation}` of {file} cannot be read ({first_line(error)})") from error
 
 
-def _parquet_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
+def _parquet_rows(file: Path) -> Iterator[ReadRow]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(file) as parquet:
-            _check_groups(file, parquet.metadata, limits)
-            for number, row in _batch_rows(file, parquet.iter_batches(BATCH_ROWS), limits):
+            for number, row in _batch_rows(parquet.iter_batches(BATCH_ROWS)):
                 yield ReadRow(row, number / parquet.metadata.num_rows, f"row {number}")
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{file} is not a Parquet file, or is damaged ({first_line(error)})") from error
 
 
-def _arrow_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
+def _arrow_rows(file: Path) -> Iterator[ReadRow]:
     """Rows of Arrow's file format, which polars and pandas write, or of its stream format, which `datasets` writes."""
     import pyarrow as pa
 
     size = max(1, file.stat().st_size)
     try:
         with file.open("rb") as stream:
-            for number, row in _batch_rows(file, _arrow_batches(stream), limits):
+            for number, row in _batch_rows(_arrow_batches(stream)):
                 yield ReadRow(row, stream.tell() / size, f"row {number}")
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{file} is not an Arrow file, or is damaged ({first_line(error)})") from error
@@ -183,51 +176,15 @@ def _arrow_batches(stream: BinaryIO) -> Iterator["pa.RecordBatch"]:
             yield batch.slice(start, BATCH_ROWS)
 
 
-def _batch_rows(
-    file: Path, batches: Iterable["pa.RecordBatch"], limits: ReadingLimits
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows with their numbers from 1, as long as no more is held than the limits allow."""
-    number, held = 0, 0
-    for batch in batches:
-        held += batch.nbytes
-        if held > limits.most_held(file):
-            raise too_expanded(file, limits)
-        _check_rows(file, batch, number, limits)
-        for row in batch.to_pylist():
-            number += 1
-            yield number, row
+def _batch_rows(batches: Iterable["pa.RecordBatch"]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows with their numbers from 1."""
+    return enumerate((row for batch in batches for row in batch.to_pylist()), start=1)
 
 
-def _check_groups(file: Path, metadata: Any, limits: ReadingLimits) -> None:
-    """Refuse a group of rows that would hold too much, in bytes or in items of lists, before any of it is read."""
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        values = max((group.column(number).num_values for number in range(group.num_columns)), default=0)
-        # nulls take no bytes in the file; one for each row is read batch by batch
-        if max(group.total_byte_size, values - group.num_rows) > limits.most_held(file):
-            raise too_expanded(file, limits)
-
-
-def _check_rows(file: Path, batch: "pa.RecordBatch", first: int, limits: ReadingLimits) -> None:
-    """Refuse a row that is too large; it is looked for only where the batch is."""
-    if batch.nbytes <= limits.line_characters:
-        return
-    for number in range(batch.num_rows):
-        if batch.slice(number, 1).nbytes > limits.line_characters:
-            raise SourceError(
-                f"{file}, row {first + number + 1} has more than {limits.line_characters:,} bytes; remove it, or "
-                "raise `sources.limits.line_characters` in the profile"
-            )
-
-
-def _json_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
+def _json_rows(file: Path) -> Iterator[ReadRow]:
     """A JSON array of objects; its text is read whole, and its rows are made one after the other."""
-    with open_text(file, limits) as stream:
-        text = stream.read(limits.json_characters + 1)
-    if len(text) > limits.json_characters:
-        raise SourceError(
-            f"{file} is larger than {limits.json_characters:,} characters and would be read whole; write one object "
-            "per line, in a .jsonl file, or raise `sources.limits.json_characters` in the profile"
-        )
+    with open_text(file) as stream:
+        text = stream.read()
     text = text.removeprefix(BYTE_ORDER_MARK).strip()
     if not text.startswith("["):
         raise SourceError(
@@ -259,26 +216,26 @@ def _items(text: str) -> Iterator[tuple[str, float]]:
         start = next_sign(after + 1)
 
 
-def _lines(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
+def _lines(file: Path) -> Iterator[ReadRow]:
     size = max(1, file.stat().st_size)
-    with open_text(file, limits) as stream:
-        for number, (line, is_whole) in enumerate(bounded_lines(stream, limits), start=1):
+    with open_text(file) as stream:
+        for number, (line, is_whole) in enumerate(bounded_lines(stream), start=1):
             if line.strip():
                 place = f"line {number}"
-                row = _read_line(line, f"{file}, {place}") if is_whole else _cut_off(line, f"{file}, {place}", limits)
+                row = _read_line(line, f"{file}, {place}") if is_whole else _cut_off(line, f"{file}, {place}")
                 yield ReadRow(row, _position(stream) / size, place)
 
 
-def _csv_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
+def _csv_rows(file: Path) -> Iterator[ReadRow]:
     """Rows of CSV as texts, an empty cell as null; the first line has the names of the columns."""
     size = max(1, file.stat().st_size)
-    with open_text(file, limits) as stream:
+    with open_text(file) as stream:
         cut: list[int] = []
-        lines = _noting_cuts(bounded_lines(stream, limits), cut)
+        lines = _noting_cuts(bounded_lines(stream), cut)
         first = next(lines, "")
         delimiter = max(DELIMITERS, key=first.count)
         reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
-        csv.field_size_limit(limits.line_characters)
+        csv.field_size_limit(LINE_CHARACTERS)
         names: list[str] = []
         is_over = False
         while not is_over:
@@ -295,7 +252,7 @@ def _csv_rows(file: Path, limits: ReadingLimits) -> Iterator[ReadRow]:
             elif cells:
                 is_whole = not cut or cut[-1] < begins
                 read = f"{file}, {place}"
-                row = _csv_row(names, cells, read) if is_whole else _cut_off(", ".join(cells), read, limits)
+                row = _csv_row(names, cells, read) if is_whole else _cut_off(", ".join(cells), read)
                 yield ReadRow(row, _position(stream) / size, place)
 
 
@@ -323,8 +280,8 @@ def _csv_row(names: Sequence[str], cells: Sequence[str], place: str) -> Row:
     return {name: cell or None for name, cell in zip(names, cells, strict=True)}
 
 
-def _cut_off(line: str, place: str, limits: ReadingLimits) -> Row:
-    reason = f"longer than {limits.line_characters:,} characters"
+def _cut_off(line: str, place: str) -> Row:
+    reason = f"longer than {LINE_CHARACTERS:,} characters"
     return Unreadable(encodable(line[:SHOWN_CHARACTERS]), reason, place)
 
 
@@ -356,7 +313,7 @@ def _position(stream: io.TextIOWrapper) -> int:
     return os.lseek(stream.buffer.fileno(), 0, os.SEEK_CUR)
 
 
-READERS: dict[str, Callable[[Path, ReadingLimits], Iterator[ReadRow]]] = {
+READERS: dict[str, Callable[[Path], Iterator[ReadRow]]] = {
     ".jsonl": _lines,
     ".json": _json_rows,
     ".csv": _csv_rows,

@@ -31,7 +31,6 @@ class DataSources:
 
     def __init__(self, settings: Settings) -> None:
         self._home = settings.home
-        self._limits = settings.sources.limits
 
     def version(self, source: DataSource) -> dict[str, Any]:
         """What identifies the rows: hashes of local files, or hub id and commit.
@@ -106,11 +105,7 @@ class DataSources:
     def _local_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
         files = self.files(source)
         before = [file_state(file) for file in files]
-        rows = (
-            read_files(files, self._limits)
-            if source.relation is None
-            else read_relation(files[0], source.relation, self._limits)
-        )
+        rows = read_files(files) if source.relation is None else read_relation(files[0], source.relation)
         for row, share, _ in rows:
             yield row, share
         if [file_state(file) for file in files] != before:

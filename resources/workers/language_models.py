@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import MissingModel, ModelError, SettingsError, SourceError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.generation.engine import RolloutEngine
@@ -32,7 +31,6 @@ from cpmi_dagster.models.language_models import (
 )
 from cpmi_dagster.models.memory import is_out_of_memory
 from cpmi_dagster.models.settings import LanguageModel
-from cpmi_dagster.planning.hardware import FLOPS_PER_PARAMETER, peak_flops
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.sources.hub import HubLock
 from cpmi_dagster.resources.workers.gpus import GpuDealer
@@ -125,21 +123,6 @@ class LanguageModels:
         spec = self.spec(role)
         device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
         return spec.name, spec.revision, spec.dtype, device, spec.device_map
-
-    def share_of_peak(self, role: Role, cost: Cost) -> float | None:
-        """Share of the card's dense matrix rate that some work of a role's model took, at 2 FLOP a parameter and token.
-
-        None where the model is not loaded here, is not on one GPU, or its card is not in `planning/hardware.yaml`.
-        """
-        found = self._loaded.get(self._weights(role)) if self._loaded and self.has(role) else None
-        if found is None or found[1].device.type != "cuda" or not cost.wall_seconds:
-            return None
-        loaded = found[1]
-        import torch
-
-        peak = peak_flops(torch.cuda.get_device_name(loaded.device), str(loaded.model.dtype).removeprefix("torch."))
-        work = FLOPS_PER_PARAMETER * loaded.model.num_parameters() * cost.forward_tokens
-        return work / cost.wall_seconds / peak if peak else None
 
     def chat(self, role: Role) -> Callable[[str], str]:
         """How the model of a role is asked a question by the chat template of its tokenizer.

@@ -10,7 +10,7 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.files.bounded_reading import ReadingLimits
+from cpmi_dagster.files.bounded_reading import LINE_CHARACTERS
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.profiles.sources import DataSource, TrajectorySource
 from cpmi_dagster.resources.sources.data_files import read_file
@@ -103,9 +103,9 @@ def test_cells_of_csv_are_texts_and_broken_rows_are_named_by_line_and_passed_ove
 
 
 def test_a_line_of_csv_that_is_too_long_is_rejected_and_a_long_cell_is_not(tmp_path):
-    (tmp_path / "rows.csv").write_text(f"a,b\n1,{'x' * 300}\n2,y\n3,{'z' * 150}\n", encoding="utf-8")
-    rows = [row.row for row in read_file(tmp_path / "rows.csv", ReadingLimits(line_characters=200))]
-    assert isinstance(rows[0], Unreadable) and "longer than 200 characters" in rows[0].reason
+    (tmp_path / "rows.csv").write_text(f"a,b\n1,{'x' * LINE_CHARACTERS}\n2,y\n3,{'z' * 150}\n", encoding="utf-8")
+    rows = [row.row for row in read_file(tmp_path / "rows.csv")]
+    assert isinstance(rows[0], Unreadable) and "longer than 10,000,000 characters" in rows[0].reason
     assert rows[1:] == [{"a": "2", "b": "y"}, {"a": "3", "b": "z" * 150}]
     (tmp_path / "long.csv").write_text(f"a\n{'x' * 200_000}\n", encoding="utf-8")
     assert [len(row.row["a"]) for row in read_file(tmp_path / "long.csv")] == [200_000]
