@@ -8,7 +8,7 @@ import gzip
 import io
 import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Annotated, TypeVar, cast
 
@@ -65,10 +65,17 @@ class _NamedGzip(gzip.GzipFile):
         super().__init__(fileobj=stream, mode="rb")
         self._stream, self._file = stream, file
 
+    def read(self, size: int | None = -1) -> bytes:
+        """Bytes of the content, all by default."""
+        return self._named(super().read, size)
+
     def read1(self, size: int = -1) -> bytes:
-        """Bytes of the content; `io.TextIOWrapper` reads with this alone."""
+        """Bytes of the content, as many as come at once."""
+        return self._named(super().read1, size)
+
+    def _named(self, read: Callable[[int | None], bytes], size: int | None) -> bytes:
         try:
-            return super().read1(size)
+            return read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise SourceError(f"{self._file} is damaged ({error}); fetch it again") from error
 
