@@ -73,7 +73,7 @@ class _NamedGzip(gzip.GzipFile):
         """Bytes of the content, as many as come at once."""
         return self._named(super().read1, size)
 
-    def _named(self, read: Callable[[int | None], bytes], size: int | None) -> bytes:
+    def _named(self, read: Callable[..., bytes], size: int | None) -> bytes:
         try:
             return read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
