@@ -10,7 +10,6 @@ settings, stop rule and seed are among the facts by which the answers are kept, 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
 
 import polars as pl
 
@@ -65,18 +64,19 @@ class KeptEngine:
 
         def ask(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
             answers, cost = [], Cost.zero()
-            wanted = part.group_by("prompt", maintain_order=True).agg(pl.col("asked").first(), pl.col("sample").sort())
-            runs = sorted(wanted.rows(), key=lambda row: (row[2][0], len(row[2]), row[2]))
-            for numbers, alike in groupby(runs, key=lambda row: row[2]):
-                hashes, asked, _ = zip(*alike, strict=True)
-                start, count = numbers[0], numbers[-1] - numbers[0] + 1
+            # numbers that follow one another are as far from their places in the list as each other
+            gap = pl.col("sample") - pl.int_range(pl.len()).over("prompt")
+            ranges = part.sort("sample", maintain_order=True).group_by("prompt", gap.alias("gap"), maintain_order=True)
+            ranges = ranges.agg(pl.col("asked", "sample").first(), count=pl.len())
+            for alike in ranges.partition_by("sample", "count", maintain_order=True):
+                start, count = alike.select("sample", "count").row(0)
+                asked = alike["asked"].to_list()
                 groups, spent = timed_generate(self._engine, asked, sampling, count, seed, stop, start)
                 cost += spent
                 answers += [
                     (prompt, number, encodable(one.text), one.tokens, one.truncated, one.prompt_tokens)
-                    for prompt, group in zip(hashes, groups, strict=True)
+                    for prompt, group in zip(alike["prompt"], groups, strict=True)
                     for number, one in enumerate(group, start)
-                    if number in numbers
                 ]
             return pl.DataFrame(answers, schema={**KEY, **ANSWER}, orient="row"), cost
 
