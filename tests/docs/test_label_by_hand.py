@@ -1,8 +1,6 @@
-"""The numbers of `docs/label_by_hand.md`, by the functions that label real data and by plain arithmetic."""
+"""The numbers of `docs/label_by_hand.md`, by the functions that label real data."""
 
-from math import exp
 from pathlib import Path
-from statistics import mean, median
 
 import polars as pl
 import pytest
@@ -61,22 +59,3 @@ def test_the_soft_labels_of_the_page_are_those_of_the_method():
     frame = pl.DataFrame({"trajectory_id": "t", "step_index": range(5), "reward_type": "cpmi", "reward": rewards})
     labels = soft_labels(frame, SoftLabels())["soft_label"].to_list()
     assert labels[:2] == pytest.approx([label for _, label in LABELS], abs=5e-4)
-
-
-def test_the_page_follows_by_plain_arithmetic():
-    def shift(template: int, answer: int, step: int) -> float:
-        sums = next(row[2:] for row in SUMS if row[:2] == (template, answer))
-        return (sums[1 + step] - sums[0]) / TOKENS
-
-    def cpmi(step: int, template: int) -> float:
-        return shift(template, 5, step) - mean(shift(template, wrong, step) for wrong in (6, 1))
-
-    assert [cpmi(int(step), int(template)) for step, template, *_ in SHIFTS] == pytest.approx(
-        [row[-1] for row in SHIFTS]
-    )
-    rewards = [mean(cpmi(step, template) for template in (0, 1)) for step in (0, 1)]
-    assert rewards == pytest.approx([reward for _, reward in REWARDS])
-    middle = median([*rewards, *OTHERS])
-    spread = median(abs(reward - middle) for reward in [*rewards, *OTHERS])
-    labels = [1 / (1 + exp(-(reward - middle) / spread)) for reward in rewards]
-    assert labels == pytest.approx([label for _, label in LABELS], abs=5e-4)

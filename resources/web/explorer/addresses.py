@@ -6,34 +6,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 
-from cpmi_dagster.resources.web.explorer.own_labels import UNNAMED
-from cpmi_dagster.resources.web.explorer.snapshot import Snapshot
+from cpmi_dagster.resources.web.explorer.results import Results
 
 Name = TypeVar("Name", bound=str)
 LONGEST = 300
-LARGEST = 10**6
 SHOWN_AT_FIRST = 4
 MOST_TYPES = 12
-ANNOTATOR = "annotator"
-LONGEST_NAME = 40
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the reader has chosen to see, wherever they go.
-
-    Attributes:
-        search: in questions, or a whole id.
-        task: a task, or empty for all.
-        types: reward types side by side.
-        conditioning: of the answers' log-probabilities; empty for the first that was scored.
-    """
+    """What the reader has chosen to see, wherever they go: words of questions or a whole id, a task or empty for all,
+    reward types side by side, and the conditioning of answers, empty for the first that was scored."""
 
     search: str
     task: str
@@ -41,47 +30,31 @@ class Choice:
     conditioning: str
 
     @property
-    def asked(self) -> dict[str, object]:
-        """As the parameters of an address, without what is empty."""
-        every = {"search": self.search, "task": self.task, "types": self.types, "conditioning": self.conditioning}
-        return {name: value for name, value in every.items() if value}
-
-    @property
     def filters(self) -> dict[str, str]:
         """The parameters of `queries.MATCHES`."""
         return {"search": self.search, "task": self.task}
 
+    @property
+    def asked(self) -> dict[str, object]:
+        """The parameters of an address."""
+        return {**self.filters, "types": self.types, "conditioning": self.conditioning}
 
-def choice_of(query: QueryParams, snapshot: Snapshot) -> Choice:
-    """What an address says.
 
-    Raises:
-        HTTPException: it names what is not there; 400 with a sentence.
-    """
-    types = list(dict.fromkeys(query.getlist("types"))) or snapshot.reward_types[:SHOWN_AT_FIRST]
+def choice_of(query: QueryParams, results: Results) -> Choice:
+    """What an address says; an HTTPException 400 if it names what is not there."""
+    types = list(dict.fromkeys(query.getlist("types"))) or results.reward_types[:SHOWN_AT_FIRST]
     for name in types:
-        known("types", name, snapshot.reward_types)
+        check_known("types", name, results.reward_types)
     if len(types) > MOST_TYPES:
-        raise HTTPException(
-            400, f"types: {len(types)} reward types do not fit side by side; choose at most {MOST_TYPES}"
-        )
+        raise HTTPException(400, f"types: choose at most {MOST_TYPES} reward types, which fit side by side")
     task = text_of(query, "task")
     if task:
-        known("task", task, snapshot.tasks)
+        check_known("task", task, results.tasks)
     return Choice(text_of(query, "search").strip(), task, types, text_of(query, "conditioning"))
 
 
-def annotator_of(request: Request) -> str:
-    """Who judges steps, as a cookie has it."""
-    return unquote(request.cookies.get(ANNOTATOR, UNNAMED))[:LONGEST_NAME]
-
-
 def text_of(query: QueryParams, name: str) -> str:
-    """A parameter that is a text, empty where it is not given.
-
-    Raises:
-        HTTPException: it is too long or holds characters that no text has.
-    """
+    """A parameter that is a text, empty if it is not given; an HTTPException 400 if it is too long or not printable."""
     text = query.get(name, "")
     if len(text) > LONGEST or not text.replace("\t", " ").isprintable():
         raise HTTPException(400, f"{name}: give at most {LONGEST} printable characters")
@@ -89,25 +62,15 @@ def text_of(query: QueryParams, name: str) -> str:
 
 
 def number_of(query: QueryParams, name: str) -> int | None:
-    """A parameter that is a number from 0, or nothing where it is not given.
-
-    Raises:
-        HTTPException: it is no such number.
-    """
+    """A parameter that is a number from 0, None if it is not given; an HTTPException 400 if it is no such number."""
     text = query.get(name, "")
-    if not text:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) < LARGEST):
+    if text and not (text.isascii() and text.isdecimal() and len(text) < 7):
         raise HTTPException(400, f"{name}: write a whole number, 0 or more")
-    return int(text)
+    return int(text) if text else None
 
 
-def known(name: str, value: str, values: Sequence[Name]) -> Name:
-    """A value that is one of those there are.
-
-    Raises:
-        HTTPException: it is another; the message lists them.
-    """
+def check_known(name: str, value: str, values: Sequence[Name]) -> Name:
+    """A value that is one of those there are; an HTTPException 400 that lists them if it is another."""
     for each in values:
         if each == value:
             return each
@@ -116,6 +79,6 @@ def known(name: str, value: str, values: Sequence[Name]) -> Name:
 
 def address(*place: str, **params: object) -> str:
     """The address of a page: parts of its path, and its parameters without those that are nothing."""
-    given = {name: value for name, value in params.items() if value is not None and value != ""}
+    given = {name: value for name, value in params.items() if value not in (None, "", [])}
     path = "/" + "/".join(quote(part, safe="") for part in place)
     return f"{path}?{urlencode(given, doseq=True)}" if given else path

@@ -2,8 +2,8 @@
 
 A page of any site can have the reader's browser send requests to 127.0.0.1. Those are refused:
 
-    Host: evil.example              a name that was made to point to this machine    400
-    Origin: https://evil.example    a page or form of another site                   403
+    Host: evil.example              a name that was made to point to this machine        400
+    Origin: https://evil.example    a page or form of another site, or a form of none    403
 """
 
 import logging
@@ -13,15 +13,15 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.files.whole_files import check_writable
@@ -46,55 +46,49 @@ HEADERS = {
 
 
 def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
-    """The application.
-
-    Args:
-        settings: the profile whose home is shown.
-        labels: the file of the reader's own labels; by default `own_labels.jsonl` in the home.
-    """
+    """The application; the file of the reader's own labels is by default `own_labels.jsonl` in the home."""
     pages = Pages(settings, OwnLabels(labels or settings.home / FILE_NAME))
     judging = Judging(pages, settings)
-
-    def refuse(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return pages.message(request, error.detail, error.status_code)
-
-    def fail(request: Request, error: Exception) -> Response:
-        return pages.message(request, str(error), 503)
-
     app = Starlette(
         routes=[
             Route("/", pages.trajectories),
             Route("/trajectory/{name:path}", pages.trajectory),
-            Route("/queue", judging.queue),
-            Route("/annotator", sent_to(judging.name), methods=["POST"]),
-            Route("/verdict/{name}", sent_to(judging.judge), methods=["POST"]),
             Route("/disagreement", pages.disagreement),
-            Route("/disagreement/figures", pages.disagreement_figures),
-            Route("/distributions", pages.distributions),
-            Route("/distributions/figures", pages.distribution_figures),
+            Route("/refresh", read_form(pages.refresh), methods=["POST"]),
+            Route("/queue", judging.queue),
+            Route("/annotator", read_form(judging.name), methods=["POST"]),
+            Route("/verdict/{name}", read_form(judging.judge), methods=["POST"]),
             Route("/own-figures", judging.figures),
             Route("/own-labels", judging.own_labels),
-            Route("/own-labels.jsonl", judging.whole_labels),
-            Route("/own-labels/{form}.json", judging.exported),
+            Route("/own-labels.{form}", judging.download),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=[LOCALHOST, "localhost"], www_redirect=False),
-            Middleware(OwnPagesOnly),
+            Middleware(BaseHTTPMiddleware, dispatch=guard),
         ],
-        exception_handlers={HTTPException: refuse, CpmiError: fail},
+        exception_handlers={HTTPException: pages.refuse, CpmiError: pages.refuse},
     )
-    app.state.pages = pages
+    app.state.results = pages.results
     return app
 
 
-def sent_to(answer: Callable[[Request, QueryParams], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """An endpoint that has a function answer a form, which only the explorer's own pages can send."""
+async def guard(request: Request, answer: RequestResponseEndpoint) -> Response:
+    """Refuse requests of another origin, and forms of none; have browsers load nothing from elsewhere."""
+    origins = request.headers.getlist("origin")
+    is_own = all(origin == f"http://{request.headers.get('host')}" for origin in origins)
+    if is_own and (origins or request.method != "POST"):
+        response = await answer(request)
+    else:
+        response = PlainTextResponse("this server answers its own pages only", 403)
+    response.headers.update(HEADERS)
+    return response
+
+
+def read_form(answer: Callable[[Request, QueryParams], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint that has a function answer a form."""
 
     async def read(request: Request) -> Response:
-        if not request.headers.get("origin"):
-            raise HTTPException(403, "labels can be changed only from the explorer's own pages")
         body = b""
         async for part in request.stream():
             body += part
@@ -105,35 +99,11 @@ def sent_to(answer: Callable[[Request, QueryParams], Response]) -> Callable[[Req
     return read
 
 
-class OwnPagesOnly:
-    """Middleware: refuses requests of another origin; a browser runs and loads nothing but what the explorer serves."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a refusal, or pass the request on; with the headers."""
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
-            await send(message)
-
-        answer = self._app
-        if scope["type"] == "http":
-            headers = Headers(scope=scope)
-            if any(origin != f"http://{headers.get('host')}" for origin in headers.getlist("origin")):
-                answer = PlainTextResponse("this server answers its own pages only", 403)
-        await answer(scope, receive, with_headers)
-
-
 def serve_explorer(settings: Settings, port: int, labels: Path | None, announce: Callable[[], object]) -> None:
     """Serve the explorer on 127.0.0.1 until it is stopped.
 
     Args:
-        port: a free one.
-        labels: see `explorer`.
-        announce: called when the results are in memory, just before the first request can be answered.
+        announce: called just before the first request can be answered.
 
     Raises:
         SourceError: the file of labels is not one, or cannot be written.
@@ -145,9 +115,9 @@ def serve_explorer(settings: Settings, port: int, labels: Path | None, announce:
         check_writable(labels)
     app = explorer(settings, labels)
     try:
-        app.state.pages.snapshots.current()
+        app.state.results.get()
     except CpmiError as error:
-        # the pages say so too, and find a home that is finished later
+        # the pages say so too, and find results that are made later
         LOG.warning("%s; the pages show the labels once they are there", error)
     announce()
     uvicorn.run(app, host=LOCALHOST, port=port, log_level="warning", access_log=False, server_header=False)

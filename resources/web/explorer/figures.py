@@ -1,40 +1,21 @@
 """What judged steps say: how well each reward type ranks them, how far annotators agree, how many steps are lacking."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 import polars as pl
 
-from cpmi_dagster.benchmarks.agreement import agreement, steps_lacking
+from cpmi_dagster.benchmarks.agreement import Agreement, agreement, steps_lacking
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, label_aucs
 from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import in_order, steps_with_truth
-from cpmi_dagster.resources.web.explorer import queries
 from cpmi_dagster.resources.web.explorer.own_labels import OwnLabel
-from cpmi_dagster.resources.web.explorer.snapshot import View
-
-
-@dataclass(frozen=True)
-class LabelAuc:
-    """The ROC-AUC of a reward type on the judged steps, and about how many more bring it to ± 0.05."""
-
-    reward_type: str
-    auc: Estimate
-    lacking: int | None
-
-
-@dataclass(frozen=True)
-class PairOfAnnotators:
-    """How far two annotators agree on the steps that both have judged."""
-
-    one: str
-    other: str
-    alike: Estimate
-    kappa: Estimate | None
+from cpmi_dagster.resources.web.explorer.queries import JUDGED_REWARDS, JUDGED_TRAJECTORIES
+from cpmi_dagster.resources.web.explorer.results import View
 
 
 @dataclass(frozen=True)
@@ -42,36 +23,27 @@ class Figures:
     """What judged steps say.
 
     Attributes:
+        verdicts: of most annotators, on every judged step; None if as many say right as wrong.
         counts: steps that each annotator has judged.
-        right: steps that most annotators call right.
-        wrong: and wrong.
-        split: steps of which as many say right as wrong; they are left out.
+        aucs: the ROC-AUC of each reward type on the judged steps, and how many more bring it to ± 0.05.
+        pairs: how far two annotators agree on the steps that both have judged.
         fewest: right steps, and wrong ones, from which on the report uses them.
     """
 
+    verdicts: list[bool | None]
     counts: dict[str, int]
-    right: int
-    wrong: int
-    split: int
-    aucs: list[LabelAuc]
-    pairs: list[PairOfAnnotators]
+    aucs: dict[str, tuple[Estimate, int | None]]
+    pairs: dict[tuple[str, str], Agreement]
     fewest: int = FEWEST_OF_EACH
-
-    @property
-    def are_few(self) -> bool:
-        """Whether there are too few right or wrong steps to rely on an interval."""
-        return min(self.right, self.wrong) < self.fewest
 
 
 def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings) -> Figures:
     """The figures of some labels, as the report has them once enough are judged and their file is its step truth."""
-    ids = list(labels)
-    trajectories = view.frame(queries.JUDGED_TRAJECTORIES, ids=ids)
+    trajectories = view.frame(JUDGED_TRAJECTORIES, ids=list(labels))
     known = [labels[name] for name in trajectories["trajectory_id"]]
-    words = [label.majority for label in known]
-    truth = [[word.get(step) for step in range(len(label.rewards))] for word, label in zip(words, known, strict=True)]
+    truth = [[label.majority.get(step) for step in range(len(label.rewards))] for label in known]
     frames = {
-        STEP_REWARDS: view.frame(queries.JUDGED_REWARDS, ids=ids),
+        STEP_REWARDS: view.frame(JUDGED_REWARDS, ids=list(labels)),
         TRAJECTORIES: trajectories,
         TRUTH: trajectories.select("row_number", correct=pl.Series(truth, dtype=pl.List(pl.Boolean))),
     }
@@ -79,36 +51,31 @@ def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings) -
     steps = steps_with_truth(inputs)
     aucs = label_aucs(steps, *inputs.draws) if steps.height else {}
     estimates = {name: aucs[name].estimate() for name in in_order(aucs)}
-    verdicts = [right for word in words for right in word.values()]
-    judged = _judged(known, dict(trajectories.select("trajectory_id", "question_id").iter_rows()))
+    judged = judgements_of(known, trajectories)
+    pairs = {}
+    for one, other in combinations(judged["annotator"].unique().sort(), 2):
+        theirs = (judged.filter(annotator=name) for name in (one, other))
+        both = next(theirs).join(next(theirs), on=["trajectory_id", "step_index", "question_id"])
+        if both.height:
+            pairs[one, other] = agreement(both["right"], both["right_right"], both["question_id"], *inputs.draws)
     return Figures(
+        verdicts=[right for label in known for right in label.majority.values()],
         counts=dict(judged.group_by("annotator", maintain_order=True).len().iter_rows()),
-        right=verdicts.count(True),
-        wrong=verdicts.count(False),
-        split=verdicts.count(None),
-        aucs=[LabelAuc(name, auc, steps_lacking(auc)) for name, auc in estimates.items()],
-        pairs=_pairs(judged, *inputs.draws),
+        aucs={name: (estimate, steps_lacking(estimate)) for name, estimate in estimates.items()},
+        pairs=pairs,
     )
 
 
-def _judged(labels: list[OwnLabel], questions: Mapping[str, str]) -> pl.DataFrame:
-    """annotator, trajectory_id, step, question_id, right: every judgement of every annotator."""
+def judgements_of(labels: Iterable[OwnLabel], trajectories: pl.DataFrame) -> pl.DataFrame:
+    """annotator, trajectory_id, step_index, right, question_id, question, step: a row for each judgement."""
     rows = [
-        (annotator, label.trajectory_id, step, questions[label.trajectory_id], right)
+        (name, label.trajectory_id, step, right)
         for label in labels
-        for annotator, said in label.by.items()
+        for name, said in label.by.items()
         for step, right in said.items()
     ]
-    schema = {"annotator": pl.String, "trajectory_id": pl.String, "step": pl.Int64, "question_id": pl.String}
-    return pl.DataFrame(rows, {**schema, "right": pl.Boolean}, orient="row").sort("annotator", maintain_order=True)
-
-
-def _pairs(judged: pl.DataFrame, samples: int, seed: int) -> list[PairOfAnnotators]:
-    found = []
-    for one, other in combinations(judged["annotator"].unique().sort(), 2):
-        first, second = (judged.filter(annotator=name) for name in (one, other))
-        both = first.join(second, on=["trajectory_id", "step", "question_id"])
-        if both.height:
-            alike, kappa = agreement(both["right"], both["right_right"], both["question_id"], samples, seed)
-            found.append(PairOfAnnotators(one, other, alike.estimate(), kappa.estimate() if kappa else None))
-    return found
+    schema = {"annotator": pl.String, "trajectory_id": pl.String, "step_index": pl.Int64, "right": pl.Boolean}
+    judged = pl.DataFrame(rows, schema, orient="row").sort("annotator", maintain_order=True)
+    texts = trajectories.select("trajectory_id", "question_id", "question", step="steps")
+    step = pl.col("step").list.get(pl.col("step_index"), null_on_oob=True)
+    return judged.join(texts, on="trajectory_id", maintain_order="left").with_columns(step)

@@ -1,0 +1,142 @@
+"""What the pages read: the connection of `cpmi query`, with the selected trajectories in memory.
+
+    from labels.step_rewards where trajectory_id = …    Parquet files of the lake: labels of a new shard show at once
+    from memory.main.selected                           the trajectories as they were when the results were opened
+    view.kept_rows(QUEUE, …)                            an answer over all labels, as it was when first asked for
+
+Results are opened anew when the reader asks, and when `cpmi.duckdb` is another file: a table has its first rows.
+"""
+
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from textwrap import dedent
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from cpmi_dagster.errors import CpmiError, first_line
+from cpmi_dagster.files.file_states import FileState, file_state
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.lake.database import FILE_NAME, another, quoted, reader
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.query import ask
+from cpmi_dagster.resources.web.explorer.queries import REWARD_TYPES, SELECTED, TASKS
+
+MOST_SECONDS = 60.0
+IN_MEMORY = "memory.main.selected"
+ROWS_IN_MEMORY = f"as select t.*, s.shard from {SELECTED} order by trajectory_id"
+TABLE = re.compile(r"\blabels\.[a-z_]+")
+PARAMETER = re.compile(r"\$([a-z_]+)")
+
+Row = dict[str, Any]
+
+
+@dataclass
+class View:
+    """The queries behind one page, answered on a connection of the page's own.
+
+    Attributes:
+        shown: their SQL as the reader sees it, to be run with `cpmi query`.
+    """
+
+    results: "Results"
+    connection: duckdb.DuckDBPyConnection
+    shown: list[str] = field(default_factory=list)
+
+    def frame(self, sql: str, shard: str = "", **params: Any) -> pl.DataFrame:
+        """The rows of a query with parameters `$name`, over labels of a shard or of all; CpmiError as `query.ask`."""
+        used = {name: params[name] for name in PARAMETER.findall(sql)}
+        self.shown.append(write_out(sql, used))
+        sql = TABLE.sub(lambda table: self.results.relation(table[0], shard), sql) if shard else sql
+        return ask(self.connection, sql.replace(SELECTED, f"{IN_MEMORY} t"), used, MOST_SECONDS)
+
+    def rows(self, sql: str, shard: str = "", **params: Any) -> list[Row]:
+        """The rows of a query, as `frame` has them."""
+        return self.frame(sql, shard, **params).to_dicts()
+
+    def kept_rows(self, sql: str, **params: Any) -> list[Row]:
+        """The rows of a query over all labels, which is answered once until the results are opened anew."""
+        kept, key = self.results.kept, write_out(sql, params)
+        if key in kept:
+            self.shown.append(key)
+        else:
+            kept[key] = self.rows(sql, **params)
+        return kept[key]
+
+
+class Results:
+    """The results of a home; opening them raises CpmiError if nothing has been made yet, or a file is damaged.
+
+    Attributes:
+        opened: when; trajectories, tasks and reward types are as they were then.
+        tasks: of the selected trajectories.
+        reward_types: those with labels; first those that reward models learn from, then the profile's others.
+        kept: answers over all labels, by their SQL.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.opened, self.kept = datetime.now(), dict[str, list[Row]]()
+        self._lake, self._open = Lake.of(settings), ExitStack()
+        self._connection = self._open.enter_context(reader(self._lake, settings))
+        try:
+            self._connection.execute(f"create table {IN_MEMORY} {ROWS_IN_MEMORY}")
+        except duckdb.OutOfMemoryException:
+            # slower, and complete
+            self._connection.execute(f"create view {IN_MEMORY} {ROWS_IN_MEMORY}")
+        except duckdb.Error as error:
+            raise CpmiError(f"{first_line(error)}; `cpmi status --verify` names damaged files") from error
+        first = [*(recipe.reward_type for recipe in settings.recipes), *settings.rewards.types]
+        with self.view() as view:
+            self.tasks = [row["task"] for row in view.rows(TASKS)]
+            names = [row["reward_type"] for row in view.rows(REWARD_TYPES)]
+        self.reward_types = sorted(names, key=lambda name: first.index(name) if name in first else len(first))
+
+    def relation(self, table: str, shard: str) -> str:
+        """The file of a shard of a table, if it has been made; it is read faster than the table."""
+        path = self._lake.path(table.replace(".", "/"), shard)
+        return f"read_parquet({quoted(str(path.absolute()))})" if path.exists() else table
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """The queries of one page, on a connection of their own."""
+        with closing(another(self._connection)) as connection:
+            yield View(self, connection)
+
+
+class LatestResults:
+    """Opens the results of a home once, and anew if they were published in another file or the reader asks."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._lock = settings, threading.Lock()
+        self._results: Results | None = None
+        self._database: FileState | None = None
+
+    def get(self) -> Results:
+        """The results as they were last opened."""
+        with self._lock:
+            path = self._settings.home / FILE_NAME
+            database = file_state(path) if path.exists() else None
+            if self._results is None or database != self._database:
+                self._results, self._database = Results(self._settings), database
+            return self._results
+
+    def refresh(self) -> None:
+        """Have the next page open the results anew."""
+        with self._lock:
+            self._results = None
+
+
+def write_out(sql: str, params: Mapping[str, Any]) -> str:
+    """The query with its parameters in place, as a reader can run it."""
+    return PARAMETER.sub(lambda name: _literal(params[name[1]]), dedent(sql).strip())
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    return "null" if value is None else quoted(value) if isinstance(value, str) else str(value)
