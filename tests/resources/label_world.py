@@ -1,0 +1,272 @@
+"""A home of a few trajectories whose files are edited, lost and killed, and what its models should be asked.
+
+    world.edit("scoring.templates", 3)      four templates
+    world.run()                             every table is made; models were asked for the third and fourth alone
+
+What is asked is worked out from the texts of trajectories; what is kept, from the bytes of files as they were written.
+Imported by the law of labels.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cpmi_dagster.assets import alignment, labels, selection, sources
+from cpmi_dagster.contracts.contexts import Context, before_each_step, contexts_of
+from cpmi_dagster.contracts.keys import (
+    CONTROLS,
+    LOGPROBS,
+    NEGATIVES,
+    POLICY_ROLLOUTS,
+    SCORES,
+    SELECTED,
+    STEP_REWARDS,
+    TRAJECTORIES,
+)  # fmt: skip
+from cpmi_dagster.contracts.seeded import derived_seed
+from cpmi_dagster.generation.engine import Generation
+from cpmi_dagster.models.language_models import LoadedModel, load_language_model
+from cpmi_dagster.negatives.hard_negatives import negative_prompt
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.declaration import Declaration
+from cpmi_dagster.resources.dag.progress import LoggedProgress
+from cpmi_dagster.resources.dag.stage_run import Home, StageRun
+from cpmi_dagster.resources.lake.lake import Lake, partitions_of
+from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.trajectories.templates import render_context, render_step, render_target
+
+STAGES = (
+    sources.math_shepherd, sources.reference_problems, sources.step_labels, sources.step_truth, alignment.trajectories,
+    selection.selected_trajectories, labels.hard_negatives, labels.answer_logprobs, labels.control_logprobs,
+    labels.template_scores, labels.policy_rollouts, labels.prover_rollouts, labels.step_rewards,
+)  # fmt: skip
+TYPES = [["cpmi"], ["cpmi", "mc"], ["cpmi_prefix", "cpmi_merge1"], ["gold_only"], ["cpmi", "step_surprisal"]]
+NUMBERS = {"scoring.templates": 4, "negatives.count": 3, "rollouts.policy_count": 3, "shards": 3, "training.epochs": 9}
+Question = tuple[Any, ...]
+
+
+class Killed(Exception):
+    """Stands for `kill -9`."""
+
+
+@cache
+def labeler() -> LoadedModel:
+    return load_language_model("miniature:labeler", dtype="float32", device="cpu")
+
+
+@dataclass
+class World:
+    """A home, what models were asked in it, and which of its files have which answers, by their bytes."""
+
+    folder: Path
+    """Of the source; the home is where the settings say."""
+    rows: list[dict[str, Any]]
+    settings: Settings
+    code: dict[str, str] = field(default_factory=dict)
+    lives: int = 1000
+    asked: list[Question] = field(default_factory=list)
+    kept: dict[tuple[Path, bytes], list[Question]] = field(default_factory=dict)
+    made: dict[tuple[str, str | None], tuple[str, dict[Path, bytes]]] = field(default_factory=dict)
+    _pending: list[Question] = field(default_factory=list)
+
+    def ask(self, questions: list[Question]) -> None:
+        """Models are asked; the answers that were given before are on disk by now."""
+        self.look()
+        if self.lives == 0:
+            raise Killed
+        self.lives -= 1
+        self.asked += questions
+        self._pending += questions
+
+    def look(self) -> None:
+        """The file that was written just now has the answers to what was asked last."""
+        for path in self.answers:
+            if (path, path.read_bytes()) not in self.kept:
+                self.kept[path, path.read_bytes()], self._pending = self._pending, []
+
+    @property
+    def answers(self) -> list[Path]:
+        """Files of answers; those that say which trajectories are too long have none of a model."""
+        paths = sorted(self.lake.root.rglob(".calls/**/*.parquet"))
+        return [
+            path for path in paths if json.loads((path.parents[2] / "asked.json").read_text()).get("templates") is None
+        ]
+
+    @property
+    def known(self) -> set[Question]:
+        return {question for path in self.answers for question in self.kept[path, path.read_bytes()]}
+
+    @property
+    def lake(self) -> Lake:
+        return Lake.of(self.settings)
+
+    def run(self) -> None:
+        """Bring every table up to date, and compare what models are asked with what is worked out from texts."""
+        (self.folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in self.rows))
+        declared = [replace(each, code_version=self.code.get(each.table, each.code_version)) for each in STAGES]
+        models = Counted(self.settings, self)
+        by_table: dict[str, Declaration] = {key: each for each in declared for key in each.tables}
+        home = Home(self.settings, self.lake, models, DataSources(self.settings), LoggedProgress(), by_table)
+        for each in declared:
+            for partition in (partitions_of(each.table, self.settings) if each.partitioning else None) or [None]:
+                follows_from, files = self.follows_from(each, partition), dict[Path, bytes]()
+                is_current = self.made.get((each.table, partition), ("", files))[0] == follows_from and all(
+                    path.is_file() and path.read_bytes() == content
+                    for path, content in self.made[each.table, partition][1].items()
+                )
+                wanted = set() if is_current else {*self.questions(each.table, partition)} - self.known
+                self.asked, self._pending = [], []
+                try:
+                    shown = each.bring_up_to_date(StageRun(each, home, partition, "r", lambda _: None))
+                except Killed:
+                    assert {*self.asked} < wanted
+                    raise
+                finally:
+                    self.look()
+                assert sorted(self.asked) == sorted(wanted), each.table
+                assert all(("skipped" in facts) == is_current for facts in shown.values()), each.table
+                for file in home.states().files(each, partition):
+                    files[self.lake.path(*file)] = self.lake.path(*file).read_bytes()
+                self.made[each.table, partition] = follows_from, files
+
+    def follows_from(self, each: Declaration, partition: str | None) -> str:
+        """All that a table is made of, by values: code, settings, the rows of its inputs, the source."""
+        if not each.asked(self.settings):
+            return "nothing"
+        inputs = [key for key in each.inputs if each.feeds(key, partition, self.settings)]
+        shards = partition or self.settings.shard_keys
+        rows = [self.lake.read(key, shards if partitions_of(key, self.settings) else None).rows() for key in inputs]
+        values = [attrgetter(path)(self.settings) for path in each.settings]
+        source = self.rows if each.sources(self.settings) else None
+        return repr((each.code_version, self.settings.seed, values, rows, source))
+
+    def questions(self, key: str, shard: str | None) -> Iterator[Question]:
+        """What the table of a shard needs to know of a model, from the texts of its trajectories."""
+        demand, lake, seed = self.settings.demand, self.lake, self.settings.seed
+        if key not in (NEGATIVES, LOGPROBS, CONTROLS, POLICY_ROLLOUTS) or shard is None:
+            return
+        chosen = lake.read(TRAJECTORIES, shard).join(lake.read(SELECTED, shard), on="trajectory_id", how="semi")
+        wrong = lake.read(NEGATIVES, shard) if key == LOGPROBS else pl.DataFrame(schema={"trajectory_id": pl.String})
+        for name, question, steps, gold in chosen.select("trajectory_id", "question", "steps", "gold_answer").rows():
+            if key == NEGATIVES and demand.negatives:
+                prompt = negative_prompt(self.settings.negatives, question, steps, gold)
+                yield from ((key, prompt, number, seed) for number in range(self.settings.negatives.samples))
+            for length in range(1, len(steps[: demand.policy_steps]) + 1) if key == POLICY_ROLLOUTS else ():
+                prompt, drawn = render_context(question, steps[:length]), derived_seed(seed, ["rollouts"])
+                yield from ((key, prompt, number, drawn) for number in range(self.settings.rollouts.policy_count))
+            answers = [gold, *wrong.filter(trajectory_id=name)["answer"]] if key == LOGPROBS else []
+            contexts = contexts_of(demand.conditionings, len(steps)) if key == LOGPROBS else ()
+            controlled = before_each_step(len(steps)) if key == CONTROLS and demand.controls else ()
+            for template in range(self.settings.scoring.templates):
+                for context in contexts:
+                    yield from ((key, text(question, steps, template, context), render_target(one)) for one in answers)
+                for context in controlled:
+                    yield key, text(question, steps, template, context), render_step(steps[context.step_index + 1])
+
+    def scorer(self, key: str, score: Any) -> Any:
+        """A scorer that counts what it is asked."""
+
+        def counted(trajectories: pl.DataFrame, *others: Any, **options: Any) -> Any:
+            texts = {row["trajectory_id"]: row for row in trajectories.iter_rows(named=True)}
+            wrong = {(name, rank): answer for name, rank, answer, _ in others[0].rows()} if key == LOGPROBS else {}
+            questions = []
+            for name, triples in options["wanted"].items():
+                question, steps, gold = (texts[name][column] for column in ("question", "steps", "gold_answer"))
+                for template, context, rank in triples:
+                    target = render_target(wrong.get((name, rank), gold))
+                    if key == CONTROLS:
+                        target = render_step(steps[context.step_index + 1])
+                    questions.append((key, text(question, steps, template, context), target))
+            self.ask(questions)
+            return score(trajectories, *others, **options)
+
+        return counted
+
+    def damage(self, paths: list[Path], what: str, number: int) -> None:
+        """A file that is lost has no answers; one in which the same bit flips twice is whole again."""
+        if paths:
+            path = paths[number % len(paths)]
+            content = path.read_bytes()
+            place = number * 7919 % max(1, len(content))
+            flipped = bytes([content[place] ^ 1]) + content[place + 1 :] if what == "flip" and content else b""
+            path.write_bytes(content[:place] + flipped)
+            self.kept.setdefault((path, path.read_bytes()), [])
+            if what == "delete":
+                path.unlink()
+
+    def edit(self, what: str, value: int) -> None:
+        if what == "row":
+            row = self.rows[value % len(self.rows)]
+            name = ("question", "steps", "gold_answer")[value // 4 % 3]
+            row[name] = row_of(value % 5)[name]
+        elif what == "code":
+            self.code[(TRAJECTORIES, SCORES, STEP_REWARDS)[value % 3]] = str(100 + value % 5)
+        elif what == "kill":
+            self.lives = value % 3
+        elif what in ("delete", "truncate", "flip"):
+            tables = sorted(self.lake.root.glob("*/*/*.parquet"))
+            self.damage(tables if value % 2 else self.answers, what, value // 2)
+        else:
+            self.settings = edited(self.settings, what, value)
+
+
+def text(question: str, steps: list[str], template: int, context: Context) -> str:
+    return render_context(question, [steps[step] for step in context.steps(len(steps))], template)
+
+
+def edited(settings: Settings, what: str, value: int) -> Settings:
+    group, _, name = what.rpartition(".")
+    new = 1 + value % NUMBERS[what] if what in NUMBERS else value % 3
+    if what == "rewards.types":
+        new = tuple(TYPES[value % len(TYPES)])
+    elif what == "scoring.conditionings":
+        new = (("incremental",), ("prefix", "leave_one_out"), ())[value % 3]
+    changed = getattr(settings, group).model_copy(update={name: new}) if group else new
+    return settings.model_copy(update={group or name: changed})
+
+
+class Counted(LanguageModels):
+    """The real labeler scores; what is sampled is made up of a hash of what was asked."""
+
+    def __init__(self, settings: Settings, world: World) -> None:
+        super().__init__(settings)
+        self._world = world
+
+    def load(self, role: Any) -> LoadedModel:
+        return labeler()
+
+    def engine(self, role: Any, batch_sequences: int) -> Any:
+        return Engine(self._world, NEGATIVES if role == "labeler" else POLICY_ROLLOUTS)
+
+
+@dataclass
+class Engine:
+    world: World
+    key: str
+    identity: str = "made up"
+
+    def prepare(self) -> None: ...
+
+    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0) -> list[list[Generation]]:
+        numbers = range(first, first + samples)
+        self.world.ask([(self.key, prompt, number, seed) for prompt in prompts for number in numbers])
+        values = [[derived_seed(seed, [prompt, number]) % 20 for number in numbers] for prompt in prompts]
+        return [[Generation(f"The answer is: {value}\n", 1 + value, False, 3) for value in group] for group in values]
+
+
+def row_of(number: int) -> dict[str, Any]:
+    """Trajectories of which some share a question or a step."""
+    hats, more = 3 + number % 2, 2 + number % 3
+    steps = [f"She buys {more} hats. {hats} + {more} = {hats + more}.", f"The answer is: {hats + more + number % 2}"]
+    return {
+        "question": f"Ann has {hats} hats and buys {more}. How many?",
+        "steps": steps,
+        "gold_answer": str(hats + more),
+    }
