@@ -24,7 +24,7 @@ ALPHA, SAMPLES = {"CPMI_REWARDS__ALPHA": "0.3"}, {"CPMI_BENCHMARKS__BOOTSTRAP_SA
         ("--only sources", ALPHA, set(), "rewards.alpha: 1.0, the profile has 0.3"),
         ("--only labels", ALPHA, {LABELS}, "has other inputs"),
         ("--until labels", SAMPLES, {LABELS}, "benchmarks.bootstrap_samples: 50, the profile has 40"),
-        ("--until reports/label_quality", SAMPLES, {HEADLINE}, "benchmarks.bootstrap_samples: 50, the profile has 40"),
+        ("--until reports/figures", SAMPLES, {HEADLINE}, "benchmarks.bootstrap_samples: 50, the profile has 40"),
     ],
 )
 def test_what_is_shown_at_the_end_is_what_the_settings_give(own_copy, small_profile, arguments, changed, shown, why):

@@ -8,13 +8,15 @@ import pytest
 import yaml
 from small_run import SHARED_DATA, run_all
 
+from cpmi_dagster.contracts.keys import FIGURES
+from cpmi_dagster.definitions import build_definitions, home_of
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.parts import partitions_of
+from cpmi_dagster.resources.dag.asset_keys import asset_key
+from cpmi_dagster.resources.dag.automation import REPORT
+from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.resources.sources.data_sources import DataSources
 
 REFERENCES = [{"question": f"{number} + 3?", "answer": number + 3} for number in range(18)]
-WHOLE = ("sources", "alignment", "selection", "labels", "reports/label_quality")
 PROFILE = {
     "extends": "human-steps",
     "profile": "own",
@@ -48,7 +50,7 @@ def settings(tmp_path) -> Settings:
 
 @pytest.mark.slow
 def test_labels_are_measured_up_to_the_first_error_and_rollouts_on_their_sample(settings):
-    outcome = run_all(settings, only=WHOLE)
+    outcome = run_all(settings, only=("sources", "alignment", "selection", "labels"))
     assert not outcome.failures, outcome.failures
     lake = Lake.of(settings)
     trajectories = lake.read("alignment/trajectories").sort("row_number")
@@ -64,7 +66,10 @@ def test_labels_are_measured_up_to_the_first_error_and_rollouts_on_their_sample(
     assert labelled["mc"] <= 3
     costs = lake.read("labels/labeling_costs").group_by("method").agg(pl.col("trajectories").sum())
     assert dict(costs.iter_rows()) == {name: labelled[name] for name in settings.rewards.methods}
-    quality = lake.read("reports/label_quality").filter(column="Label AUC").rows_by_key("row", named=True)
+    job = build_definitions(home_of(settings)).resolve_job_def(REPORT)
+    figures = job.get_subset(asset_selection={asset_key(FIGURES)})
+    assert figures.execute_in_process(partition_key="label_quality").success
+    quality = lake.read(FIGURES, "label_quality").filter(column="Label AUC").rows_by_key("row", named=True)
     assert quality["CPMI"][0]["n"] == 27 + 12
     assert quality["MC"][0]["n"] < quality["CPMI"][0]["n"]
     assert partitions_of("models/process_reward_models", settings) == []

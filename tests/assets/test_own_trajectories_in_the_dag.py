@@ -60,7 +60,7 @@ def test_question_and_steps_with_gold_answers_become_a_data_set_that_is_joined_b
     ]
     chosen = lake.read("selection/selected_trajectories")
     assert set(chosen["composition"]) == {"unlabelled"}
-    record = lake.record("selection/selected_trajectories", None)
+    record = lake.record("selection/selected_trajectories", "000")
     assert record is not None
     assert [note.split(":")[0] for note in record.notes] == [
         "the share of mixed trajectories is not kept",

@@ -1,4 +1,4 @@
-"""A failed run is logged and posted; a changed source is noticed, with what it makes stale."""
+"""A failed run is logged and posted; nothing trains by itself."""
 
 import json
 from collections.abc import Iterator
@@ -9,14 +9,10 @@ import dagster as dg
 import pytest
 
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.definitions import MAKERS, build_definitions
+from cpmi_dagster.definitions import build_definitions, home_of
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.automation import FOLLOW_DATASET, FOLLOW_LABELS, LABEL, PROFILE_TAG
-from cpmi_dagster.resources.dag.run_sensors import changed_sources, failed_runs, post
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import FileRecord
-
-SOURCE = "sources/math_shepherd"
+from cpmi_dagster.resources.dag.run_sensors import failed_runs, post
 
 
 @pytest.fixture
@@ -90,31 +86,8 @@ def test_a_webhook_that_cannot_be_reached_is_no_error_and_its_address_is_not_sho
     assert not url or url not in problem
 
 
-def write(lake: Lake, version: object) -> None:
-    for shard in ("000", "001"):
-        record = FileRecord(SOURCE, shard, "r", "", "2", inputs={"sources": version, "inputs": {}, "models": {}})
-        lake.write(TABLES[SOURCE].schema.create_empty(), record)
-
-
-def test_a_changed_source_is_noticed_once_and_its_shards_are_named(tmp_path, monkeypatch):
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text("{}\n")
-    monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD", json.dumps({"path": str(rows)}))
-    settings = load_settings("miniature", tmp_path / "home")
-    write(Lake.of(settings), {})
-    sensor = changed_sources(settings, MAKERS)
-    with dg.DagsterInstance.ephemeral() as instance:
-        first = sensor(dg.build_sensor_context(instance))
-        again = sensor(dg.build_sensor_context(instance, cursor=first.cursor))
-        rows.write_text('{"input": "another"}\n')
-        changed = sensor(dg.build_sensor_context(instance, cursor=first.cursor))
-    assert "sources/math_shepherd of shards 000, 001; run the job `ingest`" in first.skip_reason.skip_message
-    assert again.skip_reason.skip_message == "no source has changed"
-    assert "shards 000, 001" in changed.skip_reason.skip_message
-
-
 def test_nothing_trains_by_itself_unless_somebody_turns_that_on(tmp_path):
-    repository = build_definitions(load_settings("miniature", tmp_path)).get_repository_def()
+    repository = build_definitions(home_of(load_settings("miniature", tmp_path))).get_repository_def()
     sensors = {sensor.name: sensor for sensor in repository.sensor_defs}
     assert "default_automation_condition_sensor" not in sensors
     for sensor in (FOLLOW_LABELS, FOLLOW_DATASET):
@@ -125,7 +98,7 @@ def test_nothing_trains_by_itself_unless_somebody_turns_that_on(tmp_path):
 
 
 def test_every_job_says_what_it_is_for_and_bears_the_profile(tmp_path):
-    repository = build_definitions(load_settings("miniature", tmp_path)).get_repository_def()
+    repository = build_definitions(home_of(load_settings("miniature", tmp_path))).get_repository_def()
     for job in repository.get_all_jobs():
         if not job.name.startswith("__"):
             assert len(job.description or "") > 30, job.name
@@ -134,7 +107,7 @@ def test_every_job_says_what_it_is_for_and_bears_the_profile(tmp_path):
 
 @pytest.mark.parametrize(("days", "is_watched"), [(None, False), (7.0, True)])
 def test_the_data_set_is_watched_for_its_age_where_the_profile_says_so(tmp_path, days, is_watched):
-    definitions = build_definitions(settings_with(tmp_path, fresh_within_days=days))
+    definitions = build_definitions(home_of(settings_with(tmp_path, fresh_within_days=days)))
     policies = {spec.key.to_user_string(): spec.freshness_policy for spec in definitions.resolve_all_asset_specs()}
     assert (policies["dataset/soft_labels"] is not None) == is_watched
     assert policies["labels/step_rewards"] is None

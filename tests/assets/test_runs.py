@@ -7,14 +7,14 @@ import pytest
 from small_run import run_all
 
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.definitions import STAGES, build_definitions
+from cpmi_dagster.definitions import MAKERS, STAGES
 from cpmi_dagster.errors import UsageError
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag import idle_runs
+from cpmi_dagster.resources.dag import runs
+from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.automation import INGEST, LABEL, PHASES
 from cpmi_dagster.resources.dag.dagster_home import open_instance
-from cpmi_dagster.resources.dag.materializations import asset_key
-from cpmi_dagster.resources.dag.runs import _alike, chosen_tables
+from cpmi_dagster.resources.dag.runs import alike, chosen_tables
 from cpmi_dagster.resources.dag.status import partition_states
 from cpmi_dagster.resources.lake.lake import Lake
 
@@ -56,21 +56,14 @@ def test_a_name_that_is_neither_is_refused(name, advice):
             chosen_tables(**chosen)
 
 
-def test_a_run_has_tables_that_are_partitioned_alike_each_after_those_it_reads(tmp_path):
-    definitions = build_definitions(load_settings("miniature", tmp_path))
-    ingested = list(_alike(definitions, PHASES[INGEST]))
-    assert ingested[1:] == [
-        [
-            "sources/questions",
-            "sources/sampled_solutions",
-            "sources/math_shepherd",
-            "alignment/trajectories",
-            "alignment/rejected_rows",
-        ],
-        ["selection/selected_trajectories"],
-    ]
-    assert {TABLES[key].partitioning for key in ingested[0]} == {None}
-    assert [set(part) for part in _alike(definitions, PHASES[LABEL])] == [set(PHASES[LABEL])]
+def test_a_run_has_stages_that_are_partitioned_alike_each_after_those_it_reads():
+    def names(phase):
+        return [[stage.name for stage in part] for part in alike(MAKERS, PHASES[phase])]
+
+    first, *others = names(INGEST)
+    assert {"questions", "reference_problems", "benchmark_problems"} <= set(first)
+    assert others == [["sampled_solutions"], ["math_shepherd"], ["trajectories"], ["selected_trajectories"]]
+    assert len(names(LABEL)) == 1
 
 
 def test_an_asset_whose_last_run_failed_is_shown_as_failed(tmp_path, monkeypatch):
@@ -79,7 +72,7 @@ def test_an_asset_whose_last_run_failed_is_shown_as_failed(tmp_path, monkeypatch
     outcome = run_all(settings, only=("sources/reference_problems",))
     assert "there is no data at /nowhere.jsonl" in "; ".join(outcome.failures)
     with open_instance(settings) as instance:
-        states = partition_states(instance, Lake(tmp_path, "miniature"), settings, "sources/reference_problems")
+        states = partition_states(instance, Lake(tmp_path), settings, "sources/reference_problems")
     assert states == {"all": "failed"}
 
 
@@ -114,19 +107,19 @@ def test_a_run_that_would_do_nothing_is_not_started_and_runs_are_in_their_jobs_h
         (run,) = instance.get_runs()
         assert (run.job_name, run.tags[".dagster/repository"]) == (INGEST, "__repository__@cpmi")
         assert run.tags["cpmi/profile"] == "miniature"
-        assert not [tag for tag in run.tags if tag == "cpmi/process"]
         records = instance.fetch_materializations(asset_key("sources/step_labels"), limit=5).records
         assert len(records) == 1
-    Lake(tmp_path, "miniature").paths("sources/step_labels")[0].unlink()
+    Lake(tmp_path).path("sources/step_labels").unlink()
     assert not run_all(settings, only=("sources/step_labels",)).failures
-    assert Lake(tmp_path, "miniature").exists("sources/step_labels")
+    assert Lake(tmp_path).exists("sources/step_labels")
 
 
 def test_a_check_that_did_not_pass_is_asked_again_though_nothing_changed(tmp_path, monkeypatch):
-    monkeypatch.setattr(idle_runs, "_lets_pass", lambda evaluation: False)
+    monkeypatch.setattr(runs, "_lets_pass", lambda evaluation: False)
     settings = load_settings("miniature", tmp_path)
     for _ in range(2):
         assert not run_all(settings, only=("alignment", "sources"), shards=["000"]).failures
     with open_instance(settings) as instance:
-        shards = [run.tags.get("dagster/partition") for run in instance.get_runs(dg.RunsFilter(job_name=INGEST))]
-    assert shards.count("000") == 2
+        check = dg.AssetCheckKey(asset_key(ALIGNED[0]), "every_row_accounted_for")
+        asked = instance.event_log_storage.get_asset_check_execution_history(check, limit=99)
+    assert len(asked) == 2 * len(settings.shard_keys)

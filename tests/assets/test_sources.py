@@ -34,7 +34,7 @@ def test_a_source_that_is_edited_while_it_is_ingested_is_read_again_as_a_whole(t
     with monkeypatch.context() as patched:
         patched.setattr(sources, "number_rows", number_and_edit)
         (failure,) = run_all(settings, only=(KEY,)).failures
-    assert "rows.jsonl changed while it was read; run again" in failure
+    assert "the sources of sources/math_shepherd changed while its rows were made; nothing is written" in failure
     lake = Lake.of(settings)
     assert not lake.exists(KEY)
     assert not run_all(settings, only=(KEY,)).failures
@@ -48,6 +48,6 @@ def test_shards_of_an_older_version_are_made_again_with_the_others(tmp_path, mon
     settings = load_settings("miniature", tmp_path / "home")
     assert not run_all(settings, only=(KEY,)).failures
     path.write_text(rows_of("new"))
-    Lake.of(settings).paths(KEY, "003")[0].unlink()
+    Lake.of(settings).path(KEY, "003").unlink()
     assert not run_all(settings, only=(KEY,)).failures
     assert versions(Lake.of(settings)) == ["new"] * 40
