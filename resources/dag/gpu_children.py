@@ -3,44 +3,68 @@
 orchestration.gpus: 4, shards 000 to 007   ->   000 and 004 on the first GPU, 001 and 005 on the second, …
 """
 
+import logging
 import os
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.progress import Progress
 
 Current = Callable[[Sequence[str], str], bool]
+LOOK_EVERY_SECONDS = 5.0
 LAST_LINES = 3
+LOG = logging.getLogger(__name__)
 
 
-def label_on_gpus(settings: Settings, shards: Sequence[str], tables: Sequence[str], is_current: Current) -> list[str]:
+def label_on_gpus(
+    settings: Settings, shards: Sequence[str], tables: Sequence[str], is_current: Current, progress: Progress
+) -> set[str]:
     """Label shards in one process a GPU, if the profile has several and more than one shard is to be labelled.
 
-    A process that dies leaves its shards to the caller, which labels what is missing afterwards.
+    A process that fails or dies is warned of. The caller labels what is missing afterwards, so it meets an error that
+    was not the process's own.
 
     Returns:
-        A sentence for each process that failed.
+        The shards that were given to processes.
     """
     if settings.orchestration.gpus == 1 or settings.is_pilot:
-        return []
+        return set()
     due = [shard for shard in shards if not is_current(tables, shard)]
     if len(due) < 2:
-        return []
+        return set()
     parts = [due[start :: settings.orchestration.gpus] for start in range(min(settings.orchestration.gpus, len(due)))]
+    remaining, advance = set(due), progress.start(f"shards on {len(parts)} GPUs", len(due), LOG.info)
+
+    def show() -> None:
+        labelled = {shard for shard in remaining if is_current(tables, shard)}
+        remaining.difference_update(labelled)
+        advance(len(labelled))
+
     children = [_start(settings, number, part, tables) for number, part in enumerate(parts)]
     try:
-        errors = [child.communicate()[1] for child in children]
+        errors = [_wait(child, show) for child in children]
     finally:
         for child in children:
             child.terminate()
-    return [
-        "; ".join(error.strip().splitlines()[-LAST_LINES:]) or f"a labeling process ended with {child.returncode}"
-        for child, error in zip(children, errors, strict=True)
-        if child.returncode
-    ]
+    for child, part, error in zip(children, parts, errors, strict=True):
+        if child.returncode:
+            reason = "; ".join(error.strip().splitlines()[-LAST_LINES:]) or f"exit code {child.returncode}"
+            place = f"of shards {', '.join(part)} ended early"
+            LOG.warning(f"the process {place} ({reason}); what is missing of them is labelled here")
+    return set(due)
+
+
+def _wait(child: subprocess.Popen[str], show: Callable[[], None]) -> str:
+    """Wait until a process ends, and show the progress meanwhile; returns what it wrote to stderr."""
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            return child.communicate(timeout=LOOK_EVERY_SECONDS)[1]
+        show()
 
 
 def _start(settings: Settings, number: int, shards: Sequence[str], tables: Sequence[str]) -> subprocess.Popen[str]:

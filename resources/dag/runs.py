@@ -61,6 +61,8 @@ class Runner:
     home: Home
     instance: dg.DagsterInstance
     outcome: Outcome = field(default_factory=Outcome)
+    labelled_elsewhere: set[str] = field(default_factory=set)
+    """Shards that processes of other GPUs were given."""
 
     def run(self, shards: Sequence[str], wanted: Set[str], labelled: Callable[[], None]) -> Outcome:
         """Make what is missing or stale, phase by phase; a failed phase ends the run.
@@ -82,7 +84,8 @@ class Runner:
                 )
                 break
             if phase == LABEL:
-                self.outcome.failures.extend(label_on_gpus(self.home.settings, shards, selection, self._is_current))
+                given = label_on_gpus(self.home.settings, shards, selection, self._is_current, self.home.progress)
+                self.labelled_elsewhere.update(given)
             self._run_phase(phase, shards, selection)
             if self.outcome.failures:
                 break
@@ -106,10 +109,9 @@ class Runner:
                 return
 
     def _is_current(self, tables: Sequence[str], partition: str) -> bool:
-        """Whether nothing of a shard is to be made, as far as files say."""
+        """Whether nothing of a shard is missing or stale, as far as files say."""
         states = self.home.states()
-        forced = any(f"{key} {partition}" in self.home.remake for key in tables)
-        return not forced and all(states.state(key, partition).kind == "current" for key in tables)
+        return all(states.state(key, partition).kind == "current" for key in tables)
 
     def _skips(self, states: States, stages: Sequence[Declaration], partition: str | None) -> bool:
         """Whether a run would do nothing: every file is current, Dagster has recorded it, and no check has failed."""
@@ -129,7 +131,8 @@ class Runner:
         for stage in stages:
             records = [lake.record(*file) for file in states.files(stage, partition)]
             rows = sum(record.rows for record in records if record)
-            self.home.progress.finish(stage.name, partition, rows, time.monotonic() - began, skipped=True)
+            is_new = stage.partitioning == "shard" and partition in self.labelled_elsewhere
+            self.home.progress.finish(stage.name, partition, rows, time.monotonic() - began, skipped=not is_new)
         return True
 
     def _is_recorded(self, key: str, partition: str | None) -> bool:

@@ -24,10 +24,9 @@ import polars as pl
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.whole_files import write_whole
-from cpmi_dagster.resources.lake.lake import hash_of
+from cpmi_dagster.resources.lake.lake import CALLS, hash_of
 from cpmi_dagster.resources.lake.sealed_parquet import is_intact, write_sealed
 
-CALLS = ".calls"
 FOLDER_CHARACTERS = 16
 COST = {each.name: pl.Float64() for each in fields(Cost)}
 """What an answer cost: its share of the tokens and seconds of its chunk."""

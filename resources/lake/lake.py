@@ -33,6 +33,7 @@ from cpmi_dagster.resources.lake.sealed_parquet import SEAL, DamagedFile, is_int
 
 LAKE = "lake"
 ALL = "all"
+CALLS = ".calls"
 FOOTER = "cpmi"
 HASHED_ROWS = 100_000
 """Rows that are written out at once to be hashed."""
@@ -266,9 +267,11 @@ class Lake:
         return locked(self.root / ".locks" / f"{key.replace('/', '.')}.{partition or ALL}.lock", say)
 
     def tidy(self, key: str, partition: str | None) -> None:
-        """Remove what killed writers of a partition left; the caller holds its lock."""
-        for left in self.path(key, partition).parent.glob(f".{partition or ALL}.parquet.*{UNFINISHED}"):
-            left.unlink(missing_ok=True)
+        """Remove what killed writers left of a partition and its answers of models; the caller holds its lock."""
+        folder = self.root / key
+        for pattern in (f".{partition or ALL}.parquet.*", f"{CALLS}/*/*/{partition}/.*"):
+            for left in folder.glob(pattern + UNFINISHED):
+                left.unlink(missing_ok=True)
 
     def work_folder(self, name: str) -> Path:
         """Folder for unfinished work; no result is read from it."""

@@ -18,20 +18,21 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import polars as pl
 import polars.selectors as cs
 from small_run import SMALL, write_profile
 
+from cpmi_dagster.files.whole_files import UNFINISHED
 from cpmi_dagster.resources.dag.automation import LABEL_TABLES
+from cpmi_dagster.resources.lake.calls import CALLS, COST
 from cpmi_dagster.resources.lake.lake import Lake
 
 ROOT = Path(__file__).resolve().parents[2]
 BEFORE_LABELS = ("sources", "alignment", "selection")
 MEASURED = cs.contains("seconds")
 """Columns that differ from run to run."""
-UNFINISHED = (".cpmi-tmp", ".wal")
 LONGEST_RUN_SECONDS = 1800
 MANY = 1_000
-PROFILE = SMALL["profile"]
 
 
 def start(profile: str, home: Path, *groups: str, shards: str | None = None) -> subprocess.Popen[bytes]:
@@ -75,37 +76,48 @@ def label_and_kill(
     compare(home, undisturbed, shards=shards)
 
 
+def remove_tables(home: Path, tables: Sequence[str], shard: str = "*") -> None:
+    """Remove the files of tables; what models answered for them stays."""
+    for key in tables:
+        for path in (home / "lake" / key).glob(f"{shard}.parquet"):
+            path.unlink()
+
+
 def freeze_at_work(run: subprocess.Popen[bytes], home: Path) -> None:
-    """Stop a run (SIGSTOP) at the next moment in which it has unfinished work on disk, unless it ends before."""
-
-    def unfinished() -> bool:
-        return any(map(Path.is_file, (home / "lake" / ".work" / "labels").rglob("*")))
-
+    """Stop a run (SIGSTOP) when it has just kept answers of a model, unless it ends before."""
+    labels = home / "lake" / "labels"
+    known = len(list(answer_files(labels)))
     while run.poll() is None:
-        if unfinished():
+        if len(list(answer_files(labels))) > known:
             os.killpg(run.pid, signal.SIGSTOP)
-            if unfinished():
-                return
-            os.killpg(run.pid, signal.SIGCONT)
+            return
         time.sleep(0.02)
 
 
+def answer_files(folder: Path) -> Iterator[Path]:
+    """The files in which answers of models are kept, below a folder of the lake."""
+    return folder.glob(f"**/{CALLS}/*/*/*/*.parquet")
+
+
 def compare(home: Path, undisturbed: Path, tables: Sequence[str] = LABEL_TABLES, shards: int = MANY) -> None:
-    """Make sure that two homes have the same labels, and that one has nothing beside its files.
+    """Make sure that two homes have the same labels, that no model was asked twice, and that nothing is left over.
 
     Args:
         shards: so many of the first ones are compared.
 
     Raises:
-        AssertionError: they differ, or something is left over.
+        AssertionError: they differ, a question was asked again, or something is left over.
     """
-    lake, other = Lake(home, PROFILE), Lake(undisturbed, PROFILE)
+    lake, other = Lake(home), Lake(undisturbed)
     for key in tables:
         names = other.partitions(key)[:shards]
         assert lake.partitions(key)[:shards] == names, f"{key} has other shards"
         for shard in names:
             rows, expected = lake.read(key, shard).drop(MEASURED), other.read(key, shard).drop(MEASURED)
             assert rows.equals(expected), f"{key} {shard} has other rows"
+    for folder in {path.parent for path in answer_files(home / "lake" / "labels")}:
+        answers = pl.concat(map(pl.read_parquet, sorted(folder.glob("*.parquet")))).drop(COST)
+        assert not answers.is_duplicated().any(), f"a model was asked twice: {folder}"
     remaining = list(leftovers(home))
     assert not remaining, f"left over: {remaining}"
 
@@ -113,10 +125,9 @@ def compare(home: Path, undisturbed: Path, tables: Sequence[str] = LABEL_TABLES,
 def leftovers(home: Path) -> Iterator[str]:
     """Files of a home that belong to no table, report or lock."""
     for path in home.rglob("*"):
-        name, inside = path.name, path.relative_to(home).parts
-        is_unfinished = name.endswith(UNFINISHED) or {".work", "profiles"} & set(inside)
-        if path.is_file() and is_unfinished and not (name.endswith(".lock") and "profiles" not in inside):
-            yield "/".join(inside)
+        inside = path.relative_to(home)
+        if path.is_file() and (path.name.endswith((UNFINISHED, ".duckdb.wal")) or ".work" in inside.parts):
+            yield str(inside)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from kill_labeling import BEFORE_LABELS, LONGEST_RUN_SECONDS, PROFILE, compare, start
+from kill_labeling import BEFORE_LABELS, LONGEST_RUN_SECONDS, compare, start
 from small_run import SMALL, write_profile
 
 from cpmi_dagster.profiles.settings import Settings, load_settings
@@ -67,7 +67,7 @@ def check_whole(seen: dict[tuple[str, str], set[int]], home: Path) -> None:
     Raises:
         AssertionError: a part of a shard was seen, or a shard was not.
     """
-    lake = Lake(home, PROFILE)
+    lake = Lake(home)
     assert {key for key, counts in seen.items() if counts} == {
         (table, shard) for table in TABLES for shard in lake.partitions(f"labels/{table}")
     }, "the queries beside the runs have not seen every shard"

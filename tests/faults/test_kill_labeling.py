@@ -3,7 +3,9 @@
 import shutil
 
 import pytest
-from kill_labeling import compare, label_and_kill, leftovers
+from kill_labeling import answer_files, compare, label_and_kill, leftovers
+
+from cpmi_dagster.files.whole_files import UNFINISHED
 
 KILLS, SECONDS, SHARDS = 2, 8.0, 2
 
@@ -17,12 +19,17 @@ def test_killed_runs_end_with_the_labels_of_an_undisturbed_one(own_copy, finishe
 @pytest.mark.slow
 def test_the_comparison_sees_other_rows_and_what_is_left_over(own_copy, finished_home):
     compare(own_copy.home, finished_home)
-    left = own_copy.home / "lake" / ".work" / "labels" / "answer_logprobs" / "000-f" / "chunk-0.json"
-    left.parent.mkdir(parents=True)
+    answers = next(answer_files(own_copy.home / "lake" / "labels"))
+    left = answers.with_name(f".{answers.name}.5f0c1f2a{UNFINISHED}")
     left.touch()
-    with pytest.raises(AssertionError, match=r"left over: .*chunk-0"):
+    with pytest.raises(AssertionError, match=r"left over: .*5f0c1f2a"):
         compare(own_copy.home, finished_home)
     left.unlink()
+    again = answers.with_name("again.parquet")
+    shutil.copy(answers, again)
+    with pytest.raises(AssertionError, match="a model was asked twice"):
+        compare(own_copy.home, finished_home)
+    again.unlink()
     rewards = own_copy.home / "lake" / "labels" / "step_rewards"
     shutil.rmtree(rewards)
     with pytest.raises(AssertionError, match="labels/step_rewards has other shards"):
