@@ -42,8 +42,8 @@ LISTS = [
     (JudgedLine, {"id": 1}, "probabilities", 0.5),
     (JudgedRow, {"trajectory_id": "t000000001", "judged": []}, "rewards", 0.5),
     (JudgedRow, {"trajectory_id": "t000000001", "rewards": [1.0]}, "judged", 0),
-    (OwnLabel, {"trajectory_id": "a", "reward_type": "mc", "judged": []}, "rewards", 0.5),
-    (OwnLabel, {"trajectory_id": "a", "reward_type": "mc", "rewards": []}, "judged", 1),
+    (OwnLabel, {"trajectory_id": "a", "reward_type": "mc", "by": {}, "judged": []}, "rewards", 0.5),
+    (OwnLabel, {"trajectory_id": "a", "reward_type": "mc", "by": {}, "rewards": []}, "judged", 1),
 ]
 TOO_LONG = LINE_CHARACTERS + 1
 
