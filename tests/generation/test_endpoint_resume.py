@@ -1,4 +1,4 @@
-"""A stage whose endpoint dies in the middle keeps its finished chunks and goes on from there."""
+"""A stage whose endpoint dies in the middle keeps the answers it has and asks for the others alone."""
 
 from typing import Any
 
@@ -6,24 +6,25 @@ import polars as pl
 import pytest
 from completions_server import Answer, completion, serve
 
+from cpmi_dagster.contracts.keys import POLICY_ROLLOUTS
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation.completions_client import Endpoint
 from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.dag import stage
+from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.progress import LoggedProgress
-from cpmi_dagster.resources.dag.stage import Stage, stage
-from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.dag.stage import Stage
+from cpmi_dagster.resources.dag.stage_run import Home, StageRun
+from cpmi_dagster.resources.lake.kept_engine import ANSWER, KEY, KeptEngine
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.chunks import Advance, StageOutput
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 pytestmark = pytest.mark.slow
 
-ROLLOUTS = "labels/policy_rollouts"
 SAMPLING = Sampling(temperature=0.6, top_p=0.95, max_new_tokens=16)
 TRAJECTORIES = pl.DataFrame(
     {
@@ -36,24 +37,21 @@ TRAJECTORIES = pl.DataFrame(
 
 
 def rollouts_from(url: str) -> Stage:
-    engine = EndpointEngine(Endpoint(url, "tiny", max_retries=1), "tiny@here", lambda: None)
+    server = EndpointEngine(Endpoint(url, "tiny", max_retries=1), "tiny@here", lambda: None)
 
-    @stage(ROLLOUTS, inputs=[])
-    def policy_rollouts(run: StageRun, shard: str) -> StageOutput:
+    def policy_rollouts(run: StageRun) -> StageOutput:
         """Two trajectories a chunk."""
+        engine = KeptEngine(run.calls_of({"model": "tiny"}, KEY, ANSWER), "tiny@here", lambda: server, 2)
+        frame, _ = prefix_rollouts(TRAJECTORIES, engine, None, 1, 1, SAMPLING, 0)
+        return StageOutput(frame, engine.identity, engine.spent)
 
-        def make(chunk: pl.DataFrame, advance: Advance) -> StageOutput:
-            frame, cost = prefix_rollouts(chunk, engine, None, 1, 1, SAMPLING, 0, progress=advance)
-            return StageOutput(frame, engine.identity, cost)
-
-        return run.in_chunks(shard, TRAJECTORIES, 2, make)
-
-    return policy_rollouts
+    return Stage(policy_rollouts, POLICY_ROLLOUTS)
 
 
-def test_an_endpoint_that_dies_keeps_what_is_done(tmp_path):
+def test_an_endpoint_that_dies_is_asked_for_what_it_did_not_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr(stage, "publish", lambda *_: None)
     settings = load_settings("miniature", home=tmp_path)
-    lake = Lake.of(settings)
+    lake, models, sources = Lake.of(settings), LanguageModels(settings), DataSources(settings)
     dead = True
 
     def answer(body: dict[str, Any]) -> Answer:
@@ -65,19 +63,15 @@ def test_an_endpoint_that_dies_keeps_what_is_done(tmp_path):
 
     with serve(answer) as server:
         declared = rollouts_from(server.url)
-        run = StageRun(
-            declared.name, declared.tables, settings, lake, LanguageModels(settings), DataSources(settings),
-            Database(lake), LoggedProgress(), "r", lambda line: None,
-        )  # fmt: skip
+        home = Home(settings, lake, models, sources, LoggedProgress(), {POLICY_ROLLOUTS: declared})
+        run = StageRun(declared, home, "000", "r", lambda _: None)
         with pytest.raises(ModelError, match=r"prompt 2 of 2, at last with: status 500: the engine died"):
-            declared.bring_up_to_date(run, "000")
-        assert not lake.exists(ROLLOUTS)
-        dead = False
-        asked = len(server.requests)
-        declared.bring_up_to_date(run, "000")
+            declared.bring_up_to_date(run)
+        assert not lake.exists(POLICY_ROLLOUTS)
+        dead, asked = False, len(server.requests)
+        declared.bring_up_to_date(run)
         again = {body["prompt"].partition("What is ")[2][0] for body in server.requests[asked:]}
     assert again == {"2", "3", "4"}
-    made = lake.read(ROLLOUTS, "000")
+    made, record = lake.read(POLICY_ROLLOUTS, "000"), lake.record(POLICY_ROLLOUTS, "000")
     assert made["trajectory_id"].to_list() == list("abcde") and made["correct"].all()
-    record = lake.record(ROLLOUTS, "000")
     assert record and record.cost["forward_tokens"] == 5 * 16
