@@ -1,5 +1,6 @@
 """The numbers of `docs/label_by_hand.md`, by the functions that label real data."""
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -15,21 +16,12 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "label_by_hand.md"
 TOKENS = 5
 CONTEXTS = [("question", -1), ("step", 0), ("step", 1)]
 RANKS = {5: 0, 6: 1, 1: 2}
-OTHERS = [-0.15, 0.05, 0.15]
 
 
 def tables() -> list[list[tuple[float, ...]]]:
     """The rows of numbers of each table of the page."""
-    found: list[list[tuple[float, ...]]] = []
-    inside = False
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
-        if cells and not inside:
-            found.append([])
-        elif cells and not cells[0].startswith("-"):
-            found[-1].append(tuple(map(float, cells)))
-        inside = bool(cells)
-    return found
+    blocks = re.findall(r"(?:^\|.*\n)+", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return [[tuple(map(float, line.strip("|").split("|"))) for line in block.splitlines()[2:]] for block in blocks]
 
 
 SUMS, SHIFTS, REWARDS, LABELS = tables()
@@ -55,7 +47,7 @@ def test_the_shifts_and_rewards_of_the_page_are_those_of_the_method():
 
 
 def test_the_soft_labels_of_the_page_are_those_of_the_method():
-    rewards = [*(reward for _, reward in REWARDS), *OTHERS]
+    rewards = [*(reward for _, reward in REWARDS), -0.15, 0.05, 0.15]
     frame = pl.DataFrame({"trajectory_id": "t", "step_index": range(5), "reward_type": "cpmi", "reward": rewards})
     labels = soft_labels(frame, SoftLabels())["soft_label"].to_list()
     assert labels[:2] == pytest.approx([label for _, label in LABELS], abs=5e-4)

@@ -40,15 +40,14 @@ def app(settings):
 
 
 @pytest.fixture
-def labels(settings):
-    """The file of the annotators' labels, which is not there yet."""
-    (settings.home / "own_labels.jsonl").unlink(missing_ok=True)
-    return settings.home / "own_labels.jsonl"
+def client(app, labels) -> TestClient:
+    return TestClient(app, base_url=OWN)
 
 
 @pytest.fixture
-def client(app, labels) -> TestClient:
-    return TestClient(app, base_url=OWN)
+def labels(settings):
+    yield (path := settings.home / "own_labels.jsonl")
+    path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def page(client: TestClient, path: str, status: int = 200) -> str:
@@ -61,12 +60,6 @@ def listed(text: str) -> list[str]:
     return re.findall(r"<code>(t\d{9})</code>", text)
 
 
-def write_again(lake: Lake, key: str, partition: str | None, **columns) -> None:
-    record = lake.record(key, partition)
-    assert record
-    lake.write(lake.read(key, partition).with_columns(**columns), record)
-
-
 def judge(client: TestClient, number: int, step: object, verdict: str, place: object = "", **headers: str):
     data = {"step": step, "verdict": verdict, "place": place}
     return client.post(f"/verdict/{identifier(number)}?types=cpmi", data=data, headers={**FROM_HERE, **headers})
@@ -77,136 +70,102 @@ def as_annotator(client: TestClient, name: str) -> TestClient:
     return client
 
 
-def asked(text: str) -> tuple[int, int, int]:
+def asked(text: str) -> tuple[int, ...]:
     """Trajectory and step that a page of the queue asks about, and its place in the queue."""
-    step, place = re.search(r'data-step="t(\d+)-(\d+)"', text), re.search(r'name="place" value="(\d+)"', text)
-    assert step and place, text
-    return int(step[1]), int(step[2]), int(place[1])
+    [fields] = re.findall(r'data-step="t(\d+)-(\d+)".*?name="place" value="(\d+)"', text, re.DOTALL)
+    return tuple(map(int, fields))
 
 
-def judge_queue(client: TestClient, count: int, is_right) -> list[tuple[int, int, int]]:
-    """Judge the next steps of the queue; they are returned."""
+def judge_queue(client: TestClient, count: int, odd: int = 5) -> list[tuple[int, ...]]:
+    """Judge the next steps of the queue by their reward, `step / 4`, but for every fifth trajectory."""
     steps, text = [], page(client, "/queue")
     for _ in range(count):
         number, step, place = asked(text)
-        text = judge(client, number, step, "right" if is_right(number, step) else "wrong", place).text
+        text = judge(client, number, step, "right" if (step > 0) != (number % odd == 0) else "wrong", place).text
         steps.append((number, step, place))
     return steps
 
 
-def is_right(number: int, step: int) -> bool:
-    """A judgement that goes with the reward, which is `step / 4`, but for every fifth trajectory."""
-    return (step > 0) != (number % 5 == 0)
-
-
-def test_the_reports_links_to_steps_open_here(client):
-    assert EXPLORER == f"http://127.0.0.1:{signature(explore).parameters['port'].default}" == OWN
-    assert identifier(1) in page(client, f"/trajectory/{identifier(1)}?types=cpmi&types=mc&step=1")
-
-
-def test_pages_of_the_list_hold_every_trajectory_once(client):
+def test_the_list_is_paged_and_searched_in_questions_and_for_ids(client):
     ids, path = [], "/"
     while path:
         ids += listed(text := page(client, path))
         following = re.search(r'rel="next" href="([^"]+)"', text)
         path = unescape(following[1]) if following else ""
     assert ids == [identifier(number) for number in range(100)]
-
-
-def test_a_search_looks_in_questions_and_for_ids(client):
     searches = {"question 42:": [42], identifier(13): [13], "mine-5": [5], "%": [], "alert('x')": [7]}
     for search, numbers in searches.items():
         assert listed(page(client, f"/?search={quote(search)}")) == [identifier(number) for number in numbers]
-
-
-def test_a_trajectory_leads_to_its_neighbours_among_what_was_searched_for(client):
+    assert f"mine-5 <small><code>{identifier(5)}" in page(client, "/") and "<h1" in page(client, "/trajectory/mine-5")
     text = unescape(page(client, f"/trajectory/{identifier(20)}?search=question&task=MATH"))
     for which, number in (("previous", 10), ("next", 30)):
         assert f'id="{which}" href="/trajectory/{identifier(number)}?search=question&task=MATH' in text
 
 
-@pytest.mark.parametrize("path", ["/", "/trajectory/mine-5", "/disagreement?types=cpmi&types=mc", "/own-labels"])
-def test_a_trajectory_is_named_by_the_users_own_id_if_it_has_one(client, path):
-    judge(client, 5, 1, "wrong")
-    text = page(client, path)
-    assert re.search(r"mine-\d+ <small><code>t0", text) and '"><code>t' not in text
-
-
 def test_a_step_shows_rewards_soft_labels_log_probabilities_and_rollouts(client):
+    assert EXPLORER == OWN == f"http://127.0.0.1:{signature(explore).parameters['port'].default}", "links of the report"
     text = page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
     assert "+0.250<small>0.90</small>" in text and "shade-9" in text
     assert "−1.00 → −0.25" in text and "+0.750" in text and "policy: 0 of 2 reach the gold answer" in text
     assert text.count("Sampled: ") == 1 and "11 tokens, 2 times" in text, "alike rollouts are shown once"
 
 
-@pytest.mark.parametrize(
-    "path", ["/", f"/trajectory/{quote(HOSTILE, safe='')}", "/disagreement?search=alert", "/queue"]
-)
-def test_hostile_text_is_shown_and_never_run(client, path):
-    text = page(as_annotator(client, "<script>alert {{ 7 * 7 }}"), path)
-    assert "<script>alert" not in text and "<b>own" not in text
-    assert "&lt;script&gt;alert" in text and "{{ 7 * 7 }}" in text
+def test_hostile_text_is_shown_and_never_run(client):
+    as_annotator(client, "<script>alert {{ 7 * 7 }}")
+    for path in ("/", f"/trajectory/{quote(HOSTILE, safe='')}", "/disagreement?search=alert", "/queue"):
+        text = page(client, path)
+        assert "<script>alert" not in text and "<b>own" not in text
+        assert "&lt;script&gt;alert" in text and "{{ 7 * 7 }}" in text
 
 
-BAD_ADDRESSES = {
-    "/?types=nothing": "there is no `nothing`; choose from mc, cpmi",
-    f"/?search={'x' * 301}": "at most 300",
-    "/?search=%00": "printable",
-    f"/trajectory/{identifier(3)}?step=-1": "whole number",
-    f"/trajectory/{identifier(3)}?step=3": "no step 3",
-    f"/trajectory/{identifier(3)}?conditioning=prefix": "choose from marginal",
-    "/trajectory/' or 1=1 --": "no labelled trajectory",
-    "/disagreement?types=mc": "needs two",
-    "/own-labels.exe": "choose from csv, jsonl",
-    "/static/%2e%2e/app.py": "Not Found",
-}
-
-
-@pytest.mark.parametrize("path", BAD_ADDRESSES)
-def test_a_bad_address_is_answered_with_a_sentence(client, path):
-    answer = client.get(path)
-    assert answer.status_code in (400, 404) and BAD_ADDRESSES[path] in answer.text
+def test_a_bad_address_is_answered_with_a_sentence(client):
+    bad = {
+        "/?types=nothing": "there is no `nothing`; choose from mc, cpmi",
+        f"/?search={'x' * 301}": "at most 300",
+        "/?search=%00": "printable",
+        f"/trajectory/{identifier(3)}?step=-1": "whole number",
+        f"/trajectory/{identifier(3)}?step=3": "no step 3",
+        f"/trajectory/{identifier(3)}?conditioning=prefix": "choose from marginal",
+        "/trajectory/' or 1=1 --": "no labelled trajectory",
+        "/disagreement?types=mc": "needs two",
+        "/own-labels.exe": "choose from csv, jsonl",
+        "/static/%2e%2e/app.py": "Not Found",
+    }
+    for path, words in bad.items():
+        assert words in (answer := client.get(path)).text and answer.status_code in (400, 404), path
 
 
 def test_the_steps_that_differ_most_come_first(client):
-    assert listed(page(client, "/disagreement?types=cpmi&types=mc"))[0] == identifier(90)
-    narrowed = page(client, "/disagreement?types=cpmi&types=mc&task=MATH")
-    assert set(listed(narrowed)) == {identifier(number) for number in range(0, 100, 10)}
+    for task, numbers in {"": [90, 0, 1], "&task=MATH": [90, 0, 10]}.items():
+        ids = listed(page(client, f"/disagreement?types=cpmi&types=mc{task}"))
+        assert list(dict.fromkeys(ids))[:3] == [identifier(number) for number in numbers]
 
 
-@pytest.mark.parametrize("path", ["/?search=eggs", f"/trajectory/{identifier(7)}?step=1", "/disagreement", "/queue"])
-def test_the_sql_that_a_view_shows_can_be_run(client, settings, path):
-    statements = re.findall(r"<pre>(.*?)</pre>", page(client, path), re.DOTALL)
-    assert statements and all(query(settings, unescape(sql)) for sql in statements)
-
-
-@pytest.mark.parametrize(
-    "header", [*(("Host", each) for each in OTHER_HOSTS), *(("Origin", each) for each in OTHER_ORIGINS)]
-)
-def test_requests_of_other_sites_are_refused(client, labels, header):
-    name, value = header
-    status = {"Host": 400, "Origin": 403}[name]
-    assert client.get("/", headers={name: value}).status_code == status
-    assert judge(client, 3, 1, "wrong", **{name: value}).status_code == status
-    assert not labels.exists()
+def test_the_sql_that_a_view_shows_can_be_run(client, settings):
+    for path in ("/?search=eggs", f"/trajectory/{identifier(7)}?step=1", "/disagreement", "/queue"):
+        statements = re.findall(r"<pre>(.*?)</pre>", page(client, path), re.DOTALL)
+        assert statements and all(query(settings, unescape(sql)) for sql in statements)
 
 
 def test_labels_change_by_posts_from_own_pages_only(client, labels):
-    path = f"/verdict/{identifier(3)}"
-    assert client.get(f"{path}?step=1&verdict=wrong").status_code == 405
-    assert client.post(path, data={"step": 1, "verdict": "wrong"}).status_code == 403
+    others = [*(("Host", host, 400) for host in OTHER_HOSTS), *(("Origin", origin, 403) for origin in OTHER_ORIGINS)]
+    for name, value, status in others:
+        assert client.get("/", headers={name: value}).status_code == status
+        assert judge(client, 3, 1, "wrong", **{name: value}).status_code == status
+    assert client.get(f"/verdict/{identifier(3)}?step=1&verdict=wrong").status_code == 405
+    assert client.post(f"/verdict/{identifier(3)}", data={"step": 1, "verdict": "wrong"}).status_code == 403
     for step, verdict in ((3, "wrong"), ("x", "wrong"), (1, "maybe"), ("1" * 3000, "wrong")):
         assert judge(client, 3, step, verdict).status_code in (400, 404)
     assert not labels.exists()
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:3000"])
-def test_pages_are_for_this_machine_and_load_nothing_from_elsewhere(client, host):
-    answer = client.get(f"/trajectory/{identifier(3)}", headers={"Host": host, "Origin": f"http://{host}"})
-    policy = answer.headers["content-security-policy"]
-    assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
-    places = re.findall(r'(?:src|href|action)="([^"]*)"', answer.text)
-    assert places and all(re.match(r"/(?!/)", place) for place in places)
+def test_pages_are_for_this_machine_and_load_nothing_from_elsewhere(client):
+    for host in ("localhost", "LOCALHOST:8080", "127.0.0.1:3000"):
+        answer = client.get(f"/trajectory/{identifier(3)}", headers={"Host": host, "Origin": f"http://{host}"})
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+        places = re.findall(r'(?:src|href|action)="([^"]*)"', answer.text)
+        assert places and all(re.match(r"/(?!/)", place) for place in places)
 
 
 def test_a_verdict_is_kept_can_be_changed_and_taken_back(client, labels):
@@ -220,12 +179,12 @@ def test_a_verdict_is_kept_can_be_changed_and_taken_back(client, labels):
 
 
 def test_every_annotator_gets_the_same_queue_which_has_its_share_of_every_stratum(client, settings, tmp_path):
-    steps = judge_queue(as_annotator(client, "ann"), 50, is_right)
+    steps = judge_queue(as_annotator(client, "ann"), 50)
     other = TestClient(explorer(settings, tmp_path / "other.jsonl"), base_url=OWN)
-    assert judge_queue(as_annotator(other, "Böb"), 20, is_right) == steps[:20]
+    assert judge_queue(as_annotator(other, "Böb"), 20) == steps[:20]
     drawn = Counter((number % 10 == 0, step) for number, step in {step[:2] for step in steps})
-    for of_math, size in ((False, 90), (True, 10)):
-        assert all(abs(drawn[of_math, step] - size * 50 / 300) < 2 for step in range(STEPS))
+    assert sorted(drawn) == [(of_math, step) for of_math in (False, True) for step in range(STEPS)]
+    assert all(abs(count - (10 if of_math else 90) / 6) < 2 for (of_math, _), count in drawn.items())
 
 
 def test_the_queue_asks_who_judges_and_shows_no_label(client):
@@ -241,7 +200,7 @@ def test_the_queue_asks_who_judges_and_shows_no_label(client):
 
 
 def test_a_judgement_can_be_undone_and_a_step_skipped(client, labels):
-    first, second = judge_queue(as_annotator(client, "ann"), 2, is_right)
+    first, second = judge_queue(as_annotator(client, "ann"), 2)
     text = page(client, "/queue?place=2")
     assert asked(text)[2] == 2 and asked(page(client, "/queue?place=3"))[2] == 3
     for (number, step, place), left in ((second, 1), (first, 0)):
@@ -268,11 +227,8 @@ def test_the_word_of_most_annotators_is_the_truth_and_a_split_is_none(client, la
 
 
 def test_the_figures_are_those_of_the_report_with_the_file_as_step_truth(client, settings, labels):
-    assert "at least one step judged right" in page(client, "/own-figures")
-    judge_queue(as_annotator(client, "ann"), 12, is_right)
-    assert "at least 10 right and 10" in page(client, "/own-figures")
-    judge_queue(client, 28, is_right)
-    judge_queue(as_annotator(client, "bob"), 30, lambda number, step: is_right(number, step) or number % 7 == 0)
+    judge_queue(as_annotator(client, "ann"), 40)
+    judge_queue(as_annotator(client, "bob"), 30, odd=7)
     text, rows = page(client, "/own-figures"), [json.loads(line) for line in labels.read_text().splitlines()]
     frames = {key: Lake.of(settings).read(key) for key in ("labels/step_rewards", "alignment/trajectories")}
     frames["sources/step_truth"] = read_step_truth(rows)[0]
@@ -280,18 +236,11 @@ def test_the_figures_are_those_of_the_report_with_the_file_as_step_truth(client,
     (mc,) = measure_label_quality(inputs).filter(row="MC", column="Label AUC").to_dicts()
     interval = f"{mc['measured']:.3f} [{mc['low']:.3f}, {mc['high']:.3f}; n={mc['units']}]"
     assert f'<td>mc</td><td class="number">{interval}</td><td class="number">{mc["n"]}</td>' in text
-    assert re.search(r'<td>ann, bob</td><td class="number">30</td><td class="number">0\.[89]\d\d \[', text)
-
-
-def test_steps_without_soft_labels_can_be_judged(tmp_path):
-    client = TestClient(explorer(made_up_home(tmp_path, soft=False)), base_url=OWN)
-    judge_queue(as_annotator(client, "ann"), 1, lambda number, step: True)
-    assert sorted(client.get("/own-labels.jsonl").json()["rewards"], key=str) == [1.0, None, None]
+    assert re.search(r'<td>ann, bob</td><td class="number">30</td><td class="number">0\.\d\d\d \[', text)
 
 
 @pytest.mark.parametrize("content", [b"{}", b"\xff\xfe", None, OWN_LABEL % b"NaN", OWN_LABEL % b"1e999"])
-def test_a_file_that_holds_no_labels_is_refused_before_anything_is_served(settings, tmp_path, content):
-    labels = tmp_path / "own_labels.jsonl"
+def test_a_file_that_holds_no_labels_is_refused_before_anything_is_served(settings, labels, content):
     labels.mkdir() if content is None else labels.write_bytes(content)
     with pytest.raises(SourceError, match=r"own_labels\.jsonl.* give another file with --labels"):
         serve_explorer(settings, 1, labels, lambda: pytest.fail("it is served"))
@@ -302,11 +251,10 @@ def test_labels_are_seen_when_they_are_made_and_trajectories_when_asked_for(tmp_
     assert "cpmi run" in page(TestClient(nothing, base_url=OWN), "/", 503)
     client = TestClient(explorer(made_up_home(tmp_path, labelled=False)), base_url=OWN)
     assert "No labels yet" in page(client, "/") and page(client, f"/trajectory/{identifier(3)}")
-    made_up_home(tmp_path)
+    made_up_home(tmp_path, soft=False)
     assert "No labels yet" not in page(client, "/")
-    write_again(Lake(tmp_path), "labels/step_rewards", "000", reward=pl.lit(0.125))
-    assert "+0.125<small>0.90</small>" in page(client, f"/trajectory/{identifier(4)}?types=cpmi&step=1")
-    for shard in ("000", "001"):
-        assert "<th>task</th>" in page(client, "/") and "trajectories as of 20" in page(client, "/")
-        write_again(Lake(tmp_path), "alignment/trajectories", shard, task=pl.lit("OWN"))
-    assert "<th>task</th>" not in client.post("/refresh", headers=FROM_HERE).text
+    made_up_home(tmp_path, soft=False, more="Later.", share=0.5)
+    assert "+0.125<small>–</small>" in judge(client, 4, 1, "right").text
+    assert client.get("/own-labels.jsonl").json()["rewards"] == [None, 1.0, None]
+    assert "trajectories as of 20" in page(client, "/") and "Later." not in page(client, "/")
+    assert "Later." in client.post("/refresh", headers=FROM_HERE).text

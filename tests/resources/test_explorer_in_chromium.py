@@ -231,13 +231,6 @@ def test_the_asked_step_and_its_buttons_are_on_the_screen_whatever_the_length_of
     playwright.expect(page.locator("button[value=right]")).to_be_in_viewport(ratio=1)
 
 
-def test_figures_follow_the_page(page):
-    page.goto("/disagreement?first=cpmi&second=mc")
-    playwright.expect(page.locator("#figures tr[data-row]").first).to_contain_text(identifier(90))
-    page.locator("header a", has_text="Distributions").click()
-    playwright.expect(page.locator("svg.histogram")).to_have_count(3)
-
-
 def test_reward_types_are_chosen_by_ticking_them(page, address):
     page.goto(f"/trajectory/{identifier(3)}?types=mc")
     page.locator("summary", has_text="Reward types").click()
