@@ -21,6 +21,7 @@ from cpmi_dagster.cli.options import (
     QuietOption,
     app,
 )
+from cpmi_dagster.cli.status_view import show_status
 from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
 
@@ -119,7 +120,7 @@ def status(
         )
         return
     if not verify:
-        views.show_status(OUT, definitions.home_status(settings), settings)
+        show_status(OUT, definitions.home_status(settings), settings)
         return
     with views.bar(ERR, "verifying", False) as advance:
         files, damage = definitions.verify_home(settings, advance)

@@ -4,7 +4,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -28,22 +28,12 @@ if TYPE_CHECKING:
     from cpmi_dagster.resources.commands.doctor import Finding
     from cpmi_dagster.resources.commands.labeling_plan import Plan
     from cpmi_dagster.resources.dag.starter import Starter
-    from cpmi_dagster.resources.dag.status import AssetStatus
 
 LINE_EVERY_SECONDS = 30.0
 SHOWN_REASONS = 10
 SHOWN_STEPS, SHOWN_CHARACTERS = 20, 300
 WIDE = 130
 """Columns of a terminal from which the headline has its intervals."""
-STATUS_COLUMNS = ("asset", "partitions", "done", "rows", "seconds", "generated", "seconds left")
-MIN_WIDTH = {"partitions": 4, "done": 5, "rows": 7, "seconds": 7, "generated": 9}
-STATE_MARKS = {
-    "done": "[green]●[/green]",
-    "stale": "[yellow]○[/yellow]",
-    "failed": "[red]✗[/red]",
-    "missing": "[dim]·[/dim]",
-    "running": "[yellow]◐[/yellow]",
-}
 
 
 @contextmanager
@@ -192,43 +182,6 @@ def show_results(
         f'query{option} "…", trace{option} {lowest}'
     )
     console.print(f"Next      {commands}", highlight=False, markup=False, soft_wrap=True)
-
-
-def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Settings") -> None:
-    """Assets by partition, what labeling cost, and the time left."""
-    table = new_table(f"Profile {settings.profile}, home {settings.home}")
-    for name in STATUS_COLUMNS:
-        justify = "left" if name in ("asset", "partitions") else "right"
-        table.add_column(name, justify=justify, no_wrap=name != "partitions", min_width=MIN_WIDTH.get(name))
-    for asset in assets:
-        notes = [f"{asset.count(state)} {state}" for state in ("stale", "failed") if asset.count(state)]
-        failed = f" ({', '.join(notes)})" if notes else ""
-        table.add_row(
-            asset.key,
-            "".join(STATE_MARKS[asset.partitions[name]] for name in sorted(asset.partitions)),
-            f"{asset.count('done')}/{len(asset.partitions)}{failed}",
-            f"{asset.rows:,}",
-            f"{asset.cost.wall_seconds:,.1f}" if asset.cost.wall_seconds else "",
-            f"{asset.cost.generated_tokens:,}" if asset.cost.generated_tokens else "",
-            f"{asset.seconds_left:,.0f}" if asset.seconds_left else "",
-        )
-    console.print(table)
-    console.print(" ".join(f"{mark} {name}" for name, mark in STATE_MARKS.items()))
-    if idle := [f"labels/{name}" for name, is_asked in settings.demand.asks_for.items() if not is_asked]:
-        types = ", ".join(settings.rewards.types)
-        text = f"Left empty, since the reward types {types} do not need them: {', '.join(idle)}"
-        console.print(text, highlight=False, markup=False)
-    labels = [asset for asset in assets if asset.key.startswith("labels/")]
-    spent = sum(asset.cost.wall_seconds for asset in labels)
-    left = sum(asset.seconds_left or 0 for asset in labels)
-    is_unknown = any(asset.count("missing", "failed", "stale") and asset.seconds_left is None for asset in labels)
-    is_done = not any(asset.count("missing", "failed", "stale", "running") for asset in labels)
-    remaining = "nothing is left to label" if is_done else f"about {max(left, 1):,.0f} s left"
-    if is_unknown:
-        remaining = "the time left is known once every label has a finished shard"
-    processors = sum(asset.cost.processor_seconds for asset in labels)
-    busy = f" ({processors:,.1f} s of processor time)" if processors else ""
-    console.print(f"Labeling took {spent:,.1f} s so far{busy}; {remaining}.", highlight=False)
 
 
 def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool) -> None:

@@ -6,11 +6,14 @@ import json
 import duckdb
 import polars as pl
 import pytest
+from rich.text import Text
 
 from cpmi_dagster.cli.safe_console import SafeConsole
+from cpmi_dagster.cli.status_view import _marks, show_status
 from cpmi_dagster.cli.tables import show_frame
-from cpmi_dagster.cli.views import show_results, show_status
+from cpmi_dagster.cli.views import show_results
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag.status import AssetStatus
@@ -57,6 +60,31 @@ def test_status_says_that_nothing_is_left_only_where_every_label_is_done(tmp_pat
     rewards = AssetStatus("labels/step_rewards", {"000": "done", "001": state}, 5, Cost.zero())
     show_status(console, [rewards], load_settings("miniature", tmp_path))
     assert said in console.file.getvalue()
+
+
+def test_the_status_of_every_asset_is_a_line_of_a_terminal_of_80_columns(tmp_path):
+    shards = {f"{number:03d}": "failed" if number in (17, 43) else "done" for number in range(99)}
+    assets = [AssetStatus(key, shards if table.partitioning else {"all": "stale"}, 56_000_000, Cost(3.5, 1, 2, 3.5))
+              for key, table in TABLES.items()]  # fmt: skip
+    console = SafeConsole(file=io.StringIO(), width=80)
+    show_status(console, assets, load_settings("miniature", tmp_path))
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80 and "…" not in console.file.getvalue()
+    for key in TABLES:
+        assert len([line for line in lines if line.startswith(f"  {key} ")]) == 1
+    assert "Failed  labels/step_rewards: 017, 043" in lines
+
+
+@pytest.mark.parametrize(
+    ("partitions", "marks"),
+    [
+        ({"all": "done"}, "●"),
+        ({"001": "stale", "000": "done", "002": "failed"}, "●○✗"),
+        ({f"{number:03d}": "missing" if number == 5 else "done" for number in range(40)}, "●·" + "●" * 12),
+    ],
+)
+def test_a_mark_stands_for_a_partition_or_for_the_worst_of_several(partitions, marks):
+    assert Text.from_markup(_marks(partitions)).plain == marks
 
 
 @pytest.mark.parametrize(
