@@ -34,6 +34,8 @@ from cpmi_dagster.resources.lake.lake import partitions_of
 OF_ALL = {"MissingModel", "SettingsError", "StorageError", "UsageError"}
 """Errors that every partition would meet."""
 CHECK_FAILED = "DagsterAssetCheckFailedError"
+MOST_EVALUATIONS = 10_000
+"""Results of a check that are looked through for the latest of each partition; one before these is asked again."""
 # by which the pages of a job find its runs; those of this process come from no code server
 OF_THIS_LOCATION = {".dagster/repository": "__repository__@cpmi"}
 # people see progress in the log's place
@@ -98,10 +100,11 @@ class Runner:
         for stages in alike(self.home.stages, selection):
             keys = partitions_of(stages[0].table, self.home.settings) if stages[0].partitioning else None
             partitions = [None] if keys is None else list(shards) if phase == LABEL else keys
-            states = self.home.states()
-            to_run = [partition for partition in partitions if not self._skips(states, stages, partition)]
-            if not to_run:
-                self._repeat_warnings(stages)
+            states, checked = self.home.states(), self._evaluations(stages, partitions)
+            to_run = [each for each in partitions if not self._skips(states, stages, each, checked[each])]
+            for partition in set(partitions) - set(to_run):
+                warnings = [each for each in checked[partition] if each is not None and not each.passed]
+                self.outcome.failed_checks.update(_by_name(warnings))
             for partition in to_run:
                 if self._run_job(phase, stages, partition):
                     return
@@ -113,7 +116,13 @@ class Runner:
         states = self.home.states()
         return all(states.state(key, partition).kind == "current" for key in tables)
 
-    def _skips(self, states: States, stages: Sequence[Declaration], partition: str | None) -> bool:
+    def _skips(
+        self,
+        states: States,
+        stages: Sequence[Declaration],
+        partition: str | None,
+        checked: Sequence[dg.AssetCheckEvaluation | None],
+    ) -> bool:
         """Whether a run would do nothing: every file is current, Dagster has recorded it, and no check has failed."""
         began, lake = time.monotonic(), self.home.lake
         for stage in stages:
@@ -126,7 +135,7 @@ class Runner:
                 return False
             if not all(self._is_recorded(key, partition) for key in stage.tables):
                 return False
-        if not all(map(_lets_pass, self._evaluations(stages))):
+        if not all(map(_lets_pass, checked)):
             return False
         for stage in stages:
             records = [lake.record(*file) for file in states.files(stage, partition)]
@@ -143,18 +152,18 @@ class Runner:
             known[key] = self.instance.get_materialized_partitions(asset_key(key))
         return partition in known[key]
 
-    def _evaluations(self, stages: Sequence[Declaration]) -> list[dg.AssetCheckEvaluation | None]:
-        """The latest result of each check of these tables; None of one that was never finished."""
+    def _evaluations(
+        self, stages: Sequence[Declaration], partitions: Sequence[str | None]
+    ) -> dict[str | None, list[dg.AssetCheckEvaluation | None]]:
+        """By partition, the latest result of each check of these tables; None of one that was never finished."""
         assets = {asset_key(key) for stage in stages for key in stage.tables}
         keys = [key for key in self.definitions.resolve_asset_graph().asset_check_keys if key.asset_key in assets]
-        found = self.instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-        events = (found[key].event if key in found else None for key in keys)
-        return [event.asset_check_evaluation if event else None for event in events]
-
-    def _repeat_warnings(self, stages: Sequence[Declaration]) -> None:
-        """What checks of these tables found to warn of when they were last asked."""
-        found = [each for each in self._evaluations(stages) if each is not None and not each.passed]
-        self.outcome.failed_checks.update(_by_name(found))
+        latest = {}
+        for key in keys:
+            history = self.instance.event_log_storage.get_asset_check_execution_history(key, limit=MOST_EVALUATIONS)
+            for record in reversed(history):
+                latest[key, record.partition] = record.event.asset_check_evaluation if record.event else None
+        return {partition: [latest.get((key, partition)) for key in keys] for partition in partitions}
 
     def _run_job(self, phase: str, stages: Sequence[Declaration], partition: str | None) -> bool:
         """Run a job for a partition.

@@ -1,29 +1,33 @@
 """Reward models beat chance, and are not trained on what they are judged by."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import dagster as dg
 import polars as pl
+from small_run import run_all
 
+from cpmi_dagster.contracts.keys import NEGATIVES, SELECTED, TRAJECTORIES
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
+from cpmi_dagster.resources.dag import checks
 from cpmi_dagster.resources.dag.checks import (
     CHECKS,
+    TableCheck,
     every_trajectory_scored,
     match_rate,
     negatives_differ_from_gold,
     no_benchmark_question_is_trained_on,
     reward_models_beat_chance,
 )
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import FileRecord
+from cpmi_dagster.resources.lake.lake import Lake, Record
 
 
 def check(**aucs: tuple[float, float, float]) -> dg.AssetCheckResult:
     rows = [{"row": row, "column": "ROC-AUC", "measured": a, "low": b, "high": c} for row, (a, b, c) in aucs.items()]
-    lake = SimpleNamespace(read=lambda key: pl.DataFrame(rows, schema=COMPARISON_SCHEMA))
+    lake = SimpleNamespace(read=lambda *_: pl.DataFrame(rows, schema=COMPARISON_SCHEMA))
     settings = SimpleNamespace(recipes=())
     result = reward_models_beat_chance(lake, settings)
     assert isinstance(result, dg.AssetCheckResult)
@@ -67,7 +71,7 @@ def check_questions(home: Path, benchmark: str, question: str, asked: str = ASKE
             "steps": ["7/2"], "gold_answer": "7/2", "match_source": "given/train/0", "match_kind": "given",
             "match_score": 1.0,
         },
-        "selection/selected_trajectories": {"trajectory_id": "t000000000", "shard": "000"},
+        "selection/selected_trajectories": {"trajectory_id": "t000000000"},
         "sources/benchmark_problems": {"benchmark": benchmark, "problem_id": "p0", "question": question},
     }  # fmt: skip
     lake = SimpleNamespace(
@@ -107,26 +111,24 @@ def test_another_number_makes_another_question(tmp_path: Path):
     assert check_questions(tmp_path, "math500", ASKED.replace("3", "4")).passed
 
 
-def test_a_check_on_questions_stops_the_run_before_models_are_trained():
+def test_a_check_on_questions_stops_the_run_before_models_are_trained(tmp_path: Path):
     (check,) = (check for check in CHECKS if check.body is no_benchmark_question_is_trained_on)
-    (spec,) = check.bind().check_specs
+    (spec,) = check.bind(Lake(tmp_path), load_settings("miniature", tmp_path)).check_specs
     assert (spec.name, spec.blocking) == ("no_benchmark_question_is_trained_on", True)
 
 
 def test_a_shard_that_is_half_made_or_damaged_stops_no_other(tmp_path: Path):
-    lake, settings = Lake(tmp_path, "miniature"), load_settings("miniature", tmp_path)
-    row = {"trajectory_id": "t", "question_id": "q", "shard": "000", "task": "GSM8K", "composition": "mixed"}
-    lake.write(pl.DataFrame([row]), FileRecord("selection/selected_trajectories", None, "r", "", "1"))
+    lake, settings = Lake(tmp_path), load_settings("miniature", tmp_path)
     for key in ("labels/answer_logprobs", "alignment/trajectories", "alignment/rejected_rows"):
-        lake.write(TABLES[key].schema.create_empty(), FileRecord(key, "000", "r", "", "1"))
-    trajectories = lake.paths("alignment/trajectories", "000")[0]
+        lake.write(TABLES[key].schema.create_empty(), Record(key, "000", "key", "r"))
+    trajectories = lake.path("alignment/trajectories", "000")
     trajectories.write_bytes(trajectories.read_bytes()[:99])
     assert every_trajectory_scored(lake, settings, settings.shard_keys).passed
     assert match_rate(lake, settings).metadata["match_rate"].value == 0
 
 
 def test_a_check_of_one_shard_reads_no_other(tmp_path: Path):
-    lake, settings = Lake(tmp_path, "miniature"), load_settings("miniature", tmp_path)
+    lake, settings = Lake(tmp_path), load_settings("miniature", tmp_path)
     for shard, answer in (("000", "7/2"), ("001", "7/3")):
         trajectory = {
             "trajectory_id": shard, "question_id": "q", "row_number": 0, "task": "MATH", "question": ASKED,
@@ -139,7 +141,7 @@ def test_a_check_of_one_shard_reads_no_other(tmp_path: Path):
         }
         for key, row in rows.items():
             frame = pl.DataFrame([row], schema=TABLES[key].schema.create_empty().schema, strict=False)
-            lake.write(frame, FileRecord(key, shard, "r", "", "1"))
+            lake.write(frame, Record(key, shard, "key", "r"))
     found = {shard: negatives_differ_from_gold(lake, settings, [shard]).passed for shard in ("000", "001")}
     assert found == {"000": False, "001": True}
     assert not negatives_differ_from_gold(lake, settings, settings.shard_keys).passed
@@ -164,18 +166,17 @@ def test_scores_of_all_shards_are_counted_shard_by_shard(tmp_path: Path):
         "token_count": 1,
     }
     scored = {"000": ["a"], "001": ["c"]}
-    rows = {
-        ("selection/selected_trajectories", None): [
+    rows = {}
+    for shard, selected in {"000": "ab", "001": "cd"}.items():
+        rows["selection/selected_trajectories", shard] = [
             {"trajectory_id": name, "question_id": "q", "shard": shard, "task": "MATH", "composition": "mixed"}
-            for name, shard in (("a", "000"), ("b", "000"), ("c", "001"), ("d", "001"))
+            for name in selected
         ]
-    }
-    for shard, found in scored.items():
-        own = [{"trajectory_id": name, **logprob} for name in found]
-        rows |= {("labels/answer_logprobs", shard): own, ("labels/rejected_trajectories", shard): []}
+        rows["labels/answer_logprobs", shard] = [{"trajectory_id": name, **logprob} for name in scored[shard]]
+        rows["labels/rejected_trajectories", shard] = []
     for (key, shard), own in rows.items():
         frame = pl.DataFrame(own, schema=TABLES[key].schema.create_empty().schema, strict=False)
-        lake.write(frame, FileRecord(key, shard, "r", "", "1"))
+        lake.write(frame, Record(key, shard, "key", "r"))
     found = every_trajectory_scored(lake, settings, settings.shard_keys)
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert {name: value.value for name, value in found.metadata.items()} == {
@@ -183,3 +184,42 @@ def test_scores_of_all_shards_are_counted_shard_by_shard(tmp_path: Path):
         "not_finite": 0,
         "rejected": 0,
     }
+
+
+def test_a_blocking_check_of_a_shard_stops_what_follows_and_no_other_shard_and_is_asked_until_it_passes(
+    tmp_path: Path, monkeypatch
+):
+    asked, broken = [], {"001"}
+
+    def every_row_accounted_for(lake, settings, shards):
+        asked.extend(shards)
+        return dg.AssetCheckResult(passed=not broken & set(shards), description="rows are lost")
+
+    monkeypatch.setattr(
+        checks, "CHECKS", (TableCheck(TRAJECTORIES, every_row_accounted_for, blocking=True, by_shard=True),)
+    )
+    settings, only = load_settings("miniature", tmp_path), ("sources", "alignment", "selection")
+    lake = Lake.of(settings)
+    said = ["alignment/trajectories: every_row_accounted_for: rows are lost"]
+    for _ in range(2):
+        assert run_all(settings, only=only).failures == said
+        assert lake.partitions(TRAJECTORIES) == settings.shard_keys and not lake.exists(SELECTED)
+    assert asked == [*settings.shard_keys, "001"]
+    broken.clear()
+    assert not run_all(settings, only=only).failures
+    assert lake.exists(SELECTED) and asked.count("001") == 3
+
+
+def test_questions_of_a_benchmark_stop_every_run_before_a_model_is_asked(tmp_path: Path):
+    row = {"question": ASKED, "steps": ["1/2 + 3 = 7/2", "The answer is: 7/2"], "gold_answer": "7/2"}
+    problem = {"problem": ASKED, "answer": "7/2", "unique_id": "p", "solution": "7/2", "level": 1, "subject": "Algebra"}
+    for name, content in (("rows", row), ("problems", problem)):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(content) + "\n")
+    found = {"trajectories": {"path": "./rows.jsonl"}, "benchmarks": {"math500": {"path": "./problems.jsonl"}}}
+    profile = {"extends": "files", "shards": 1, "sources": {"references": [], **found}}
+    (tmp_path / "own.yaml").write_text(json.dumps(profile))
+    settings = load_settings(tmp_path / "own.yaml", tmp_path / "home")
+    for _ in range(2):
+        (failure,) = run_all(settings).failures
+        assert "no_benchmark_question_is_trained_on: reward models would be trained on 1 of the problems of" in failure
+        assert not Lake.of(settings).exists(NEGATIVES)
