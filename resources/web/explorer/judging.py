@@ -95,7 +95,8 @@ class Judging:
         with self._pages.results.get().view() as view:
             rows = view.rows(queries.JUDGED_TRAJECTORIES, ids=list(own))
             ids = {row["trajectory_id"]: row["source_id"] for row in rows}
-            return self._pages.page(request, "own_labels.html", view, own=own, source_ids=ids, path=self._own.path)
+            context = {"own": own, "source_ids": ids, "path": self._own.path.absolute()}
+            return self._pages.page(request, "own_labels.html", view, **context)
 
     def download(self, request: Request) -> Response:
         """The judged steps as a file: the labels as they are kept, or a table with a row for each judgement."""
