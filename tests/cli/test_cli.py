@@ -14,6 +14,9 @@ from cpmi_dagster.cli.option_texts import parse_conditionings, parse_shards
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.dag.runs import Runner
+from cpmi_dagster.resources.lake.calls import Calls
+from cpmi_dagster.resources.lake.lake import Lake
 
 ROW = {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 2"], "gold_answer": "2", "negative_answers": ["3", "12"]}
 
@@ -62,6 +65,8 @@ def test_the_ui_of_a_home_that_cannot_be_opened_has_no_address(tmp_path, monkeyp
         (["run", "--shards", "²"], 2, "write numbers and ranges"),
         (["run", "--only", "nothing"], 2, "there is no such asset or group; groups are"),
         (["run", "--only", "labels/step_reward"], 2, "did you mean labels/step_rewards?"),
+        (["run", "--only", "dataset/soft_labels"], 1, "labels/step_rewards"),
+        (["run", "--only", "labels", "--until", "labels"], 2, "--only and --until exclude each other"),
         (["score"], 2, "Missing option"),
         (["nothing"], 2, "No such command"),
     ],
@@ -190,6 +195,30 @@ def test_init_names_rejected_lines_what_lacks_a_gold_answer_and_the_next_command
         invoke("init", "--input", str(source), "--model", "org/model", "--output", str(profile))
 
 
+@pytest.mark.slow
+def test_a_second_run_finds_everything_up_to_date_and_ends_with_the_figures(own_copy, small_profile, monkeypatch):
+    monkeypatch.setenv("CPMI_HOME", str(own_copy.home))
+    monkeypatch.setattr(Runner, "_run_job", lambda *_: pytest.fail("something is made again"))
+    result = invoke("run", "-p", small_profile)
+    assert result.exit_code == 0
+    assert "Everything is up to date: nothing was recomputed." in result.stderr
+    for said in ("Profile small: measured", "Report    ", "Database  ", "Next      "):
+        assert said in result.stdout
+
+
+@pytest.mark.slow
+def test_force_makes_tables_again_and_asks_no_model(own_copy, small_profile, monkeypatch):
+    monkeypatch.setenv("CPMI_HOME", str(own_copy.home))
+    monkeypatch.setattr(Calls, "_keep", lambda *_: pytest.fail("a model is asked again"))
+    lake = Lake.of(own_copy)
+    before = [lake.record("labels/answer_logprobs", shard) for shard in ("000", "001")]
+    result = invoke("run", "-p", small_profile, "--only", "labels", "--shards", "0", "--force", "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+    forced, other = (lake.record("labels/answer_logprobs", shard) for shard in ("000", "001"))
+    assert forced and before[0] and forced.run_id != before[0].run_id and forced.content == before[0].content
+    assert other == before[1]
+
+
 def test_status_where_nothing_was_made_says_where_it_looked_and_makes_nothing(tmp_path, monkeypatch):
     monkeypatch.delenv("CPMI_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -255,8 +284,6 @@ def test_a_query_is_stopped_after_its_time(home):
 
 @pytest.mark.slow
 def test_trace_leads_from_a_label_to_row_answers_model_and_code(home, finished):
-    from cpmi_dagster.resources.lake.lake import Lake
-
     name = Lake.of(finished).read("selection/selected_trajectories")["trajectory_id"][0]
     output, full = (invoke("trace", name, "0", "-p", home, *more).output for more in ((), ("--full",)))
     for part in ("trajectory", "hard negatives", "CPMI by template", "rewards", "made by", "miniature:labeler"):

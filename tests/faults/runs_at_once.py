@@ -32,7 +32,7 @@ def label_at_once(profile: str, home: Path, runs: int) -> list[subprocess.Popen[
     """Start runs on half of the shards each."""
     started = []
     for number in range(runs):
-        shards = [str((number + shard) % SHARDS) for shard in range(SHARDS // 2)]
+        shards = [str((number * SHARDS // runs + shard) % SHARDS) for shard in range(SHARDS // 2)]
         started.append(start(profile, home, "labels", shards=",".join(shards)))
     return started
 
