@@ -30,7 +30,7 @@ class Judging:
     """The pages of the annotators, beside the other pages of a profile's home."""
 
     def __init__(self, pages: Pages, settings: Settings) -> None:
-        self._pages, self._settings, self._own = pages, settings, pages.own
+        self._pages, self._settings, self._labels = pages, settings, pages.labels
 
     def queue(self, request: Request) -> Response:
         """The next step of the queue that the annotator has not judged, or the question who judges."""
@@ -40,7 +40,7 @@ class Judging:
             base = DATASET_REWARD if DATASET_REWARD in results.reward_types else next(iter(results.reward_types), "")
             rows = view.kept_rows(queries.QUEUE, base=base, seed=self._settings.seed, most=LONGEST_QUEUE)
             steps = [(row["trajectory_id"], row["step_index"]) for row in rows]
-            mine = {(name, step) for name, label in self._own.all().items() for step in label.by.get(annotator, {})}
+            mine = {(name, step) for name, label in self._labels.all().items() for step in label.by.get(annotator, {})}
             left = [place for place, step in enumerate(steps) if step not in mine]
             place = next((place for place in left if place >= start), len(steps))
             context = {
@@ -78,7 +78,7 @@ class Judging:
             rows = view.rows(queries.LABELS, trajectory["shard"], id=name, types=[base])
         labels = {row["step_index"]: row["soft_label"] for row in rows}
         soft_labels = [labels.get(each) for each in range(len(trajectory["steps"]))]
-        self._own.judge(name, step, annotator_of(request), verdict, base, soft_labels)
+        self._labels.judge(name, step, annotator_of(request), verdict, base, soft_labels)
         if place is None:
             return RedirectResponse(address("trajectory", name, **choice.asked, step=step), 303)
         return RedirectResponse(address("queue", place=place + (verdict != "clear")), 303)
@@ -86,25 +86,25 @@ class Judging:
     def figures(self, request: Request) -> Response:
         """What the judged steps say of every reward type, and of the annotators."""
         with self._pages.results.get().view() as view:
-            figures = figures_of(view, self._own.all(), self._settings)
+            figures = figures_of(view, self._labels.all(), self._settings)
             return self._pages.page(request, "own_figures.html", view, figures=figures)
 
     def own_labels(self, request: Request) -> Response:
         """The annotators' labels, and how a profile uses them."""
-        own = self._own.all()
+        labels = self._labels.all()
         with self._pages.results.get().view() as view:
-            rows = view.rows(queries.JUDGED_TRAJECTORIES, ids=list(own))
+            rows = view.rows(queries.JUDGED_TRAJECTORIES, ids=list(labels))
             ids = {row["trajectory_id"]: row["source_id"] for row in rows}
-            context = {"own": own, "source_ids": ids, "path": self._own.path.absolute()}
+            context = {"labels": labels, "source_ids": ids, "path": self._labels.path.absolute()}
             return self._pages.page(request, "own_labels.html", view, **context)
 
     def download(self, request: Request) -> Response:
         """The judged steps as a file: the labels as they are kept, or a table with a row for each judgement."""
-        form, own = check_known("form", request.path_params["form"], ("csv", "jsonl")), self._own.all()
-        text = "".join(label.line for label in own.values())
+        form, labels = check_known("form", request.path_params["form"], ("csv", "jsonl")), self._labels.all()
+        text = "".join(label.line for label in labels.values())
         if form == "csv":
             with self._pages.results.get().view() as view:
-                trajectories = view.frame(queries.JUDGED_TRAJECTORIES, ids=list(own))
-            text = judgements_of(own.values(), trajectories).write_csv()
+                trajectories = view.frame(queries.JUDGED_TRAJECTORIES, ids=list(labels))
+            text = judgements_of(labels.values(), trajectories).write_csv()
         headers = {"Content-Disposition": f'attachment; filename="own_labels.{form}"'}
         return Response(text, media_type=f"text/{form}", headers=headers)

@@ -28,8 +28,8 @@ UNNAMED = "unnamed"
 class Pages:
     """The views of the home of a profile, with the annotators' labels."""
 
-    def __init__(self, settings: Settings, own: OwnLabels) -> None:
-        self.results, self.own = LatestResults(settings), own
+    def __init__(self, settings: Settings, labels: OwnLabels) -> None:
+        self.results, self.labels = LatestResults(settings), labels
         self._templates = Jinja2Templates(directory=TEMPLATES)
         self._templates.env.globals.update(address=address, settings=settings, interval=interval)
 
@@ -65,7 +65,7 @@ class Pages:
                 "step": step,
                 "near": near,
                 "labels": {(row["step_index"], row["reward_type"]): row for row in labels},
-                "own": self.own.all().get(name),
+                "judged": self.labels.all().get(name),
                 "annotator": annotator_of(request),
                 "conditionings": [entry for entry in CONDITIONINGS.values() if entry.name in scored],
                 "rollouts": view.rows(queries.ROLLOUTS, shard, id=name, prefix_length=step + 1),
@@ -104,8 +104,8 @@ class Pages:
     def page(self, request: Request, template: str, view: View, **context: Any) -> Response:
         """A page from a template, with what all of them show."""
         results = view.results
-        every = {"shown": view.shown, "types": results.reward_types, "tasks": results.tasks, "opened": results.opened}
-        return self._templates.TemplateResponse(request, template, {**every, **context})
+        every = {"statements": view.statements, "types": results.reward_types, "tasks": results.tasks}
+        return self._templates.TemplateResponse(request, template, {**every, "opened": results.opened, **context})
 
 
 def find_trajectory(view: View, name: str, step: int) -> Row:

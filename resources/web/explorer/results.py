@@ -41,17 +41,17 @@ class View:
     """The queries behind one page, answered on a connection of the page's own.
 
     Attributes:
-        shown: their SQL as the reader sees it, to be run with `cpmi query`.
+        statements: their SQL as the reader sees it, to be run with `cpmi query`.
     """
 
     results: "Results"
     connection: duckdb.DuckDBPyConnection
-    shown: list[str] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
 
     def frame(self, sql: str, shard: str = "", **params: Any) -> pl.DataFrame:
         """The rows of a query with parameters `$name`, over labels of a shard or of all; CpmiError as `query.ask`."""
         used = {name: params[name] for name in PARAMETER.findall(sql)}
-        self.shown.append(write_out(sql, used))
+        self.statements.append(write_out(sql, used))
         sql = TABLE.sub(lambda table: self.results.relation(table[0], shard), sql) if shard else sql
         return ask(self.connection, sql.replace(SELECTED, f"{IN_MEMORY} t"), used, MOST_SECONDS)
 
@@ -63,7 +63,7 @@ class View:
         """The rows of a query over all labels, which is answered once until the results are opened anew."""
         kept, key = self.results.kept, write_out(sql, params)
         if key in kept:
-            self.shown.append(key)
+            self.statements.append(key)
         else:
             kept[key] = self.rows(sql, **params)
         return kept[key]
