@@ -14,7 +14,6 @@ class Orchestration(Frozen):
     gpus: int = Field(default=1, ge=1, description="GPUs: as many runs label at once, each on its own")
     shards_per_tick: int = Field(default=4, ge=1, description="most shards one schedule tick requests")
     schedule: str = Field(default="*/10 * * * *", description="cron of the missing-or-failed-shards schedule")
-    attempts: int = Field(default=3, ge=1, description="failed runs after which the schedule gives a shard up")
     retries: int = Field(default=3, ge=0, description="further attempts of a step where memory or a server was short")
     retry_seconds: float = Field(default=30, ge=0, description="before the first of them; doubled each time")
     webhook_variable: str | None = Field(

@@ -8,6 +8,7 @@ GONE = {
     "orchestration.postgres": "name the server as `storage` in a `dagster.yaml` of your own (docs/deploying.md)",
     "orchestration.gpu_hours_per_day": "`orchestration.shards_per_tick` bounds what a tick requests",
     "orchestration.shards_per_run": "a run labels one shard, and `cpmi run` keeps its models loaded",
+    "orchestration.attempts": "the schedule requests a failed shard again after the others",
     "sources.limits": "the one limit is ten million characters a line",
     "CPMI_CACHE": "a home is a folder, and has no copies elsewhere",
     "CPMI_LOG_FORMAT": "Dagster's processes log JSON if started with `--log-format json`",

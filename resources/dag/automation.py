@@ -12,6 +12,8 @@ INGEST, LABEL, DATASET, CANDIDATES, TRAIN, REPORT = (
     "ingest", "label_shards", "build_dataset", "sample_candidates", "train_and_evaluate", "build_reports",
 )  # fmt: skip
 PROFILE_TAG, SHARDS_TAG = "cpmi/profile", "cpmi/shards"
+PARTITION_TAG = "dagster/partition"
+FIRST_TAG, LAST_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 PURPOSES = {
     INGEST: "Read the sources, match trajectories with gold answers, choose those to label, read the benchmarks.",
     LABEL: "Label shards: hard negatives and log-probabilities (CPMI) first, then rollouts, rewards and costs.",
@@ -68,3 +70,9 @@ FOLLOW_DATASET = dg.AutomationConditionSensorDefinition(
     "hours on GPUs.",
 )
 AUTOMATION = (FOLLOW_LABELS, FOLLOW_DATASET)
+
+
+def shards_of(run: dg.DagsterRun, settings: Settings) -> list[str]:
+    """The shards that a run was started for; none for a run that is not of shards."""
+    first, last = (run.tags.get(tag, run.tags.get(PARTITION_TAG, "")) for tag in (FIRST_TAG, LAST_TAG))
+    return [shard for shard in settings.shard_keys if first <= shard <= last]

@@ -8,7 +8,7 @@ import httpx2
 
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.failed_runs import shards_of
+from cpmi_dagster.resources.dag.automation import shards_of
 from cpmi_dagster.resources.dag.step_errors import reason_of
 
 SECONDS_TO_POST = 10.0

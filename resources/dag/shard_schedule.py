@@ -1,12 +1,10 @@
-"""The schedule that requests shards which are missing, stale or failed.
+"""The schedule that requests shards which are missing, stale or failed: a few a tick, a run each.
 
-tick at 10:20, 3 GPUs      000-003 missing, 007 stale, 009 failed once, 012 failed three times
-run requests               000, 001, 002, 003, 007, 009: a run each
-warning                    012 is given up after 3 failed runs
+tick at 10:20      000-003 missing, 007 stale, 009 failed, 004 being labelled
+run requests       000, 001, 002, 003, 007, 009
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,31 +13,15 @@ import dagster as dg
 from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.automation import INGEST, LABEL, LABEL_TABLES, SHARDS_TAG
+from cpmi_dagster.resources.dag.automation import INGEST, LABEL_TABLES, SHARDS_TAG
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.failed_runs import failures_of
 from cpmi_dagster.resources.dag.run_life import end_orphaned_runs
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
 from cpmi_dagster.resources.lake.lake import Lake
 
 NOTHING_TO_DO = "every shard is labelled, or being labelled"
-
-
-@dataclass(frozen=True)
-class ShardDemand:
-    """What is to be labelled now.
-
-    Attributes:
-        fresh: shards that are missing or stale.
-        failed: shards whose last run failed, to be tried again.
-        notes: which shards are given up.
-    """
-
-    fresh: Sequence[str]
-    failed: Sequence[str]
-    notes: Sequence[str]
 
 
 def check_schedule(settings: Settings) -> None:
@@ -83,36 +65,18 @@ def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: A
         # what is stale before labeling is not made current by labeling again
         judged = States.of(settings, {key: stages[key] for key in LABEL_TABLES})
         tick = context.scheduled_execution_time
-        demand = shard_demand(context.instance, lake, settings, judged)
-        for note in demand.notes:
-            context.log.warning(note)
-        due = [*demand.fresh, *demand.failed]
-        return [_request(shard, tick) for shard in due] or dg.SkipReason("; ".join(demand.notes) or NOTHING_TO_DO)
+        due = due_shards(context.instance, lake, settings, judged)
+        return [_request(shard, tick) for shard in due] or dg.SkipReason(NOTHING_TO_DO)
 
     return missing_or_failed_shards
 
 
-def shard_demand(instance: dg.DagsterInstance, lake: Lake, settings: Settings, judged: States) -> ShardDemand:
-    """The shards to label now: no more than a tick allows, failed ones last."""
-    attempts, notes = settings.orchestration.attempts, []
+def due_shards(instance: dg.DagsterInstance, lake: Lake, settings: Settings, judged: States) -> list[str]:
+    """The shards to label now: no more than a tick allows, those whose last run failed at the end."""
     by_table = [partition_states(instance, lake, settings, table, judged) for table in LABEL_TABLES]
     states = {shard: {table[shard] for table in by_table} for shard in settings.shard_keys}
-    idle = {shard: found for shard, found in states.items() if "running" not in found}
-    wanted = [shard for shard, found in idle.items() if found & {"missing", "stale", "failed"}]
-    failures = failures_of(instance, settings, wanted, LABEL)
-    fresh = [shard for shard in wanted if not failures[shard] and "failed" not in idle[shard]]
-    failed = [shard for shard in wanted if shard not in fresh and failures[shard] < attempts]
-    if given_up := [shard for shard in wanted if failures[shard] >= attempts]:
-        notes.append(
-            f"given up after {attempts} failed runs: {', '.join(given_up)}; see the error of their last run, correct "
-            "it, then launch them by hand"
-        )
-    taken = [*fresh, *failed][: settings.orchestration.shards_per_tick]
-    return ShardDemand(
-        fresh=[shard for shard in taken if shard in fresh],
-        failed=[shard for shard in taken if shard in failed],
-        notes=notes,
-    )
+    wanted = [shard for shard, found in states.items() if "running" not in found and found != {"done"}]
+    return sorted(wanted, key=lambda shard: "failed" in states[shard])[: settings.orchestration.shards_per_tick]
 
 
 def _request(shard: str, tick: datetime) -> dg.RunRequest:

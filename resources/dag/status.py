@@ -13,9 +13,9 @@ from cpmi_dagster.contracts.keys import QUESTIONS, SELECTED, SHEPHERD
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
+from cpmi_dagster.resources.dag.automation import PARTITION_TAG, shards_of
 from cpmi_dagster.resources.dag.dagster_home import UnwritableHome, dagster_folder, storage_errors, view_instance
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.failed_runs import PARTITION_TAG, shards_of
 from cpmi_dagster.resources.dag.run_life import AT_WORK, is_orphaned
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
