@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from kept_questions import Kept, Killed
 
 from cpmi_dagster.assets import alignment, labels, selection, sources
 from cpmi_dagster.contracts.contexts import Context, before_each_step, contexts_of
@@ -28,7 +29,7 @@ from cpmi_dagster.contracts.keys import (
     SELECTED,
     STEP_REWARDS,
     TRAJECTORIES,
-)  # fmt: skip
+)
 from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
@@ -36,7 +37,9 @@ from cpmi_dagster.negatives.hard_negatives import negative_prompt
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.progress import LoggedProgress
+from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
+from cpmi_dagster.resources.lake.kept_answers import ADMISSION_KEY
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.workers.language_models import LanguageModels
@@ -52,10 +55,6 @@ NUMBERS = {"scoring.templates": 4, "negatives.count": 3, "rollouts.policy_count"
 Question = tuple[Any, ...]
 
 
-class Killed(Exception):
-    """Stands for `kill -9`."""
-
-
 @cache
 def labeler() -> LoadedModel:
     return load_language_model("miniature:labeler", dtype="float32", device="cpu")
@@ -63,21 +62,32 @@ def labeler() -> LoadedModel:
 
 @dataclass
 class World:
-    """A home, what models were asked in it, and which of its files have which answers, by their bytes."""
+    """A home, what its models were asked, what is kept, and what each table was made of.
+
+    Attributes:
+        folder: of the source.
+        rows: of the source.
+        code: code versions of tables whose code has changed.
+        lives: times that models can be asked before the process is killed.
+        asked: by the stage that runs.
+        made: by table and partition, what it follows from, and the bytes of its files.
+    """
 
     folder: Path
-    """Of the source; the home is where the settings say."""
     rows: list[dict[str, Any]]
     settings: Settings
     code: dict[str, str] = field(default_factory=dict)
     lives: int = 1000
     asked: list[Question] = field(default_factory=list)
-    kept: dict[tuple[Path, bytes], list[Question]] = field(default_factory=dict)
-    made: dict[tuple[str, str | None], tuple[str, dict[Path, bytes]]] = field(default_factory=dict)
+    kept: Kept = field(init=False)
+    made: dict[tuple[str, str | None], tuple[str, list[bytes | None]]] = field(default_factory=dict)
     _pending: list[Question] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.kept = Kept(self.lake.root)
+
     def ask(self, questions: list[Question]) -> None:
-        """Models are asked; the answers that were given before are on disk by now."""
+        """Models are asked; what they answered before is on disk by now."""
         self.look()
         if self.lives == 0:
             raise Killed
@@ -87,21 +97,13 @@ class World:
 
     def look(self) -> None:
         """The file that was written just now has the answers to what was asked last."""
-        for path in self.answers:
-            if (path, path.read_bytes()) not in self.kept:
-                self.kept[path, path.read_bytes()], self._pending = self._pending, []
+        self.kept.look(self._take)
 
-    @property
-    def answers(self) -> list[Path]:
-        """Files of answers; those that say which trajectories are too long have none of a model."""
-        paths = sorted(self.lake.root.rglob(".calls/**/*.parquet"))
-        return [
-            path for path in paths if json.loads((path.parents[2] / "asked.json").read_text()).get("templates") is None
-        ]
-
-    @property
-    def known(self) -> set[Question]:
-        return {question for path in self.answers for question in self.kept[path, path.read_bytes()]}
+    def _take(self, frame: pl.DataFrame) -> list[Question]:
+        if ADMISSION_KEY.keys() <= {*frame.columns}:
+            return []  # no model says which trajectories are too long
+        taken, self._pending = self._pending, []
+        return taken
 
     @property
     def lake(self) -> Lake:
@@ -116,25 +118,24 @@ class World:
         home = Home(self.settings, self.lake, models, DataSources(self.settings), LoggedProgress(), by_table)
         for each in declared:
             for partition in (partitions_of(each.table, self.settings) if each.partitioning else None) or [None]:
-                follows_from, files = self.follows_from(each, partition), dict[Path, bytes]()
-                is_current = self.made.get((each.table, partition), ("", files))[0] == follows_from and all(
-                    path.is_file() and path.read_bytes() == content
-                    for path, content in self.made[each.table, partition][1].items()
-                )
-                wanted = set() if is_current else {*self.questions(each.table, partition)} - self.known
-                self.asked, self._pending = [], []
-                try:
-                    shown = each.bring_up_to_date(StageRun(each, home, partition, "r", lambda _: None))
-                except Killed:
-                    assert {*self.asked} < wanted
-                    raise
-                finally:
-                    self.look()
-                assert sorted(self.asked) == sorted(wanted), each.table
-                assert all(("skipped" in facts) == is_current for facts in shown.values()), each.table
-                for file in home.states().files(each, partition):
-                    files[self.lake.path(*file)] = self.lake.path(*file).read_bytes()
-                self.made[each.table, partition] = follows_from, files
+                self._run(each, partition, home)
+
+    def _run(self, each: Stage, partition: str | None, home: Home) -> None:
+        follows_from = self.follows_from(each, partition)
+        files = [self.lake.path(*file) for file in home.states().files(each, partition)]
+        is_current = self.made.get((each.table, partition)) == (follows_from, contents(files))
+        wanted = set() if is_current else {*self.questions(each.table, partition)} - self.kept.known
+        self.asked, self._pending = [], []
+        try:
+            shown = each.bring_up_to_date(StageRun(each, home, partition, "r", lambda _: None))
+        except Killed:
+            assert {*self.asked} < wanted
+            raise
+        finally:
+            self.look()
+        assert sorted(self.asked) == sorted(wanted), each.table
+        assert all(("skipped" in facts) == is_current for facts in shown.values()), each.table
+        self.made[each.table, partition] = follows_from, contents(files)
 
     def follows_from(self, each: Declaration, partition: str | None) -> str:
         """All that a table is made of, by values: code, settings, the rows of its inputs, the source."""
@@ -189,18 +190,6 @@ class World:
 
         return counted
 
-    def damage(self, paths: list[Path], what: str, number: int) -> None:
-        """A file that is lost has no answers; one in which the same bit flips twice is whole again."""
-        if paths:
-            path = paths[number % len(paths)]
-            content = path.read_bytes()
-            place = number * 7919 % max(1, len(content))
-            flipped = bytes([content[place] ^ 1]) + content[place + 1 :] if what == "flip" and content else b""
-            path.write_bytes(content[:place] + flipped)
-            self.kept.setdefault((path, path.read_bytes()), [])
-            if what == "delete":
-                path.unlink()
-
     def edit(self, what: str, value: int) -> None:
         if what == "row":
             row = self.rows[value % len(self.rows)]
@@ -212,9 +201,13 @@ class World:
             self.lives = value % 3
         elif what in ("delete", "truncate", "flip"):
             tables = sorted(self.lake.root.glob("*/*/*.parquet"))
-            self.damage(tables if value % 2 else self.answers, what, value // 2)
+            self.kept.damage(tables if value % 2 else self.kept.paths, what, value // 2)
         else:
             self.settings = edited(self.settings, what, value)
+
+
+def contents(files: list[Path]) -> list[bytes | None]:
+    return [file.read_bytes() if file.is_file() else None for file in files]
 
 
 def text(question: str, steps: list[str], template: int, context: Context) -> str:

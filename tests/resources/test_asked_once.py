@@ -11,7 +11,8 @@ import pytest
 from hypothesis import Phase, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from label_world import NUMBERS, STAGES, Killed, World, row_of
+from kept_questions import Killed
+from label_world import NUMBERS, STAGES, World, row_of
 from polars.testing import assert_frame_equal
 
 from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from kept_questions import DAMAGE, Kept, Killed
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import text_hash
@@ -24,10 +25,6 @@ QUESTION, VALUE = {"question": pl.UInt64()}, {"value": pl.Float64(), "tokens": p
 SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_new_tokens=8)
 CHUNK = 2
 EXAMPLES = int(os.environ.get("LAW_EXAMPLES", "30"))
-
-
-class Killed(Exception):
-    """Stands for `kill -9`."""
 
 
 @dataclass
@@ -61,42 +58,6 @@ class Model:
         self.lives -= 1
 
 
-@dataclass
-class Kept:
-    """Which questions are kept in a folder, worked out from the bytes of its files as they were written."""
-
-    folder: Path
-    questions: dict[tuple[Path, bytes], set[object]] = field(default_factory=dict)
-
-    @property
-    def states(self) -> list[tuple[Path, bytes]]:
-        return [(path, path.read_bytes()) for path in sorted(self.folder.rglob("*.parquet"))]
-
-    @property
-    def known(self) -> set[object]:
-        return {question for state in self.states for question in self.questions[state]}
-
-    def look(self, questions_in: Callable[[pl.DataFrame], set[object]]) -> None:
-        """Note the files that were written just now."""
-        for path, content in self.states:
-            if (path, content) not in self.questions:
-                self.questions[path, content] = questions_in(pl.read_parquet(content))
-
-    def damage(self, what: str, number: int) -> None:
-        """Damage a file; one in which a bit flips twice is whole again."""
-        if states := self.states:
-            path, content = states[number % len(states)]
-            place = number % max(1, len(content))
-            flipped = bytes([content[place] ^ 1 << number % 8]) if content else b""
-            path.write_bytes(content[:place] + (flipped + content[place + 1 :] if what == "flip" else b""))
-            self.questions.setdefault((path, path.read_bytes()), set())
-            if what == "delete":
-                path.unlink()
-
-
-DAMAGE = st.tuples(st.sampled_from(["delete", "truncate", "flip"]), st.integers(0, 100_000))
-
-
 def calls(folder: Path, place: str = "4/000", unchanged: Callable[[], None] = lambda: None) -> Calls:
     return Calls(folder, {"model": ["m@1"]}, place, QUESTION, VALUE, unchanged)
 
@@ -121,7 +82,7 @@ def test_a_model_is_asked_for_what_is_not_kept_and_every_answer_and_cost_is_that
         kept, texts_by_hash = Kept(Path(folder)), {text_hash(str(number)): str(number) for number in range(13)}
         for what, *more in steps:
             if what != "ask":
-                kept.damage(what, more[0])
+                kept.damage(kept.paths, what, more[0])
                 continue
             texts, shards, lives = more
             for shard in range(shards):
@@ -155,7 +116,7 @@ def test_an_engine_samples_what_is_not_kept_once_for_equal_prompts(steps):
         kept, prompts_by_hash = Kept(Path(folder)), {text_hash(prompt): prompt for prompt in "abcd"}
         for what, *more in steps:
             if what != "ask":
-                kept.damage(what, more[0])
+                kept.damage(kept.paths, what, more[0])
                 continue
             prompts, samples, lives = more
             model, known = Model(lives or 1000), kept.known
