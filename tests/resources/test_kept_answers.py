@@ -1,0 +1,93 @@
+"""Scores, refusals and step values are asked for once, whichever trajectory has the texts."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from cpmi_dagster.contracts.tables import HardNegatives
+from cpmi_dagster.models.language_models import LoadedModel, load_language_model
+from cpmi_dagster.resources.lake.calls import Calls
+from cpmi_dagster.resources.lake.kept_answers import (
+    ADMISSION,
+    ADMISSION_KEY,
+    SCORE,
+    SCORE_KEY,
+    STEPS_KEY,
+    kept_scores,
+    kept_steps,
+    step_values,
+)  # fmt: skip
+from cpmi_dagster.scoring.logprobs import ScoredAnswers, answer_logprobs
+from cpmi_dagster.scoring.settings import Scoring
+
+SCORING = Scoring(templates=1, conditionings=("marginal",))
+
+
+@pytest.fixture(scope="module")
+def labeler() -> LoadedModel:
+    return load_language_model("miniature:labeler", dtype="float32", device="cpu")
+
+
+def trajectories(*ids: str) -> pl.DataFrame:
+    """Those whose names begin with `long` are more than any model reads."""
+    questions = ["word " * 9_000 if name.startswith("long") else "How many are 2 and 3?" for name in ids]
+    rows = pl.DataFrame({"trajectory_id": ids, "question": questions})
+    return rows.with_columns(steps=pl.lit(["2 + 3 = 5", "So 5."]), gold_answer=pl.lit("5"))
+
+
+def negatives(*ids: str) -> pl.DataFrame:
+    rows = [(name, 1, "6", "model") for name in ids]
+    return pl.DataFrame(rows, HardNegatives.create_empty().schema, orient="row")
+
+
+def scored(folder: Path, model: LoadedModel | None, *ids: str, **scoring: Any) -> ScoredAnswers:
+    def load() -> LoadedModel:
+        assert model is not None, "the model is asked again"
+        return model
+
+    calls = (Calls(folder / name, {}, "1/000", key, answer) for name, key, answer in (
+        ("scores", SCORE_KEY, SCORE), ("admissions", ADMISSION_KEY, ADMISSION),
+    ))  # fmt: skip
+    chosen = SCORING.model_copy(update=scoring)
+    return kept_scores(*calls, load, trajectories(*ids), negatives(*ids), chosen, True, False, lambda _: None)
+
+
+@pytest.mark.slow
+def test_scores_are_those_of_the_scorer_and_a_refusal_is_kept_with_its_reason(tmp_path, labeler):
+    first = scored(tmp_path, labeler, "t1", "long1")
+    whole = answer_logprobs(trajectories("t1", "long1"), negatives("t1", "long1"), labeler, SCORING)
+    assert_frame_equal(first.logprobs, whole.logprobs, abs_tol=1e-4)
+    assert first.rejected.equals(whole.rejected) and "`long1`" in first.rejected["reason"].item()
+    # other trajectories with these texts are known, under their own names
+    again = scored(tmp_path, None, "t8", "long9")
+    assert again.logprobs["logprob_sum"].equals(first.logprobs["logprob_sum"])
+    assert again.rejected["reason"].item() == first.rejected["reason"].item().replace("long1", "long9")
+    assert again.cost == first.cost
+    more = scored(tmp_path, labeler, "t1", templates=2)
+    assert more.logprobs.filter(template=0).equals(first.logprobs)
+    assert scored(tmp_path, None, "t1").logprobs.equals(first.logprobs)
+
+
+def test_step_values_are_read_once_for_equal_solutions_and_come_in_order(tmp_path):
+    read: list[str] = []
+
+    def values(part: pl.DataFrame) -> pl.DataFrame:
+        read.extend(part["question"])
+        rows = part.explode("steps").drop_nulls("steps")
+        return rows.select("solution", pl.int_range(pl.len()).over("solution").alias("step_index"),
+                           pl.col("steps").str.len_chars().cast(pl.Float64).alias("score"))  # fmt: skip
+
+    def scores(questions: str) -> list[tuple[str, int, float]]:
+        steps = [[] if name == "e" else [name, name * 2] for name in questions]
+        frame = pl.DataFrame({"id": [*questions.upper()], "question": [*questions], "steps": steps})
+        calls = Calls(tmp_path, {"head": "h@1"}, "all/all", STEPS_KEY, step_values(pl.Float64()))
+        frame = frame.with_columns(pl.col("steps").cast(pl.List(pl.String)))
+        return kept_steps(calls, frame, "score", values, 2).rows()
+
+    assert scores("bab") == [(name, step, step + 1.0) for name in "BAB" for step in (0, 1)]
+    assert scores("cea") == [(name, step, step + 1.0) for name in "CA" for step in (0, 1)]
+    assert scores("e") == []
+    assert sorted(read) == ["a", "b", "c", "e"]
