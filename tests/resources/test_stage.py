@@ -47,12 +47,14 @@ def fewer_negatives(home: Home) -> Home:
     return changed(home, negatives=home.settings.negatives.model_copy(update={"count": 2}))
 
 
-def test_what_is_unchanged_is_skipped(home):
+def test_what_is_unchanged_is_skipped_unless_it_is_to_be_made_again_which_is_once(home):
     select(home, "t1")
     assert [bring(home, count_selected) for _ in range(2)] == [True, False]
     select(home, "t1")  # made again with the same rows
     select(home, "t2", shard="001")
     assert not bring(home, count_selected)
+    forced = replace(home, remake={f"{NEGATIVES} 000"})
+    assert [bring(forced, count_selected) for _ in range(2)] == [True, False]
 
 
 @pytest.mark.parametrize("what", ["code version", "setting", "seed", "input row"])
@@ -103,11 +105,10 @@ def test_an_input_that_is_missing_damaged_or_not_declared_is_named(home):
 
 
 def test_a_body_that_fails_or_breaks_the_contract_writes_nothing(home):
-    select(home, "t1")
-    for body in (lambda run: 1 / 0, lambda run: StageOutput(negatives("t1", "t1"))):
+    for body in (lambda run: 1 / 0, lambda run: StageOutput(rewards("t1", "t1"))):
         with pytest.raises((ZeroDivisionError, LakeError)):
-            bring(home, replace(count_selected, body=body))
-    assert not home.lake.exists(NEGATIVES)
+            bring(home, Stage(body, STEP_REWARDS))
+    assert not home.lake.exists(STEP_REWARDS)
 
 
 def test_several_tables_of_a_stage_come_back_together(home):
@@ -169,13 +170,6 @@ def test_all_shards_of_a_source_are_made_at_once(home):
     assert [home.lake.read(SHEPHERD, shard).height for shard in home.settings.shard_keys] == [0, 1, 0, 0]
     home.lake.path(SHEPHERD, "003").unlink()
     assert bring(home, read, None)
-
-
-def test_a_table_that_is_to_be_made_again_is_made_once(home):
-    select(home, "t1")
-    bring(home, count_selected)
-    forced = replace(home, remake={f"{NEGATIVES} 000"})
-    assert [bring(forced, count_selected) for _ in range(2)] == [True, False]
 
 
 @pytest.mark.parametrize("counts", [True, False])
