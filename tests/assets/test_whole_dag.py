@@ -4,7 +4,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import dagster as dg
 import duckdb
@@ -12,32 +14,36 @@ import polars as pl
 import pytest
 from small_run import run_all
 
+from cpmi_dagster import definitions
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, provenance_of
-from cpmi_dagster.definitions import build_definitions
-from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.definitions import MAKERS, build_definitions, home_of
+from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.automation import LABEL_TABLES, SHARDS_TAG
 from cpmi_dagster.resources.dag.dagster_home import open_instance
-from cpmi_dagster.resources.lake.database import Database
+from cpmi_dagster.resources.lake import kept_answers
+from cpmi_dagster.resources.lake.calls import CALLS
+from cpmi_dagster.resources.lake.database import publish
 from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = pytest.mark.slow
 
-LOGPROBS, SHARD = "labels/answer_logprobs", "000"
-# `cpmi run` of the labels in a process that nobody can stop later: it dies once the first chunk of scores is saved
+LOGPROBS, NEGATIVES, REWARDS = "labels/answer_logprobs", "labels/hard_negatives", "labels/step_rewards"
+SHARD = "000"
+# `cpmi run` of the labels in a process that nobody can stop later: it dies once the first chunk of scores is kept
 KILLED_AFTER_A_CHUNK = """
 import os, signal, sys
 from cpmi_dagster.cli.commands import main
-from cpmi_dagster.resources.lake.chunk_store import ChunkStore
+from cpmi_dagster.resources.lake.calls import Calls
 
-save = ChunkStore.save
+keep = Calls._keep
 
-def save_and_die(store, chunk, frames, facts):
-    save(store, chunk, frames, facts)
-    if store.folder.parent.name == "answer_logprobs":
+def keep_and_die(calls, *answers):
+    keep(calls, *answers)
+    if calls.folder.name == "answer_logprobs" and "logprob_sum" in calls.answer:
         os.kill(os.getpid(), signal.SIGKILL)
 
-ChunkStore.save = save_and_die
+Calls._keep = keep_and_die
 sys.argv = ["cpmi", "run", "-p", sys.argv[1], "--only", "labels", "--shards", "0", "--quiet"]
 main()
 """
@@ -76,7 +82,7 @@ def test_every_row_can_be_traced_to_its_run_and_code(finished):
     for key in TABLES:
         for partition in lake.partitions(key) if TABLES[key].partitioning else [None]:
             names = list(provenance_of(TABLES[key]))
-            stored = pl.read_parquet(lake.paths(key, partition)[0], columns=names)
+            stored = pl.read_parquet(lake.path(key, partition), columns=names)
             record = lake.record(key, partition)
             assert record is not None
             assert stored.unique().rows() in ([], [tuple(getattr(record, name) for name in names)])
@@ -95,23 +101,44 @@ def lake_times(settings) -> dict[str, int]:
     return {str(path.relative_to(root)): path.stat().st_mtime_ns for path in root.glob("**/*.parquet")}
 
 
-def test_a_second_run_computes_nothing_and_a_moved_home_is_published_anew(own_copy):
+def test_a_second_run_makes_nothing_and_a_moved_home_is_published_anew(own_copy):
     as_made = lake_times(own_copy)
     assert not run_all(own_copy).failures
-    moved = lake_times(own_copy)
-    made = {key for key in moved if moved[key] != as_made.get(key)}
-    assert {key.partition("/all/")[0] for key in made} == {"reports/results_database"}
+    assert lake_times(own_copy) == as_made
     with duckdb.connect(str(own_copy.home / "cpmi.duckdb"), read_only=True) as connection:
         views = connection.sql("select sql from duckdb_views() where not internal").pl()["sql"]
     assert views.str.contains(str(own_copy.home), literal=True).any()
-    assert not run_all(own_copy).failures
-    assert lake_times(own_copy) == moved
+
+
+def tables_made_by(settings: Settings, **options) -> set[str]:
+    """The tables of which a run writes files."""
+    before = lake_times(settings)
+    assert not run_all(settings, **options).failures
+    after = lake_times(settings)
+    return {str(Path(name).parent) for name, time in after.items() if before.get(name) != time}
+
+
+def test_a_changed_setting_makes_exactly_what_follows_from_it_again(own_copy):
+    rewards = own_copy.rewards.model_copy(update={"alpha": 0.3})
+    changed = own_copy.model_copy(update={"rewards": rewards})
+    only = ("sources", "alignment", "selection", "labels", "dataset")
+    made = tables_made_by(changed, only=only)
+    assert made == {REWARDS, "dataset/soft_labels", "dataset/cpmi_80k"}
+    assert tables_made_by(changed, only=only) == set()
+
+
+def test_code_that_gives_equal_rows_makes_nothing_after_them_again(own_copy, monkeypatch):
+    scores = MAKERS["labels/template_scores"]
+    edited = replace(scores, code_version=f"{scores.code_version} edited")
+    monkeypatch.setitem(MAKERS, scores.table, edited)
+    monkeypatch.setattr(definitions, "STAGES", [edited if stage is scores else stage for stage in definitions.STAGES])
+    assert tables_made_by(own_copy, only=("labels", "dataset")) == {scores.table}
 
 
 def test_a_deleted_shard_is_made_again_with_the_same_rows(own_copy):
     lake = Lake.of(own_copy)
     before = lake.read("labels/answer_logprobs", "001")
-    lake.paths("labels/answer_logprobs", "001")[0].unlink()
+    lake.path("labels/answer_logprobs", "001").unlink()
     assert not run_all(own_copy, only=("labels",)).failures
     assert lake.read("labels/answer_logprobs", "001").equals(before)
 
@@ -130,14 +157,13 @@ def tick(own_copy):
     with open_instance(own_copy) as instance:
 
         def evaluate(settings):
-            definitions = build_definitions(settings)
+            built = build_definitions(home_of(settings))
             context = dg.build_schedule_context(
                 instance=instance,
                 scheduled_execution_time=datetime(2026, 1, 1, tzinfo=UTC),
-                repository_def=definitions.get_repository_def(),
-                resources={"lake": Lake.of(settings)},
+                repository_def=built.get_repository_def(),
             )
-            return definitions.resolve_schedule_def("missing_or_failed_shards").evaluate_tick(context)
+            return built.resolve_schedule_def("missing_or_failed_shards").evaluate_tick(context)
 
         yield evaluate
 
@@ -146,7 +172,7 @@ def test_the_schedule_asks_for_deleted_shards_and_no_others(own_copy, tick):
     lake = Lake.of(own_copy)
     assert "every shard is labelled" in (tick(own_copy).skip_message or "")
     for shard in ("001", "003"):
-        lake.paths("labels/step_rewards", shard)[0].unlink()
+        lake.path("labels/step_rewards", shard).unlink()
     assert [request.partition_key for request in tick(own_copy).run_requests or []] == ["001", "003"]
 
 
@@ -154,8 +180,7 @@ def test_the_schedule_asks_for_no_more_than_a_tick_allows(own_copy, tick):
     shutil.rmtree(Lake.of(own_copy).root / "labels")
     orchestration = own_copy.orchestration.model_copy(update={"shards_per_tick": 3})
     limited = own_copy.model_copy(update={"orchestration": orchestration})
-    (request,) = tick(limited).run_requests or []
-    assert request.tags[SHARDS_TAG] == "000-002"
+    assert [request.tags[SHARDS_TAG] for request in tick(limited).run_requests or []] == ["000", "001", "002"]
 
 
 def test_a_killed_run_resumes_and_ends_with_the_tables_of_an_undisturbed_one(own_copy, small_profile):
@@ -165,11 +190,14 @@ def test_a_killed_run_resumes_and_ends_with_the_tables_of_an_undisturbed_one(own
     environment = {"PATH": "/usr/bin:/bin", "CPMI_HOME": str(own_copy.home)}
     killed = subprocess.run([sys.executable, "-c", KILLED_AFTER_A_CHUNK, small_profile], env=environment)
     assert killed.returncode == -signal.SIGKILL
-    chunks = lake.root / ".work" / "labels" / "answer_logprobs"
-    finished_chunks = [path.read_bytes() for path in chunks.glob("*/*.parquet")]
-    assert finished_chunks
+    kept = {path: path.read_bytes() for path in (lake.root / LOGPROBS / CALLS).glob("**/*.parquet")}
+    assert kept and not lake.has(LOGPROBS, SHARD)
     settings = load_settings(small_profile, own_copy.home)
     assert not run_all(settings, only=("labels",), shards=[SHARD]).failures
+    assert all(path.read_bytes() == answers for path, answers in kept.items())
+    answers = [pl.read_parquet(path) for path in (lake.root / LOGPROBS / CALLS).glob("**/*.parquet")]
+    scores = pl.concat(frame for frame in answers if "logprob_sum" in frame.columns)
+    assert not scores.select("prompt", "answer").is_duplicated().any(), "a question was asked twice"
     measured = {"labels/labeling_costs": ["wall_seconds"]}
     for key, before in undisturbed.items():
         drop = measured.get(key, [])
@@ -179,25 +207,59 @@ def test_a_killed_run_resumes_and_ends_with_the_tables_of_an_undisturbed_one(own
 def test_a_reader_holding_the_database_does_not_stop_labeling(own_copy):
     lake = Lake.of(own_copy)
     shutil.rmtree(lake.root / "labels" / "template_scores")
-    Database(lake, own_copy).publish()
+    publish(lake, own_copy)
     with duckdb.connect(str(own_copy.home / "cpmi.duckdb"), read_only=True) as reader:
         assert not run_all(own_copy, only=("labels",)).failures
         assert reader.sql("select count(*) from labels.step_rewards").fetchall()[0][0] > 0
-    assert Database(lake, own_copy).row_counts().filter(relation='labels."template_scores"')["rows"][0] > 0
+    assert lake.read("labels/template_scores").height > 0
 
 
-def test_a_conditioning_asked_for_later_adds_its_contexts_and_keeps_every_other_row(own_copy):
+def test_a_conditioning_asked_for_later_adds_its_contexts_and_keeps_every_other_row(own_copy, scored):
     lake = Lake.of(own_copy)
-    before, cost, files = lake.read(LOGPROBS), lake.record(LOGPROBS, "000").cost, lake.entry(LOGPROBS, "000")
+    before, cost = lake.read(LOGPROBS), lake.record(LOGPROBS, SHARD).cost
     conditionings = (*own_copy.scoring.conditionings, "leave_one_out")
-    asked = own_copy.model_copy(
-        update={"scoring": own_copy.scoring.model_copy(update={"conditionings": conditionings})}
-    )
+    scoring = own_copy.scoring.model_copy(update={"conditionings": conditionings})
+    asked = own_copy.model_copy(update={"scoring": scoring})
     assert not run_all(asked, only=(LOGPROBS,)).failures
-    lake = Lake.of(asked)
     after = lake.read(LOGPROBS)
     assert set(after["context"]) == {*before["context"], "all_but"}
     assert after.filter(pl.col("context") != "all_but").equals(before)
-    assert lake.record(LOGPROBS, "000").cost["forward_tokens"] > cost["forward_tokens"]
+    assert {context for context, _ in scored} == {"all_but"}
+    assert lake.record(LOGPROBS, SHARD).cost["forward_tokens"] > cost["forward_tokens"]
+    scored.clear()
     assert not run_all(own_copy, only=(LOGPROBS,)).failures
-    assert Lake.of(own_copy).entry(LOGPROBS, "000") == files
+    assert not scored
+    assert lake.read(LOGPROBS).equals(before) and lake.record(LOGPROBS, SHARD).cost == pytest.approx(cost)
+
+
+def test_two_templates_then_four_then_two_ask_the_labeler_for_each_once(own_copy, scored):
+    lake = Lake.of(own_copy)
+    shutil.rmtree(lake.root / "labels")
+    few, many = (
+        own_copy.model_copy(update={"scoring": own_copy.scoring.model_copy(update={"templates": count})})
+        for count in (2, 4)
+    )
+    tables, asked = [], []
+    for settings in (few, many, few, many):
+        scored.clear()
+        assert not run_all(settings, only=(NEGATIVES, LOGPROBS)).failures
+        tables.append(lake.read(LOGPROBS))
+        asked.append({template for _, template in scored})
+    assert asked == [{0, 1}, {2, 3}, set(), set()]
+    assert tables[0].equals(tables[2]) and tables[1].equals(tables[3])
+    assert tables[1].filter(pl.col("template") < 2).equals(tables[0])
+
+
+@pytest.fixture
+def scored(monkeypatch) -> set[tuple[str, int]]:
+    """Context and template of everything that the labeler is asked for."""
+    found: set[tuple[str, int]] = set()
+
+    def counted(*arguments, wanted, **options):
+        scores = answer_logprobs(*arguments, wanted=wanted, **options)
+        found.update(scores.logprobs.select("context", "template").unique().iter_rows())
+        return scores
+
+    answer_logprobs = kept_answers.answer_logprobs
+    monkeypatch.setattr(kept_answers, "answer_logprobs", counted)
+    return found
