@@ -64,9 +64,11 @@ def is_intact(path: Path) -> bool:
     """
     data = bytearray(path.read_bytes())
     start = max(0, len(data) - TAIL_BYTES)
-    found = re.search(MARK + rb"([0-9a-f]{64})", data[start:])
-    if found is None:
+    marks = list(re.finditer(MARK + rb"([0-9a-f]{64})", data[start:]))
+    if not marks:
         return False
-    place = start + found.start(1)
+    # texts of the file, which come before, may look like it
+    last = marks[-1]
+    place = start + last.start(1)
     data[place : place + len(ZEROS)] = ZEROS
-    return sha256(data).hexdigest().encode() == found.group(1)
+    return sha256(data).hexdigest().encode() == last.group(1)

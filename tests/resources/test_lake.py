@@ -81,13 +81,13 @@ def test_any_flipped_bit_is_found(lake, flip):
     assert lake.is_whole(KEY, "000") and lake.read(KEY, "000").equals(ROWS)
 
 
-def test_rows_that_hold_a_seal_of_their_own_do_no_harm(tmp_path):
-    rows = pl.DataFrame({"answer": ["sha256:" + "0" * 64, "cpmi.seal"]})
-    write_sealed(rows, tmp_path / "rows.parquet", {})
-    assert is_intact(tmp_path / "rows.parquet")
-    assert pl.read_parquet(tmp_path / "rows.parquet").equals(rows)
-    rows.write_parquet(tmp_path / "rows.parquet")
-    assert not is_intact(tmp_path / "rows.parquet")
+@pytest.mark.parametrize("text", ["sha256:" + "0" * 64, "sha256:" + "5f0c" * 16, "cpmi.seal"])
+def test_texts_that_look_like_a_seal_do_no_harm(tmp_path, text):
+    rows, path = pl.DataFrame({text: [text]}), tmp_path / "rows.parquet"
+    write_sealed(rows, path, {"cpmi": text})
+    assert is_intact(path) and pl.read_parquet(path).equals(rows)
+    rows.write_parquet(path)
+    assert not is_intact(path)
 
 
 def test_rows_of_other_columns_say_what_to_do(lake):
