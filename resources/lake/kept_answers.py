@@ -118,7 +118,7 @@ def kept_steps(
         calls: with `STEPS_KEY` and a column of lists, `values`.
         solutions: columns that say which solution it is, then question and steps.
         column: the name of the value.
-        read: takes the column solution, question and steps; gives solution, step_index and the value, a row a step.
+        read: takes rows of `solutions`; gives their other columns, step_index and the value, a row a step.
         size: solutions that are read together, and kept as one file.
 
     Returns:
@@ -127,19 +127,19 @@ def kept_steps(
     texts = solutions.select("question", "steps").iter_rows()
     hashes = [text_hash(question, *steps) for question, steps in texts]
     asked = solutions.with_columns(pl.Series("solution", hashes, pl.UInt64))
+    names = solutions.drop("question", "steps").columns
 
     def ask(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
         watch = Stopwatch()
-        values = read(part.select("solution", "question", "steps")).sort("solution", "step_index")
-        lists = values.group_by("solution").agg(pl.col(column).alias("values"))
-        given = part.join(lists, on="solution", how="left")
+        lists = read(part.select(solutions.columns)).sort("step_index").group_by(names).agg(values=column)
+        given = part.join(lists, on=names, how="left", nulls_equal=True)
         empty = pl.lit([], dtype=calls.answer["values"])
         return given.with_columns(pl.col("values").fill_null(empty)), watch.cost(0, 0)
 
     answered = calls.answers(asked, ask, size, advance=advance)
     counted = answered.with_columns(step_index=pl.int_ranges(pl.col("values").list.len(), dtype=pl.Int64))
     rows = counted.filter(pl.col("values").list.len() > 0).explode("values", "step_index").rename({"values": column})
-    return rows.select(*solutions.drop("question", "steps").columns, "step_index", column)
+    return rows.select(*names, "step_index", column)
 
 
 def step_values(kind: Any) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from cpmi_dagster.benchmarks.registry import SUBSETS
 from cpmi_dagster.benchmarks.settings import Judge
 from cpmi_dagster.contracts.keys import JUDGES, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.contracts.tables import JudgePredictions
+from cpmi_dagster.definitions import home_of
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.exports.reward_models import save_reward_model
 from cpmi_dagster.models.language_models import load_language_model
@@ -28,13 +29,8 @@ from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.export import export
 from cpmi_dagster.resources.dag.automation import INGEST, PHASES
-from cpmi_dagster.resources.dag.progress import LoggedProgress
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.lake.database import Database
-from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import FileRecord
-from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.lake.lake import Lake, Record
 
 
 def write(path: Path, *probabilities: float) -> None:
@@ -56,11 +52,9 @@ def made(settings: Settings) -> tuple[pl.DataFrame, bool]:
         schema_overrides={"choices": pl.List(pl.String), "answer": pl.String, "error_steps": pl.List(pl.Int64),
                           "category": pl.String},
     )  # fmt: skip
-    lake.write(problems, FileRecord(PROBLEMS, None, "r", "", "1"))
-    run = StageRun(
-        judge_predictions.name, judge_predictions.tables, settings, lake, LanguageModels(settings),
-        DataSources(settings), Database(lake), LoggedProgress(), "r", lambda _: None,
-    )  # fmt: skip
+    lake.write(problems, Record(PROBLEMS, None, "key", "r"))
+    home = home_of(settings, stages={JUDGES: judge_predictions})
+    run = StageRun(judge_predictions, home, None, "r", lambda _: None)
     shown = judge_predictions.bring_up_to_date(run)[JUDGES]
     return lake.read(JUDGES).select(list(JudgePredictions.columns())), bool(shown.get("skipped"))
 
