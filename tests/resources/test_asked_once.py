@@ -15,7 +15,7 @@ from kept_questions import Killed
 from label_world import NUMBERS, STAGES, World, row_of
 from polars.testing import assert_frame_equal
 
-from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS
+from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, POLICY_ROLLOUTS
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import stage
 from cpmi_dagster.resources.lake import kept_answers
@@ -90,3 +90,8 @@ def test_models_are_asked_for_what_was_not_asked_before_and_tables_are_those_of_
         for key in (key for each in STAGES for key in each.tables):
             ours, theirs = world.lake.read(key), fresh.lake.read(key)
             assert_frame_equal(ours, theirs, rel_tol=0, abs_tol=ROUNDING)
+        for key in (NEGATIVES, POLICY_ROLLOUTS):
+            ours, theirs = (
+                [home.lake.record(key, name).cost for name in home.settings.shard_keys] for home in (world, fresh)
+            )
+            assert [cost["generated_tokens"] for cost in ours] == [cost["generated_tokens"] for cost in theirs]
