@@ -77,7 +77,7 @@ def test_step_values_are_read_once_for_equal_solutions_and_come_in_order(tmp_pat
     def values(part: pl.DataFrame) -> pl.DataFrame:
         read.extend(part["question"])
         rows = part.explode("steps").drop_nulls("steps")
-        return rows.select("solution", pl.int_range(pl.len()).over("solution").alias("step_index"),
+        return rows.select("id", pl.int_range(pl.len()).over("id").alias("step_index"),
                            pl.col("steps").str.len_chars().cast(pl.Float64).alias("score"))  # fmt: skip
 
     def scores(questions: str) -> list[tuple[str, int, float]]:
