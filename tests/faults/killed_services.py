@@ -129,7 +129,8 @@ def disturb(running: list[Service], instance: dg.DagsterInstance, backfill_id: s
         job = instance.get_backfill(backfill_id)
         status = job.status.name if job else ""
         if status not in AT_WORK:
-            assert not left, f"the backfill ended before {[service.name for service in left]} were killed"
+            names = [service.name for service in left]
+            assert not left, f"the backfill was {status} with {labelled} shards before {names} were killed"
             return status
         assert time.monotonic() < deadline, f"the backfill does not end: {labelled} shards are labelled"
         time.sleep(1)
