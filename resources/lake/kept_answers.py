@@ -56,9 +56,7 @@ def kept_scores(
 
     def admit(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
         chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
-        found = refusals(chosen, negatives, load(), scoring, **of).select("trajectory_id", "reason")
-        named = [reason.replace(name, NAMED) for name, reason in found.iter_rows()]
-        reasons = found.with_columns(pl.Series("reason", named, pl.String))
+        reasons = _unnamed(refusals(chosen, negatives, load(), scoring, **of))
         return part.join(reasons, on="trajectory_id", how="left"), Cost.zero()
 
     def score(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
@@ -71,7 +69,7 @@ def kept_scores(
             scored = answer_logprobs(chosen, own, load(), scoring, wanted=read_wanted(part), contrasted=contrasted)
             made, rejected = scored, scored.rejected
         values = part.join(made.logprobs.select(*ROW, "logprob_sum", "token_count"), on=ROW, how="left")
-        reasons = rejected.select("trajectory_id", "reason")
+        reasons = _unnamed(rejected)
         return values.join(reasons, on="trajectory_id", how="left"), made.cost
 
     chunk = scoring_chunk(scoring)
@@ -97,6 +95,13 @@ def kept_scores(
 def scoring_chunk(scoring: Scoring) -> int:
     """Trajectories that are scored together, and kept as one file."""
     return getattr(scoring, "chunk_trajectories", 64)
+
+
+def _unnamed(rejected: pl.DataFrame) -> pl.DataFrame:
+    """Reasons that hold for every trajectory of the same texts."""
+    found = rejected.select("trajectory_id", "reason")
+    reasons = [reason.replace(name, NAMED) for name, reason in found.iter_rows()]
+    return found.with_columns(pl.Series("reason", reasons, pl.String))
 
 
 def _named(refused: pl.DataFrame) -> pl.DataFrame:

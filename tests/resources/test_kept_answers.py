@@ -7,8 +7,10 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from cpmi_dagster.contracts.tables import HardNegatives
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import AnswerLogprobs, HardNegatives
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
+from cpmi_dagster.resources.lake import kept_answers
 from cpmi_dagster.resources.lake.calls import Calls
 from cpmi_dagster.resources.lake.kept_answers import (
     ADMISSION,
@@ -69,6 +71,15 @@ def test_scores_are_those_of_the_scorer_and_a_refusal_is_kept_with_its_reason(tm
     more = scored(tmp_path, labeler, "t1", templates=2)
     assert more.logprobs.filter(template=0).equals(first.logprobs)
     assert scored(tmp_path, None, "t1").logprobs.equals(first.logprobs)
+
+
+def test_a_value_that_is_not_finite_is_refused_under_the_name_of_each_trajectory(tmp_path, labeler, monkeypatch):
+    reason = "trajectory `t1`: the log-probability of an answer is nan"
+    rejected = pl.DataFrame({"trajectory_id": ["t1"], "stage": ["answer_logprobs"], "reason": [reason]})
+    broken = ScoredAnswers(AnswerLogprobs.create_empty(), rejected, Cost.zero())
+    monkeypatch.setattr(kept_answers, "answer_logprobs", lambda *_, **__: broken)
+    assert scored(tmp_path, labeler, "t1").rejected.equals(rejected)
+    assert scored(tmp_path, None, "t8").rejected["reason"].item() == reason.replace("t1", "t8")
 
 
 def test_step_values_are_read_once_for_equal_solutions_and_come_in_order(tmp_path):
