@@ -9,15 +9,16 @@ import yaml
 from small_run import run_all
 
 from cpmi_dagster.assets import sources
-from cpmi_dagster.definitions import MAKERS
+from cpmi_dagster.definitions import home_of
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.generation.settings import SOLUTIONS, SolutionSampling
+from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.resources.commands.export import made_with, origins_of
 from cpmi_dagster.resources.commands.trace import trace
-from cpmi_dagster.resources.dag.spec_version import spec_version
+from cpmi_dagster.resources.dag.states import CURRENT
 from cpmi_dagster.resources.lake.lake import Lake
 
 ASKED, SAMPLED, ROWS = "sources/questions", "sources/sampled_solutions", "sources/math_shepherd"
@@ -95,18 +96,23 @@ def test_labels_are_traced_to_the_solution_and_the_policy(done):
     assert files[SAMPLED].cost["generated_tokens"] > 0
 
 
-def asked(monkeypatch, broken_at: int | None = None) -> list[tuple[int, int]]:
-    """The questions and numbers of solutions of each call; one of the calls is interrupted."""
-    calls: list[tuple[int, int]] = []
-    sample = sources.sample_solutions
+def asked(monkeypatch, broken_at: int | None = None) -> list[tuple[int, int, int]]:
+    """The number of prompts, the first sample and the samples of each that the policy is asked for, call by call.
 
-    def counted(questions, engine, prompt, sampling, first, count, seed):
-        calls.append((questions.height, count))
+    Args:
+        broken_at: the call that is interrupted.
+    """
+    calls: list[tuple[int, int, int]] = []
+    generate = TransformersEngine.generate
+
+    def counted(self, prompts, sampling, samples, seed, stop="answer", first=0):
+        calls.append((len(prompts), first, samples))
         if len(calls) == broken_at:
             raise KeyboardInterrupt
-        return sample(questions, engine, prompt, sampling, first, count, seed)
+        return generate(self, prompts, sampling, samples, seed, stop, first)
 
-    monkeypatch.setattr(sources, "sample_solutions", counted)
+    monkeypatch.setattr(TransformersEngine, "generate", counted)
+    monkeypatch.setattr(TransformersEngine, "prepare", lambda self: None)  # its prompts are of no question
     return calls
 
 
@@ -114,7 +120,7 @@ def test_more_solutions_are_added_and_the_others_keep_their_numbers(tmp_path, mo
     before = run(profile(tmp_path, solutions=2, shards=1), ASKED, SAMPLED).read(SAMPLED)
     calls = asked(monkeypatch)
     after = run(profile(tmp_path, solutions=5, shards=1), ASKED, SAMPLED).read(SAMPLED)
-    assert calls == [(len(QUESTIONS), 3)]
+    assert calls == [(3, 2, 3)]
     assert after.filter(pl.col("solution") < 2).equals(before)
     assert after.height == 3 * 5
 
@@ -135,7 +141,7 @@ def test_a_question_that_is_added_is_the_only_one_to_be_asked(tmp_path, monkeypa
     calls = asked(monkeypatch)
     added = {"question": "Sue had 3 coins and found 4 coins. How many coins has she?", "answer": 7}
     after = run(profile(tmp_path, rows=[*QUESTIONS, added], shards=8), ASKED, SAMPLED).read(SAMPLED)
-    assert len(calls) == 1  # the shard that it is in
+    assert calls == [(1, 0, 3)]
     assert after.filter(pl.col("question_number") < len(QUESTIONS)).equals(before)
     assert after.height == before.height + 3
 
@@ -146,7 +152,7 @@ def test_a_run_that_was_stopped_goes_on_after_the_chunks_it_has(tmp_path, monkey
     calls = asked(monkeypatch, broken_at=2)
     assert run_all(settings, only=(ASKED, SAMPLED)).failures
     stopped = run(settings, SAMPLED).read(SAMPLED)
-    assert calls == [(2, 3), (2, 3), (2, 3), (1, 3)]
+    assert calls == [(2, 0, 3), (1, 0, 3), (1, 0, 3)]
     at_once = run(profile(tmp_path, shards=1).model_copy(update={"home": tmp_path / "other"}), ASKED, SAMPLED)
     assert at_once.read(SAMPLED).equals(stopped)
 
@@ -156,15 +162,13 @@ def test_what_nobody_samples_makes_nothing_stale(tmp_path):
     read = {"trajectories": {"path": str(tmp_path / "rows.jsonl")}, "references": [], "benchmarks": {}}
     settings = profile(tmp_path, shards=1, sources=read, models={})
     lake = run(settings, ROWS, "sources/reference_problems", "alignment")
-    assert not lake.has(SAMPLED, "000")
     run(settings, ASKED, SAMPLED)
     assert [lake.record(key, "000").notes for key in (ASKED, SAMPLED)] == [[sources.NOT_SAMPLED]] * 2
     run(settings, "selection")  # refuses what is stale
     models = settings.models.model_copy(update={"policy": LanguageModel(**POLICY)})
     other = settings.model_copy(update={"models": models})
-    for key in (ROWS, "labels/step_rewards"):
-        versions = {spec_version(MAKERS[key], chosen, MAKERS) for chosen in (settings, other)}
-        assert len(versions) == 1
+    states = home_of(other).states()
+    assert {states.state(key, "000") for key in (ROWS, "alignment/trajectories")} == {CURRENT}
 
 
 def test_solutions_that_are_cut_are_rejected_with_what_to_raise(tmp_path):
@@ -217,4 +221,4 @@ def test_a_policy_is_needed(tmp_path):
 def test_the_card_names_the_questions_and_who_wrote_the_solutions(done):
     lake = Lake.of(done)
     assert origins_of(done, "cpmi") == {"questions: questions.jsonl": ""}
-    assert made_with(lake, done, "cpmi")["wrote the solutions"] == lake.intact_record(SAMPLED, "000").model
+    assert made_with(lake, done, "cpmi")["wrote the solutions"] == lake.record(SAMPLED, "000").model
