@@ -14,6 +14,7 @@ import pytest
 from dagster.components.core.package_entry import get_package_objects_in_module
 
 import cpmi_dagster
+from cpmi_dagster import definitions
 from cpmi_dagster.component import CpmiLabels, Starter
 from cpmi_dagster.contracts.keys import QUESTIONS, SAMPLED
 from cpmi_dagster.contracts.tables import TABLES
@@ -40,9 +41,9 @@ def project(tmp_path, monkeypatch) -> Path:
 
 
 def loaded(project: Path) -> dg.Definitions:
-    definitions = dg.load_from_defs_folder(path_within_project=project)
-    dg.Definitions.validate_loadable(definitions)
-    return definitions
+    defs = dg.load_from_defs_folder(path_within_project=project)
+    dg.Definitions.validate_loadable(defs)
+    return defs
 
 
 def built(project: Path, attributes: str) -> dg.Definitions:
@@ -89,11 +90,11 @@ def test_solutions_are_sampled_from_questions_of_the_project(project):
 
 def test_nothing_happens_by_itself_in_the_project(project):
     attributes = "{home: ./home, profile: miniature, last_group: reports}"
-    definitions = built(project, attributes)
-    specs = {spec.key: spec for spec in definitions.resolve_all_asset_specs() if spec.key.path[0] == "cpmi"}
+    defs = built(project, attributes)
+    specs = {spec.key: spec for spec in defs.resolve_all_asset_specs() if spec.key.path[0] == "cpmi"}
     assert len(specs) == len(TABLES) - 2  # those of questions
     assert not [key for key, spec in specs.items() if spec.automation_condition]
-    assert not (definitions.jobs or definitions.schedules or definitions.sensors or definitions.executor)
+    assert not (defs.jobs or defs.schedules or defs.sensors or defs.executor)
 
 
 def test_two_profiles_in_one_project_share_nothing(project):
@@ -101,10 +102,10 @@ def test_two_profiles_in_one_project_share_nothing(project):
     file = project / DEFS / "others" / "defs.yaml"
     text = file.read_text().replace("key_prefix: my_labels", "key_prefix: team/others").replace(".cpmi", "home")
     file.write_text(text)
-    definitions = loaded(project)
-    keys = {key.to_user_string() for key in definitions.resolve_asset_graph().get_all_asset_keys()}
+    defs = loaded(project)
+    keys = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
     assert {"my_labels/labels/step_rewards", "team/others/labels/step_rewards"} <= keys
-    assert {"my_labels__lake", "team__others__lake"} <= set(definitions.resources or {})
+    assert {"my_labels__tables", "team__others__tables"} <= set(defs.resources or {})
 
 
 @pytest.mark.parametrize(
@@ -133,11 +134,14 @@ def test_an_unknown_attribute_is_refused_by_name(project):
     assert "`attributes.hom at " in "".join(format_exception(raised.value))
 
 
-def test_a_profile_and_paths_are_found_from_the_folder_of_the_defs(project):
+def test_a_profile_and_paths_are_found_from_the_folder_of_the_defs(project, monkeypatch):
+    given = []
+    monkeypatch.setattr(definitions, "part_of_project", lambda *options: given.append(options[0]) or dg.Definitions())
     folder = project / DEFS / "my_labels"
     (folder / "mine.yaml").write_text("extends: files\nshards: 3\n")
     attributes = "{home: ./home, profile: mine.yaml, trajectories: {asset: solutions, path: rows.jsonl}}"
-    settings = (built(project, attributes).resources or {})["cpmi__settings"]
+    built(project, attributes)
+    (settings,) = given
     assert (settings.profile, settings.shards, settings.home) == ("mine", 3, folder / "home")
     assert settings.sources.trajectories[0].path == str(folder / "rows.jsonl")
 
@@ -159,8 +163,8 @@ def test_what_dg_scaffolds_loads(project, append):
 @pytest.mark.slow
 def test_one_run_labels_what_the_project_has_and_hands_it_on(project):
     """All in one run: labels are recorded by us, and what follows them is not skipped."""
-    definitions = loaded(project)
-    job = definitions.resolve_implicit_global_asset_job_def()
+    defs = loaded(project)
+    job = defs.resolve_implicit_global_asset_job_def()
     with dg.DagsterInstance.ephemeral() as instance:
         result = job.execute_in_process(instance=instance, partition_key="000")
         record = instance.get_latest_data_version_record(REWARDS, partition_key="000")
@@ -184,7 +188,7 @@ def test_one_run_labels_what_the_project_has_and_hands_it_on(project):
     def of_a_shard(rewards) -> None:
         assert isinstance(rewards, pl.DataFrame) and rewards.height == rows.height
 
-    later = dg.Definitions.merge(definitions, dg.Definitions([in_pandas, of_a_shard]))
+    later = dg.Definitions.merge(defs, dg.Definitions([in_pandas, of_a_shard]))
     chosen = later.resolve_implicit_global_asset_job_def().get_subset(
         asset_selection={dg.AssetKey("in_pandas"), dg.AssetKey("of_a_shard")}
     )
