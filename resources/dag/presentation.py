@@ -10,6 +10,7 @@ import dagster as dg
 import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
+from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.files.text import cut, in_markdown
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key, prefixed
@@ -107,9 +108,16 @@ def _own_settings(stage: Declaration, settings: Settings) -> list[Any]:
         return []
     models = [settings.models.of(role) for role in stage.models] + list(stage.named_models(settings).values())
     recipes = [recipe_facts(recipe, settings) for recipe in settings.recipes] if stage.partitioning == "recipe" else []
-    sources = [source.model_dump(mode="json") for source in stage.sources(settings).values()]
     named = [model and model.model_dump(mode="json") for model in models]
-    return [settings.seed, setting_values(stage.settings, settings), named, recipes, sources]
+    return [settings.seed, setting_values(stage.settings, settings), named, recipes, _sources(stage, settings)]
+
+
+def _sources(stage: Declaration, settings: Settings) -> list[Any]:
+    """Where a stage reads from; a file that is not there is an error of the run, and the graph is shown without it."""
+    try:
+        return [source.model_dump(mode="json") for source in stage.sources(settings).values()]
+    except CpmiError:
+        return []
 
 
 def facts_of(stage: Declaration, records: Sequence[Record], rows: pl.DataFrame) -> dict[str, Any]:
