@@ -11,7 +11,7 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import ControlLogprobs, HardNegatives
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.scoring.admission import Wanted, admit
-from cpmi_dagster.scoring.logprobs import admitted_logprobs
+from cpmi_dagster.scoring.logprobs import ScoredAnswers, admitted_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 
 
@@ -41,6 +41,23 @@ def control_logprobs(
         ModelError: as `answer_logprobs`.
     """
     [control] = SCORED_CONTROLS
+    scored = step_logprobs(trajectories, model, scoring, progress, wanted)
+    logprobs = ControlLogprobs.cast(scored.logprobs.with_columns(control=pl.lit(control)))
+    notes = [
+        f"{trajectory_id} has no `{control}`: {reason}"
+        for trajectory_id, reason in scored.rejected["trajectory_id", "reason"].iter_rows()
+    ]
+    return ControlScores(logprobs.sort(ControlLogprobs.primary_key()), scored.cost, notes)
+
+
+def step_logprobs(
+    trajectories: pl.DataFrame,
+    model: LoadedModel,
+    scoring: Scoring,
+    progress: Callable[[int], None] | None = None,
+    wanted: Wanted | None = None,
+) -> ScoredAnswers:
+    """As `answer_logprobs`, of the steps themselves in place of answers; see `control_logprobs`."""
     admit_part = partial(
         admit,
         negatives=HardNegatives.create_empty(),
@@ -51,10 +68,4 @@ def control_logprobs(
         contrasted=False,
         of_steps=True,
     )
-    scored = admitted_logprobs(trajectories, admit_part, model, scoring, progress)
-    logprobs = ControlLogprobs.cast(scored.logprobs.with_columns(control=pl.lit(control)))
-    notes = [
-        f"{trajectory_id} has no `{control}`: {reason}"
-        for trajectory_id, reason in scored.rejected["trajectory_id", "reason"].iter_rows()
-    ]
-    return ControlScores(logprobs.sort(ControlLogprobs.primary_key()), scored.cost, notes)
+    return admitted_logprobs(trajectories, admit_part, model, scoring, progress)

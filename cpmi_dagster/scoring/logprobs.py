@@ -6,7 +6,7 @@ negatives      t1, rank 1, "74"
    rejected    trajectories that cannot be scored, each with its reason
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -37,11 +37,13 @@ class ScoredAnswers:
         logprobs: columns of `labels.answer_logprobs`, sorted by their key; every value finite.
         rejected: columns of `labels.rejected_trajectories`, sorted by trajectory.
         cost: wall time and tokens of the forward passes.
+        values: all that was scored, values that are not finite too.
     """
 
     logprobs: pl.DataFrame
     rejected: pl.DataFrame
     cost: Cost
+    values: pl.DataFrame
 
 
 def answer_logprobs(
@@ -97,7 +99,7 @@ def admitted_logprobs(
         ModelError: as `answer_logprobs`.
     """
     if trajectories.is_empty():
-        return ScoredAnswers(AnswerLogprobs.create_empty(), RejectedTrajectories.create_empty(), Cost.zero())
+        return scored_answers(AnswerLogprobs.create_empty(), (), Cost.zero())
     # the model reads a little before time counts: weights, kernels and how it reads trees take time once
     if scoring.scorer == "tree":
         scores = TreeScorer(model, scoring).scores
@@ -123,21 +125,30 @@ def admitted_logprobs(
         forward_tokens += window.forward_tokens
     if too_long and len(frames) == 1:
         check_full_attention(model.model, max(too_long))
-    logprobs = pl.concat(frames).sort(KEY)
-    broken = logprobs.filter(~pl.col("logprob_sum").is_finite()).unique("trajectory_id", keep="first")
-    rejected += [
-        (
-            trajectory_id,
-            f"trajectory `{trajectory_id}`: the log-probability of an answer is {logprob}, not a finite number; "
-            "score it in float32, or check the model's weights",
-        )
-        for trajectory_id, logprob in broken["trajectory_id", "logprob_sum"].iter_rows()
+    return scored_answers(pl.concat(frames), rejected, stopwatch.cost(forward_tokens, generated_tokens=0))
+
+
+def scored_answers(values: pl.DataFrame, rejected: Iterable[tuple[str, str]], cost: Cost) -> ScoredAnswers:
+    """What was scored, without trajectories of which a value is not finite; these are rejected too.
+
+    Args:
+        values: columns of `labels.answer_logprobs`.
+        rejected: (trajectory_id, reason) of the trajectories that were not scored.
+    """
+    broken = values.filter(~pl.col("logprob_sum").is_finite()).unique("trajectory_id", keep="first")
+    reasons = [
+        *rejected,
+        *(
+            (
+                trajectory_id,
+                f"trajectory `{trajectory_id}`: the log-probability of an answer is {logprob}, not a finite number; "
+                "score it in float32, or check the model's weights",
+            )
+            for trajectory_id, logprob in broken["trajectory_id", "logprob_sum"].iter_rows()
+        ),
     ]
-    return ScoredAnswers(
-        logprobs=logprobs.join(broken, on="trajectory_id", how="anti").sort(KEY),
-        rejected=_rejections(rejected),
-        cost=stopwatch.cost(forward_tokens, generated_tokens=0),
-    )
+    logprobs = values.join(broken, on="trajectory_id", how="anti").sort(KEY)
+    return ScoredAnswers(logprobs, _rejections(reasons), cost, values)
 
 
 def refusals(

@@ -12,16 +12,16 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost, Stopwatch
 from cpmi_dagster.contracts.seeded import text_hash
-from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
+from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.resources.lake.calls import Calls
-from cpmi_dagster.scoring.controls import control_logprobs
-from cpmi_dagster.scoring.logprobs import STAGE, ScoredAnswers, answer_logprobs, refusals
+from cpmi_dagster.scoring.controls import step_logprobs
+from cpmi_dagster.scoring.logprobs import ScoredAnswers, answer_logprobs, refusals, scored_answers
 from cpmi_dagster.scoring.questions import answer_questions, read_wanted, step_questions, trajectory_questions
 from cpmi_dagster.scoring.settings import Scoring
 
 SCORE_KEY = {"prompt": pl.UInt64(), "answer": pl.UInt64()}
-SCORE = {"logprob_sum": pl.Float64(), "token_count": pl.Int64(), "reason": pl.String()}
+SCORE = {"logprob_sum": pl.Float64(), "token_count": pl.Int64()}
 ADMISSION_KEY, ADMISSION = {"whole": pl.UInt64()}, {"reason": pl.String()}
 STEPS_KEY = {"solution": pl.UInt64()}
 ROW = ["trajectory_id", "template", "context", "step_index", "answer_rank"]
@@ -62,15 +62,11 @@ def kept_scores(
     def score(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
         chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
         if of_steps:
-            made = control_logprobs(chosen, load(), scoring, wanted=read_wanted(part))
-            rejected = pl.DataFrame(schema=RejectedTrajectories.create_empty().schema)
+            made = step_logprobs(chosen, load(), scoring, wanted=read_wanted(part))
         else:
             own = negatives.join(part, on="trajectory_id", how="semi")
-            scored = answer_logprobs(chosen, own, load(), scoring, wanted=read_wanted(part), contrasted=contrasted)
-            made, rejected = scored, scored.rejected
-        values = part.join(made.logprobs.select(*ROW, "logprob_sum", "token_count"), on=ROW, how="left")
-        reasons = _unnamed(rejected)
-        return values.join(reasons, on="trajectory_id", how="left"), made.cost
+            made = answer_logprobs(chosen, own, load(), scoring, wanted=read_wanted(part), contrasted=contrasted)
+        return part.join(made.values.select(*ROW, "logprob_sum", "token_count"), on=ROW), made.cost
 
     chunk = scoring_chunk(scoring)
     wholes = trajectory_questions(trajectories, negatives, scoring)
@@ -83,13 +79,8 @@ def kept_scores(
     asked = fitting.select("trajectory_id").join(questions, on="trajectory_id", maintain_order="left_right")
     advance(refused.height)
     answered = scores.answers(asked, score, chunk, by="trajectory_id", weight="token_count", advance=advance)
-    broken = _named(answered.filter(pl.col("reason").is_not_null())).unique("trajectory_id", keep="first")
-    whole = answered.join(broken, on="trajectory_id", how="anti").filter(pl.col("logprob_sum").is_not_null())
-    logprobs = AnswerLogprobs.cast(whole.select(AnswerLogprobs.column_names()))
-    reasons = pl.concat([refused, broken]).select("trajectory_id", pl.lit(STAGE).alias("stage"), "reason")
-    return ScoredAnswers(
-        logprobs.sort(AnswerLogprobs.primary_key()), reasons.sort("trajectory_id"), scores.spent(answered)
-    )
+    values = AnswerLogprobs.cast(answered.select(AnswerLogprobs.column_names()))
+    return scored_answers(values, refused.iter_rows(), scores.spent(answered))
 
 
 def scoring_chunk(scoring: Scoring) -> int:

@@ -68,7 +68,7 @@ def unpublished():
 @example([("scoring.templates", 3), ("scoring.templates", 1), ("shards", 2)])
 def test_models_are_asked_for_what_was_not_asked_before_and_tables_are_those_of_a_fresh_home(steps):
     with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
-        folder, scorers = Path(place), {LOGPROBS: kept_answers.answer_logprobs, CONTROLS: kept_answers.control_logprobs}
+        folder, scorers = Path(place), {LOGPROBS: kept_answers.answer_logprobs, CONTROLS: kept_answers.step_logprobs}
 
         def run(world: World) -> None:
             for key, score in scorers.items():

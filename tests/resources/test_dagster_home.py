@@ -25,7 +25,6 @@ from cpmi_dagster.resources.dag.dagster_home import (
 from cpmi_dagster.resources.dag.status import home_status
 from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
 
-
 ROOT = Path(__file__).parents[2]
 
 

@@ -1,5 +1,6 @@
 """Scores, refusals and step values are asked for once, whichever trajectory has the texts."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.tables import AnswerLogprobs, HardNegatives
+from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.resources.lake import kept_answers
 from cpmi_dagster.resources.lake.calls import Calls
@@ -74,12 +74,17 @@ def test_scores_are_those_of_the_scorer_and_a_refusal_is_kept_with_its_reason(tm
 
 
 def test_a_value_that_is_not_finite_is_refused_under_the_name_of_each_trajectory(tmp_path, labeler, monkeypatch):
-    reason = "trajectory `t1`: the log-probability of an answer is nan"
-    rejected = pl.DataFrame({"trajectory_id": ["t1"], "stage": ["answer_logprobs"], "reason": [reason]})
-    broken = ScoredAnswers(AnswerLogprobs.create_empty(), rejected, Cost.zero())
-    monkeypatch.setattr(kept_answers, "answer_logprobs", lambda *_, **__: broken)
-    assert scored(tmp_path, labeler, "t1").rejected.equals(rejected)
-    assert scored(tmp_path, None, "t8").rejected["reason"].item() == reason.replace("t1", "t8")
+    def of_broken_weights(*args: Any, **options: Any) -> ScoredAnswers:
+        made = answer_logprobs(*args, **options)
+        is_last = (pl.col("context") == "step") & (pl.col("step_index") == 1)
+        value = pl.when(is_last).then(float("nan")).otherwise("logprob_sum")
+        return replace(made, values=made.values.with_columns(logprob_sum=value))
+
+    monkeypatch.setattr(kept_answers, "answer_logprobs", of_broken_weights)
+    for model, name in ((labeler, "t1"), (None, "t8")):
+        made = scored(tmp_path, model, name)
+        assert made.logprobs.is_empty()
+        assert f"trajectory `{name}`: the log-probability of an answer is nan" in made.rejected["reason"].item()
 
 
 def test_step_values_are_read_once_for_equal_solutions_and_come_in_order(tmp_path):
