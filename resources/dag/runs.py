@@ -34,6 +34,7 @@ from cpmi_dagster.resources.lake.lake import partitions_of
 OF_ALL = {"MissingModel", "SettingsError", "StorageError", "UsageError"}
 """Errors that every partition would meet."""
 CHECK_FAILED = "DagsterAssetCheckFailedError"
+DATA_VERSION, INPUT_VERSION = "dagster/data_version", "dagster/input_data_version"
 MOST_EVALUATIONS = 10_000
 """Results of a check that are looked through for the latest of each partition; one before these is asked again."""
 # by which the pages of a job find its runs; those of this process come from no code server
@@ -135,6 +136,8 @@ class Runner:
                 return False
             if not all(self._is_recorded(key, partition) for key in stage.tables):
                 return False
+            if partition and not self._was_made_of_these(stage, partition):
+                return False
         if not all(map(_lets_pass, checked)):
             return False
         for stage in stages:
@@ -151,6 +154,20 @@ class Runner:
         if key not in (known := self.home.memo.setdefault("materialized partitions", {})):
             known[key] = self.instance.get_materialized_partitions(asset_key(key))
         return partition in known[key]
+
+    def _was_made_of_these(self, stage: Declaration, partition: str) -> bool:
+        """Whether Dagster has a partition as made of its inputs in one file as they are; else it shows it as stale."""
+        chosen = dg.AssetRecordsFilter(asset_key=asset_key(stage.table), asset_partitions=[partition])
+        events = [each.asset_materialization for each in self.instance.fetch_materializations(chosen, limit=1).records]
+        tags = events[0].tags or {} if events and events[0] else {}
+        for key in stage.inputs:
+            if key in self.home.stages and self.home.stages[key].partitioning is None:
+                made = self.instance.get_latest_materialization_event(asset_key(key))
+                event = made.asset_materialization if made else None
+                now = (event.tags or {}).get(DATA_VERSION) if event else None
+                if tags.get(f"{INPUT_VERSION}/{key}", now) != now:
+                    return False
+        return True
 
     def _evaluations(
         self, stages: Sequence[Declaration], partitions: Sequence[str | None]

@@ -1,4 +1,4 @@
-"""Dagster's own staleness agrees with the lake: exactly the shard of a changed row, and all that follows a setting."""
+"""What Dagster shows as stale: what was made of other rows, and the stages that have a changed setting."""
 
 import json
 
@@ -8,15 +8,14 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver
 from dagster._core.loader import LoadingContextForTest
 from small_run import run_all
 
-from cpmi_dagster.definitions import MAKERS, build_definitions
+from cpmi_dagster.definitions import build_definitions, home_of
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.dagster_home import open_instance
 from cpmi_dagster.resources.dag.presentation import ON_CHANGED_ROWS
-from cpmi_dagster.resources.dag.spec_version import spec_version
 from cpmi_dagster.resources.sources.data_sources import DataSources
 
 SOURCE, ALIGNED, SELECTED = "sources/math_shepherd", "alignment/trajectories", "selection/selected_trajectories"
-MODELS = "models/process_reward_models"
 INGEST = ("sources", "alignment", "selection")
 
 
@@ -35,72 +34,51 @@ def write(tmp_path, rows: list[dict]) -> Settings:
     return load_settings("miniature", tmp_path / "home")
 
 
-def stale(settings: Settings) -> set[str]:
-    """Partitions of the three tables that Dagster shows as stale."""
-    graph = build_definitions(settings).resolve_asset_graph()
-    keys = [(table, shard) for table in (SOURCE, ALIGNED) for shard in settings.shard_keys] + [(SELECTED, None)]
+def stale(settings: Settings, *tables: str) -> set[str]:
+    """The tables, or shards of them, that Dagster shows as stale."""
+    definitions = build_definitions(home_of(settings))
+    graph = definitions.resolve_asset_graph()
+    keys = [(table, shard) for table in tables for shard in shards_of(graph, table)]
     with open_instance(settings) as instance:
         resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
-        states = {key: resolver.get_status(dg.AssetKey(key[0].split("/")), key[1]).value for key in keys}
+        states = {key: resolver.get_status(asset_key(key[0]), key[1]).value for key in keys}
     assert "MISSING" not in states.values()
     return {f"{table} {shard or ''}".strip() for (table, shard), state in states.items() if state == "STALE"}
 
 
-def test_a_changed_row_makes_its_shard_stale_and_running_makes_it_current(tmp_path, rows):
+def shards_of(graph, table: str) -> list[str | None]:
+    partitions = graph.get(asset_key(table)).partitions_def
+    return [None] if partitions is None else partitions.get_partition_keys()
+
+
+def test_a_changed_row_makes_what_is_made_of_it_stale_and_running_makes_it_current(tmp_path, rows):
     settings = write(tmp_path, rows)
     run_all(settings, only=INGEST)
-    assert not stale(settings)
+    assert not stale(settings, SOURCE, ALIGNED, SELECTED)
     rows[3] = {**rows[3], "input": rows[3]["input"].replace("Step 1:", "Step 1: So")}
     rows[3]["label"] = rows[3]["label"].replace("Step 1:", "Step 1: So")
     write(tmp_path, rows)
-    assert stale(settings) == {f"{SOURCE} {shard}" for shard in settings.shard_keys}
     run_all(settings, only=(SOURCE,))
-    [changed] = stale(settings)
-    assert changed.startswith(ALIGNED)
+    assert stale(settings, SOURCE, ALIGNED) == {f"{ALIGNED} {shard}" for shard in settings.shard_keys}
     run_all(settings, only=(ALIGNED,))
-    assert stale(settings) == {SELECTED}
+    assert stale(settings, SOURCE, ALIGNED, SELECTED) == {SELECTED}
     run_all(settings, only=INGEST)
-    assert not stale(settings)
+    assert not stale(settings, SOURCE, ALIGNED, SELECTED)
 
 
-def test_a_setting_changes_the_version_of_its_stage_and_of_all_that_follow(tmp_path):
-    settings = load_settings("miniature", tmp_path)
-    scoring = settings.scoring.model_copy(update={"templates": settings.scoring.templates - 1})
-    changed = settings.model_copy(update={"scoring": scoring})
-    differing = {
-        key
-        for key, stage in MAKERS.items()
-        if spec_version(stage, settings, MAKERS) != spec_version(stage, changed, MAKERS)
-    }
-    assert {"labels/answer_logprobs", "labels/step_rewards", "dataset/cpmi_80k", "reports/report"} <= differing
-    assert not differing & {SOURCE, ALIGNED, SELECTED, "labels/hard_negatives", "labels/policy_rollouts"}
-
-
-def test_another_recipe_or_training_changes_the_version_of_models(tmp_path):
-    settings = load_settings("miniature", tmp_path)
-    training = settings.training.model_copy(update={"learning_rate": 0.5})
-    changed = [
-        settings.model_copy(update={"training": training}),
-        settings.model_copy(update={"recipes": settings.recipes[:1]}),
-    ]
-    versions = {spec_version(MAKERS[MODELS], one, MAKERS) for one in (settings, *changed)}
-    assert len(versions) == 3
+def test_a_setting_makes_the_stages_stale_that_have_it(tmp_path, rows):
+    settings = write(tmp_path, rows)
+    run_all(settings, only=INGEST)
+    selection = settings.selection.model_copy(update={"trajectories": settings.selection.trajectories - 1})
+    assert stale(settings.model_copy(update={"selection": selection}), SOURCE, ALIGNED, SELECTED) == {SELECTED}
 
 
 def test_a_missing_benchmark_file_does_not_keep_the_graph_from_being_shown(tmp_path, monkeypatch):
     monkeypatch.setenv("CPMI_SOURCES__BENCHMARKS", json.dumps({"logicnli": {"path": str(tmp_path / "gone.json")}}))
     settings = load_settings("miniature", tmp_path / "home")
-    build_definitions(settings)
+    build_definitions(home_of(settings))
     (failure,) = run_all(settings, only=("sources/benchmark_problems",)).failures
     assert "gone.json" in failure
-
-
-def test_the_version_of_a_source_changes_with_its_file(tmp_path, rows):
-    settings = write(tmp_path, rows)
-    before = spec_version(MAKERS[SOURCE], settings, MAKERS), spec_version(MAKERS[ALIGNED], settings, MAKERS)
-    write(tmp_path, rows[1:])
-    assert spec_version(MAKERS[SOURCE], settings, MAKERS) != before[0]
-    assert spec_version(MAKERS[ALIGNED], settings, MAKERS) == before[1]
 
 
 def test_what_follows_runs_by_itself_after_changed_rows_and_not_after_a_skip(tmp_path):
