@@ -2,11 +2,11 @@
 
 trajectories                  4 partitions        612 rows     1.3 s
 answer_logprobs               4 partitions     36,720 rows     6.8 s, 3 unchanged
-and 40 more tables: unchanged, empty, or of the report
+and 18 more tables: unchanged, or empty
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -41,21 +41,16 @@ class _Tally:
 class TerminalProgress:
     """Bars only where there is a terminal; lines everywhere, unless quiet.
 
-    A stage has no line if nothing of it was made, or it ended within a second and made no rows or is one of `small`;
-    these are counted.
+    A stage has no line if nothing of it was made, or it ended within a second and made no rows; these are counted.
 
     Args:
         expected: partitions that each stage is going to bring up to date.
-        small: stages of which there are many, and none is of interest by itself.
     """
 
-    def __init__(
-        self, console: Console, expected: Mapping[str, int], quiet: bool = False, small: Collection[str] = ()
-    ) -> None:
+    def __init__(self, console: Console, expected: Mapping[str, int], quiet: bool = False) -> None:
         self._console = console
         self._expected = expected
         self._quiet = quiet
-        self._small = small
         self._left_out = 0
         self._tallies: dict[str, _Tally] = {}
         description = TextColumn("{task.description}", markup=False)
@@ -101,7 +96,7 @@ class TerminalProgress:
         expected = self._expected.get(stage, 1)
         if tally.partitions == expected:
             del self._tallies[stage]
-            is_minor = tally.seconds < LEAST_SECONDS and (not tally.rows or stage in self._small)
+            is_minor = tally.seconds < LEAST_SECONDS and not tally.rows
             if is_minor or tally.skipped == tally.partitions:
                 self._left_out += 1
             else:
@@ -122,7 +117,7 @@ class TerminalProgress:
     def summary(self) -> None:
         """Say how many stages had no line, and when nothing had to be done."""
         if self._left_out and self._made:
-            self._print(f"  and {self._left_out} more tables: unchanged, empty, or of the report")
+            self._print(f"  and {self._left_out} more tables: unchanged, or empty")
         if not self._quiet and self._skipped and not self._made:
             self._console.print("Everything is up to date: nothing was recomputed.", highlight=False)
 

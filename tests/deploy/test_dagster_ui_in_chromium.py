@@ -48,7 +48,7 @@ def served(home: Path, profile: str, log: Path) -> Iterator[str]:
 @pytest.fixture
 def page(own_copy, small_profile, tmp_path):
     """A page of the UI of a finished home, from which a shard's rewards have been removed."""
-    Lake.of(own_copy).paths("labels/step_rewards", "000")[0].unlink()
+    Lake.of(own_copy).path("labels/step_rewards", "000").unlink()
     with served(own_copy.home, small_profile, tmp_path / "ui.log") as address, playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         context = browser.new_context(base_url=address, viewport={"width": WIDTH, "height": HEIGHT})

@@ -16,13 +16,11 @@ from cpmi_dagster.resources.dag.terminal import TerminalProgress
         ("step_rewards", 89, 0.0, True, False),
         ("prover_rollouts", 0, 0.0, False, False),
         ("prover_rollouts", 0, 1.5, False, True),
-        ("best_of_n", 48, 0.0, False, False),
-        ("best_of_n", 48, 1.5, False, True),
     ],
 )
 def test_a_stage_has_a_line_if_it_made_rows_of_its_own_or_took_time(stage, rows, seconds, skipped, has_line):
     console = Console(file=io.StringIO())
-    with TerminalProgress(console, {stage: 1, "other": 1}, small=["best_of_n"]) as progress:
+    with TerminalProgress(console, {stage: 1, "other": 1}) as progress:
         progress.finish(stage, None, rows, seconds, skipped)
         progress.finish("other", None, 1, 0.0, False)
         progress.summary()
