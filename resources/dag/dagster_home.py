@@ -162,6 +162,8 @@ def _configuration(settings: Settings) -> dict[str, object]:
             # slots of steps would stay with a run that was killed
             "pools": {"granularity": "run", "default_limit": gpus},
         },
+        # a run waits in the queue while the code server is started again; by default it fails at once
+        "run_queue": {"max_user_code_failure_retries": 30, "user_code_failure_retry_delay": 10},
         "run_monitoring": {"enabled": True, "poll_interval_seconds": 30},
         "run_retries": {"enabled": True, "max_retries": 1, "retry_on_asset_or_op_failure": False},
     }

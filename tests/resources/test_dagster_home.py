@@ -52,6 +52,7 @@ def test_what_is_written_is_dagsters_own(settings):
             "runs": {"max_concurrent_runs": 2},
             "pools": {"granularity": "run", "default_limit": 1},
         },
+        "run_queue": {"max_user_code_failure_retries": 30, "user_code_failure_retry_delay": 10},
         "run_monitoring": {"enabled": True, "poll_interval_seconds": 30},
         "run_retries": {"enabled": True, "max_retries": 1, "retry_on_asset_or_op_failure": False},
     }
