@@ -6,9 +6,11 @@ import dagster as dg
 import pytest
 from small_run import run_all
 
+from cpmi_dagster.assets import labels
+from cpmi_dagster.contracts.keys import NEGATIVES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import MAKERS, STAGES
-from cpmi_dagster.errors import UsageError
+from cpmi_dagster.errors import LakeError, UsageError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import runs
 from cpmi_dagster.resources.dag.asset_keys import asset_key
@@ -123,3 +125,27 @@ def test_a_check_that_did_not_pass_is_asked_again_though_nothing_changed(tmp_pat
         check = dg.AssetCheckKey(asset_key(ALIGNED[0]), "every_row_accounted_for")
         asked = instance.event_log_storage.get_asset_check_execution_history(check, limit=99)
     assert len(asked) == 2 * len(settings.shard_keys)
+
+
+def test_a_shard_that_fails_stops_no_other_and_nothing_is_made_of_it(own_copy, monkeypatch):
+    lake, sample = Lake.of(own_copy), labels.sample_negatives
+    for shard in own_copy.shard_keys:
+        lake.path(NEGATIVES, shard).unlink()
+    broken = iter([True])
+
+    def fail_once(*arguments):
+        if next(broken, False):
+            raise LakeError("shard 000 is not to be")
+        return sample(*arguments)
+
+    monkeypatch.setattr(labels, "sample_negatives", fail_once)
+    outcome = run_all(own_copy, only=("labels/hard_negatives", "dataset"))
+    assert outcome.failures == ["hard_negatives 000: shard 000 is not to be"]
+    assert lake.partitions(NEGATIVES) == own_copy.shard_keys[1:]
+
+
+def test_a_model_that_is_missing_stops_all_shards_with_one_sentence(own_copy, tmp_path):
+    missing = own_copy.models.labeler.model_copy(update={"name": str(tmp_path / "nowhere")})
+    settings = own_copy.model_copy(update={"models": own_copy.models.model_copy(update={"labeler": missing})})
+    (failure,) = run_all(settings, only=("labels/hard_negatives",)).failures
+    assert "nowhere" in failure and "\n" not in failure
