@@ -156,7 +156,7 @@ class ShardByShard(Lake):
 
 
 def test_scores_of_all_shards_are_counted_shard_by_shard(tmp_path: Path):
-    lake, settings = ShardByShard(tmp_path, "miniature"), load_settings("miniature", tmp_path)
+    lake, settings = ShardByShard(tmp_path), load_settings("miniature", tmp_path)
     logprob = {
         "template": 0,
         "context": "question",
