@@ -139,8 +139,8 @@ def _scored(run: StageRun, negatives: pl.DataFrame, chosen: tuple[str, ...], **o
     # how long a trajectory is depends on what is scored of it
     admitted = {**how, **options, "conditionings": chosen, "templates": scoring.templates}
     return kept_scores(
-        run.calls("labeler", SCORE_KEY, SCORE, how),
-        run.calls("labeler", ADMISSION_KEY, ADMISSION, admitted),
+        run.calls(run.models.spec("labeler"), SCORE_KEY, SCORE, how),  # of the weights here, whoever samples
+        run.calls(run.models.spec("labeler"), ADMISSION_KEY, ADMISSION, admitted),
         partial(run.models.load, "labeler"),
         trajectories,
         negatives,
@@ -175,6 +175,8 @@ rolls_out = partial(
         "correct": ["alignment/trajectories.gold_answer"],
     },
 )
+PREFIXES = 5
+"""About how many prefixes a trajectory has that are asked together, and kept as one file."""
 ROLLOUT_SETTINGS = ("rollouts.sampling", "rollouts.sample", "answers.identity")
 
 
@@ -208,7 +210,7 @@ def _completed(run: StageRun) -> pl.DataFrame:
 def _rollouts(run: StageRun, role: Role, shortest: int, longest: Steps, count: int) -> StageOutput:
     """Asked for more prefixes or rollouts, only what these add is drawn."""
     settings, rollouts, trajectories = run.settings, run.settings.rollouts, _completed(run)
-    engine = run.engine(role, rollouts.sampling, rollouts.batch_sequences)
+    engine = run.engine(role, rollouts.sampling, rollouts.batch_sequences, size=PREFIXES * rollouts.chunk_trajectories)
     frame, _ = prefix_rollouts(
         trajectories, engine, shortest=shortest, longest=longest, count=count, sampling=rollouts.sampling,
         seed=settings.seed, progress=run.track(trajectories.height), comparison=settings.answers.comparison,

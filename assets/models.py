@@ -38,7 +38,7 @@ def read_features(run: StageRun, solutions: pl.DataFrame, max_tokens: int | None
         return features.step_features(run.models.load("backbone"), part, batch_tokens, max_tokens)
 
     how = {"max_tokens": max_tokens}
-    calls = run.calls("backbone", STEPS_KEY, step_values(pl.List(pl.Float32())), how, shard)
+    calls = run.calls(run.models.spec("backbone"), STEPS_KEY, step_values(pl.List(pl.Float32())), how, shard)
     return kept_steps(calls, solutions, "feature", read, chunk)
 
 

@@ -1,6 +1,6 @@
 """Locks between processes, on files of the home: one of them makes a table's file, and the others wait.
 
-A lock saves work. What is written is right without it: fingerprints and renames see to that.
+A lock saves work. What is written is right without it: keys and renames see to that.
 """
 
 import logging

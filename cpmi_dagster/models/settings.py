@@ -25,7 +25,7 @@ class LanguageModel(Frozen):
     A GGUF file of the hub is `OWNER/REPOSITORY:FILE.gguf`.
 
     `engine` decides how text is sampled from it. The labeler's log-probabilities always come from weights loaded here.
-    Settings that only say how an endpoint is reached are in no fingerprint.
+    Settings that only say how an endpoint is reached are in no key.
     """
 
     model_config = ConfigDict(hide_input_in_errors=True)

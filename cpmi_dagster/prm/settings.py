@@ -38,7 +38,7 @@ class Lora(Frozen):
 
 
 class Training(Frozen):
-    """PRM training (section 5.3; released settings). Settings that change no weight are in no fingerprint."""
+    """PRM training (section 5.3; released settings). Settings that change no weight are in no key."""
 
     learning_rate: float = Field(default=2e-5, gt=0, allow_inf_nan=False)
     head_learning_rate: float = Field(default=3e-4, gt=0, allow_inf_nan=False)
@@ -124,7 +124,7 @@ class Recipe(Frozen):
     reward_type: str
     objective: Objective = "bce"
     backbone: LanguageModel | None = Field(default=None, description="models.backbone where not given")
-    # left out where it is the paper's: recipes from before there was another keep their fingerprints
+    # left out where it is the paper's: recipes from before there was another keep their keys
     head: Head = Field(
         default=DEFAULT_HEAD,
         exclude_if=lambda head: head == DEFAULT_HEAD,

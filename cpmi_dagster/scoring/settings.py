@@ -29,7 +29,7 @@ class Scoring(Frozen):
 
     @property
     def other_layout(self) -> str | None:
-        """The layout where it is not the paper's; None leaves fingerprints as they were without the setting."""
+        """The layout where it is not the paper's; None leaves keys as they were without the setting."""
         return None if self.layout == "paper" else self.layout
 
 

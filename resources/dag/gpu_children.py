@@ -9,21 +9,23 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from tempfile import TemporaryFile
+from typing import IO
 
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.progress import Progress
+from cpmi_dagster.resources.dag.stage_run import Home
 
 Current = Callable[[Sequence[str], str], bool]
 LOOK_EVERY_SECONDS = 5.0
 LAST_LINES = 3
+CHILD = "LABELS_FOR_CPMI_RUN"
+"""The environment variable by which a process knows that it is one of these."""
 LOG = logging.getLogger(__name__)
 
 
-def label_on_gpus(
-    settings: Settings, shards: Sequence[str], tables: Sequence[str], is_current: Current, progress: Progress
-) -> set[str]:
+def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], is_current: Current) -> set[str]:
     """Label shards in one process a GPU, if the profile has several and more than one shard is to be labelled.
 
     A process that fails or dies is warned of. The caller labels what is missing afterwards, so it meets an error that
@@ -32,46 +34,61 @@ def label_on_gpus(
     Returns:
         The shards that were given to processes.
     """
-    if settings.orchestration.gpus == 1 or settings.is_pilot:
+    settings = home.settings
+    if settings.orchestration.gpus == 1 or settings.is_pilot or environment_variable(CHILD):
         return set()
     due = [shard for shard in shards if not is_current(tables, shard)]
     if len(due) < 2:
         return set()
     parts = [due[start :: settings.orchestration.gpus] for start in range(min(settings.orchestration.gpus, len(due)))]
-    remaining, advance = set(due), progress.start(f"shards on {len(parts)} GPUs", len(due), LOG.info)
+    home.models.release()  # the GPU that this process works on is one of theirs
+    remaining, advance = set(due), home.progress.start(f"shards on {len(parts)} GPUs", len(due), LOG.info)
 
     def show() -> None:
         labelled = {shard for shard in remaining if is_current(tables, shard)}
         remaining.difference_update(labelled)
         advance(len(labelled))
 
-    children = [_start(settings, number, part, tables) for number, part in enumerate(parts)]
-    try:
-        errors = [_wait(child, show) for child in children]
-    finally:
-        for child in children:
-            child.terminate()
-    for child, part, error in zip(children, parts, errors, strict=True):
+    with ExitStack() as files:
+        # a pipe that nobody reads would stop its process
+        errors = [files.enter_context(TemporaryFile("w+", encoding="utf-8", errors="replace")) for _ in parts]
+        children = [_start(settings, number, part, tables, errors[number]) for number, part in enumerate(parts)]
+        try:
+            for child in children:
+                _wait(child, show)
+        finally:
+            for child in children:
+                child.terminate()
+        said = [_last_lines(error) for error in errors]
+    for child, part, lines in zip(children, parts, said, strict=True):
         if child.returncode:
-            reason = "; ".join(error.strip().splitlines()[-LAST_LINES:]) or f"exit code {child.returncode}"
+            reason = "; ".join(lines) or f"exit code {child.returncode}"
             place = f"of shards {', '.join(part)} ended early"
             LOG.warning(f"the process {place} ({reason}); what is missing of them is labelled here")
     return set(due)
 
 
-def _wait(child: subprocess.Popen[str], show: Callable[[], None]) -> str:
-    """Wait until a process ends, and show the progress meanwhile; returns what it wrote to stderr."""
+def _wait(child: subprocess.Popen[str], show: Callable[[], None]) -> None:
+    """Wait until a process ends, and show the progress meanwhile."""
     while True:
         with suppress(subprocess.TimeoutExpired):
-            return child.communicate(timeout=LOOK_EVERY_SECONDS)[1]
+            child.wait(timeout=LOOK_EVERY_SECONDS)
+            return
         show()
 
 
-def _start(settings: Settings, number: int, shards: Sequence[str], tables: Sequence[str]) -> subprocess.Popen[str]:
+def _last_lines(file: IO[str]) -> list[str]:
+    file.seek(0)
+    return file.read().strip().splitlines()[-LAST_LINES:]
+
+
+def _start(
+    settings: Settings, number: int, shards: Sequence[str], tables: Sequence[str], errors: IO[str]
+) -> subprocess.Popen[str]:
     options = [*shlex.split(settings.profile_option), "--shards", ",".join(shards), "--quiet"]
     only = [word for table in tables for word in ("--only", table)]
     visible = [name for name in environment_variable("CUDA_VISIBLE_DEVICES").split(",") if name]
     device = visible[number] if number < len(visible) else str(number)
-    own = {"CUDA_VISIBLE_DEVICES": device, "CPMI_ORCHESTRATION__GPUS": "1", "CPMI_HOME": str(settings.home.absolute())}
+    own = {"CUDA_VISIBLE_DEVICES": device, CHILD: "1", "CPMI_HOME": str(settings.home.absolute())}
     command = [sys.executable, "-m", "cpmi_dagster", "run", *options, *only]
-    return subprocess.Popen(command, env={**os.environ, **own}, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, env={**os.environ, **own}, stderr=errors, text=True)

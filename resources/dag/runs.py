@@ -87,7 +87,7 @@ class Runner:
                 )
                 break
             if phase == LABEL:
-                given = label_on_gpus(self.home.settings, shards, selection, self._is_current, self.home.progress)
+                given = label_on_gpus(self.home, shards, selection, self._is_current)
                 self.labelled_elsewhere.update(given)
             self._run_phase(phase, shards, selection)
             if self.outcome.failures:
@@ -213,6 +213,11 @@ class Runner:
             found, failed = [*_by_name(stopping).values()], [each for each in failed if each not in stopping]
         self.outcome.failures.extend(each for each in found if each not in self.outcome.failures)
         self.outcome.failed_checks.update(_by_name(failed))
+        if not result.success and not found:
+            # an error or a signal came between steps, in Dagster itself
+            where = f"{phase} {partition}" if partition else phase
+            self.outcome.failures.append(f"{where}: the run did not finish; run again to continue where it stopped")
+            return True
         causes = {getattr(getattr(error, "cause", None), "cls_name", "") for error in errors}
         return bool(causes & OF_ALL) or any(reason_of(event) == INTERRUPTED for event in failures)
 

@@ -126,7 +126,8 @@ class Stage(Declaration):
             empty = {key: TABLES[key].schema.create_empty() for key in self.tables}
             output = StageOutput([] if self.at_once else empty, notes=[self.unasked])
         self._write(run, output)
-        rmtree(run.checkpoints, ignore_errors=True)
+        for left in run.checkpoints.parent.glob(f"{run.partition}-*"):  # those of earlier keys too
+            rmtree(left, ignore_errors=True)
         if is_new:
             publish(run.lake, run.settings)
         return output

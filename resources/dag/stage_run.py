@@ -163,16 +163,19 @@ class StageRun:
         place = f"{self.settings.shards}/{shard}" if shard else f"all/{other or 'all'}"
         return Calls(self.lake.root / self.stage.table, facts, place, key, answer, unchanged)
 
-    def engine(self, role: Role, sampling: Sampling, batch: int, stop: Stop = "answer") -> KeptEngine:
+    def engine(
+        self, role: Role, sampling: Sampling, batch: int, stop: Stop = "answer", size: int | None = None
+    ) -> KeptEngine:
         """The generation engine of a role, which samples only what is not kept.
 
         Args:
             batch: continuations sampled at the same time.
+            size: prompts that are asked together, and kept as one file; `scoring.chunk_trajectories` by default.
         """
         how = {"sampling": sampling.model_dump(mode="json"), "stop": stop, "seed": self.settings.seed}
         calls = self.calls(role, KEY, ANSWER, how)
-        size = self.settings.scoring.chunk_trajectories
-        return KeptEngine(calls, self.models.identity(role), lambda: self.models.engine(role, batch), size)
+        chunk = size or self.settings.scoring.chunk_trajectories
+        return KeptEngine(calls, self.models.identity(role), lambda: self.models.engine(role, batch), chunk)
 
 
 def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:

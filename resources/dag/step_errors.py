@@ -54,5 +54,5 @@ def reason_of(event: dg.DagsterEvent) -> str:
     cause = (data.error.cause or data.error) if data.error else None
     if cause is None:
         return "unknown"
-    interrupted = cause.cls_name == "DagsterExecutionInterruptedError"
+    interrupted = cause.cls_name in ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
     return INTERRUPTED if interrupted else first_line(Exception(cause.message))

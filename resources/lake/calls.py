@@ -40,7 +40,7 @@ class Calls:
     Attributes:
         folder: of the table, in the lake.
         facts: the model, and how it is asked.
-        place: below the folder of the facts: the number of shards, and the shard.
+        place: folder below that of the facts: `4/003` for shard 003 of 4, `all/gsm8k` for a question set, or `all/all`.
         key: columns that make a question, with their types.
         answer: columns of an answer, with their types.
         unchanged: raises an error if the model is no longer that of the facts; called before answers are kept.

@@ -62,6 +62,7 @@ def publish(lake: Lake, settings: Settings) -> None:
         if connection.sql(f"select {SHOWN}()").fetchall() == [(hash_of(statements),)]:
             return
     with locked(path.with_suffix(".lock")):
+        statements = _statements(lake, settings)  # another run may have made tables meanwhile
         remove_unfinished(path)
         try:
             with whole_file(path) as unfinished:

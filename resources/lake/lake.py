@@ -235,7 +235,8 @@ class Lake:
             check: called when all rows are written, before any file is put in place.
 
         Raises:
-            LakeError, StorageError: as `write`; then no partition is written.
+            LakeError: as `write`; then no partition is written.
+            StorageError: as `write`; partitions that were put in place are made again with the others.
         """
         with ExitStack() as open_files:
             writers = {

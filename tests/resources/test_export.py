@@ -1,6 +1,5 @@
 """`cpmi export`: what a finished home becomes elsewhere, and what is left alone."""
 
-import dataclasses
 import json
 import os
 import re
@@ -86,7 +85,7 @@ def test_a_home_without_judged_steps_has_no_calibrated_threshold(own_copy, tmp_p
     lake = Lake.of(own_copy)
     record = lake.record("sources/step_truth")
     assert record
-    lake.write(lake.read("sources/step_truth").clear(), dataclasses.replace(record, again="other"))
+    lake.write(lake.read("sources/step_truth").clear(), record)
     with pytest.raises(UsageError, match=r"there are 0 and 0; name judged steps as `sources\.step_truth` and run"):
         export(own_copy, str(tmp_path / "mine"), threshold="calibrated")
     assert not (tmp_path / "mine").exists()
