@@ -31,8 +31,6 @@ from cpmi_dagster.contracts.keys import (
 )
 from cpmi_dagster.errors import LakeError, UsageError
 from cpmi_dagster.exports import FormName
-from cpmi_dagster.exports.cards import dataset_card, model_card
-from cpmi_dagster.exports.reward_models import save_reward_model
 from cpmi_dagster.exports.rows import (
     CALIBRATED,
     DEFAULT_FORM,
@@ -48,8 +46,6 @@ from cpmi_dagster.files.whole_files import written_at_once
 from cpmi_dagster.installed import own_version
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.model_files import check_trained
-from cpmi_dagster.models.safe_loading import quiet_transformers
-from cpmi_dagster.prm.model import load_reward_model
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.commands.hub_upload import SCHEME, uploaded
 from cpmi_dagster.resources.lake.lake import Lake
@@ -147,6 +143,8 @@ def check_replaceable(folder: Path) -> None:
 
 
 def _write_dataset(settings: Settings, reward_type: str, form: FormName, rule: Rule, folder: Path, name: str) -> str:
+    from cpmi_dagster.exports.cards import dataset_card
+
     lake, judged = Lake.of(settings), UNJUDGED
     labelled = _labelled(lake, settings, reward_type)
     if rule == CALIBRATED and lake.exists(TRUTH):
@@ -235,6 +233,11 @@ def origins_of(settings: Settings, reward_type: str) -> dict[str, str]:
 
 
 def _write_model(settings: Settings, asked: str, folder: Path, name: str) -> str:
+    from cpmi_dagster.exports.cards import model_card
+    from cpmi_dagster.exports.reward_models import save_reward_model
+    from cpmi_dagster.models.safe_loading import quiet_transformers
+    from cpmi_dagster.prm.model import load_reward_model
+
     lake, recipe = Lake.of(settings), settings.recipe(asked).name
     row = lake.read(MODELS, recipe).row(0, named=True)
     place = lake.home / row["path"]
