@@ -1,8 +1,8 @@
 """What `pip install` of the package puts on a machine."""
 
+import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 from glob import glob
 from pathlib import Path
@@ -28,8 +28,7 @@ def installed(tmp_path_factory, request) -> Path:
     folder, source = tmp_path_factory.mktemp("wheel"), ROOT
     if request.param != "the repository":
         (packed,) = sdist.SdistBuilder(str(ROOT)).build(directory=str(folder))
-        with tarfile.open(packed) as archive:
-            archive.extractall(folder, filter="data")
+        shutil.unpack_archive(packed, folder)
         (source,) = (path for path in folder.iterdir() if path.is_dir())
     (wheel,) = builder.WheelBuilder(str(source)).build(directory=str(folder))
     with zipfile.ZipFile(wheel) as archive:
