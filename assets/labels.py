@@ -68,7 +68,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
         "answers.identity",
         "demand.negatives",
     ],
-    asked=lambda settings: settings.demand.negatives > 0,
+    asked=lambda settings: settings.demand.asks_for["hard_negatives"],
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
 def hard_negatives(run: StageRun) -> StageOutput:
@@ -88,7 +88,7 @@ def hard_negatives(run: StageRun) -> StageOutput:
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED, NEGATIVES],
     settings=["scoring.other_layout", *SCORING_ASKED],
-    asked=lambda settings: bool(settings.demand.conditionings),
+    asked=lambda settings: settings.demand.asks_for["answer_logprobs"],
     models=["labeler"],
     lineage={
         "answer_rank": ["labels/hard_negatives.rank"],
@@ -113,7 +113,7 @@ def answer_logprobs(run: StageRun) -> StageOutput:
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
     settings=["rewards.default_conditioning", "scoring.other_layout", "demand.controls", "scoring.templates"],
-    asked=lambda settings: bool(settings.demand.controls),
+    asked=lambda settings: settings.demand.asks_for["control_logprobs"],
     models=["labeler"],
     lineage={"logprob_sum": SCORED_TEXTS[:2]},
 )
@@ -183,7 +183,7 @@ ROLLOUT_SETTINGS = ("rollouts.sampling", "rollouts.sample", "answers.identity")
 @rolls_out(
     POLICY_ROLLOUTS,
     settings=[*ROLLOUT_SETTINGS, "demand.policy_steps", "rollouts.policy_count"],
-    asked=lambda settings: settings.demand.policy_steps != 0,
+    asked=lambda settings: settings.demand.asks_for["policy_rollouts"],
     models=["rollouts"],
 )
 def policy_rollouts(run: StageRun) -> StageOutput:
@@ -194,7 +194,7 @@ def policy_rollouts(run: StageRun) -> StageOutput:
 @rolls_out(
     PROVER_ROLLOUTS,
     settings=[*ROLLOUT_SETTINGS, "demand.prover_steps", "rollouts.prover_count"],
-    asked=lambda settings: settings.demand.prover_steps != 0,
+    asked=lambda settings: settings.demand.asks_for["prover_rollouts"],
     models=["prover"],
 )
 def prover_rollouts(run: StageRun) -> StageOutput:

@@ -66,7 +66,8 @@ def sampled_solutions(run: StageRun) -> StageOutput:
     assert sample is not None
     prompt = run.models.chat("policy") if sample.chat else render_question
     engine = run.engine("policy", sample.sampling, settings.benchmarks.batch_sequences)
-    asked, advance = run.read(QUESTIONS), run.track(run.read(QUESTIONS).height)
+    asked = run.read(QUESTIONS)
+    advance = run.track(asked.height)
     count = settings.sources.solutions_of_each
     frames: list[pl.DataFrame] = [SampledSolutions.create_empty()]
     for chunk in asked.iter_slices(QUESTIONS_PER_CHUNK):

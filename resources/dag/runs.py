@@ -106,8 +106,12 @@ class Runner:
             for partition in set(partitions) - set(to_run):
                 warnings = [each for each in checked[partition] if each is not None and not each.passed]
                 self.outcome.failed_checks.update(_by_name(warnings))
+            if not to_run:
+                continue
+            assets = frozenset(asset_key(key) for stage in stages for key in stage.tables)
+            job = self.definitions.resolve_job_def(phase).get_subset(asset_selection=assets)
             for partition in to_run:
-                if self._run_job(phase, stages, partition):
+                if self._run_job(phase, job, partition):
                     return
             if self.outcome.failures:
                 return
@@ -182,20 +186,18 @@ class Runner:
                 latest[key, record.partition] = record.event.asset_check_evaluation if record.event else None
         return {partition: [latest.get((key, partition)) for key in keys] for partition in partitions}
 
-    def _run_job(self, phase: str, stages: Sequence[Declaration], partition: str | None) -> bool:
-        """Run a job for a partition.
+    def _run_job(self, phase: str, job: dg.JobDefinition, partition: str | None) -> bool:
+        """Run a job of a phase for a partition.
 
         Returns:
             Whether others would fail as well: a signal ended it, or a model, the disk or a setting is wrong.
         """
-        job, run_id = self.definitions.resolve_job_def(phase), str(uuid.uuid4())
+        run_id = str(uuid.uuid4())
         tags = {**OF_THIS_LOCATION, "dagster/max_retries": "0"}
         if partition and phase == LABEL:
             tags[SHARDS_TAG] = partition
         hold_run(dagster_folder(self.home.settings), run_id)
-        result = job.get_subset(
-            asset_selection=frozenset(asset_key(key) for stage in stages for key in stage.tables)
-        ).execute_in_process(
+        result = job.execute_in_process(
             instance=self.instance,
             run_id=run_id,
             partition_key=partition,
