@@ -71,7 +71,7 @@ def sampled_solutions(run: StageRun) -> StageOutput:
     count = settings.sources.solutions_of_each
     frames: list[pl.DataFrame] = [SampledSolutions.create_empty()]
     for chunk in asked.iter_slices(QUESTIONS_PER_CHUNK):
-        solved, _ = sample_solutions(chunk, engine, prompt, sample.sampling, 0, count, settings.seed)
+        solved, _ = sample_solutions(chunk, engine, prompt, sample.sampling, count, settings.seed)
         frames.append(solved)
         advance(chunk.height)
     return StageOutput(pl.concat(frames), engine.identity, engine.spent)

@@ -19,6 +19,7 @@ from cpmi_dagster.resources.commands.calibrate import calibrate, write_labels
 from cpmi_dagster.resources.commands.doctor import examine
 from cpmi_dagster.resources.commands.export import export
 from cpmi_dagster.resources.commands.judge_evaluation import evaluate
+from cpmi_dagster.resources.commands.starter import starter_for
 from cpmi_dagster.resources.commands.trace import trace
 from cpmi_dagster.resources.commands.verification import verify_home
 from cpmi_dagster.resources.dag import automation, checks, run_sensors, status
@@ -29,7 +30,6 @@ from cpmi_dagster.resources.dag.run_profile import run_profile
 from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_schedule
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
-from cpmi_dagster.resources.dag.starter import starter_for
 from cpmi_dagster.resources.dag.table_inputs import TableInputs
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import query

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
     from cpmi_dagster.resources.commands.doctor import Finding
     from cpmi_dagster.resources.commands.labeling_plan import Plan
-    from cpmi_dagster.resources.dag.starter import Starter
+    from cpmi_dagster.resources.commands.starter import Starter
 
 LINE_EVERY_SECONDS = 30.0
 SHOWN_REASONS = 10

@@ -37,11 +37,10 @@ def sample_solutions(
     engine: RolloutEngine,
     prompt: Callable[[str], str],
     sampling: Sampling,
-    first: int,
     count: int,
     seed: int,
 ) -> tuple[pl.DataFrame, Cost]:
-    """Solutions `first` to `first + count - 1` of every question.
+    """`count` solutions of every question.
 
     Args:
         questions: columns of `sources.questions`; one with a defect is not asked.
@@ -54,11 +53,11 @@ def sample_solutions(
     """
     asked = questions.filter(pl.col("defect").is_null())
     prompts = [prompt(question) for question in asked["question"]]
-    generations, cost = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["solutions"]), first=first)
+    generations, cost = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["solutions"]))
     rows = [
         (question_number, number, encodable(one.text), one.tokens, one.truncated)
         for question_number, group in zip(asked["question_number"], generations, strict=True)
-        for number, one in enumerate(group, first)
+        for number, one in enumerate(group)
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row"), cost
 

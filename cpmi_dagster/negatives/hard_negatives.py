@@ -29,6 +29,7 @@ from cpmi_dagster.trajectories.templates import render_negative_prompt, render_q
 
 MODEL = "model"
 MOST_PROPOSALS = 64
+TRAJECTORIES_PER_CALL = 64
 _REPEATED_PREFIX = re.compile(r"^(?:the\s+(?:final\s+)?answer\s+is\s*:?\s*)+", re.IGNORECASE)
 _BRACKETS = (("([", ")]"), ("{", "}"))
 
@@ -98,24 +99,27 @@ def hard_negatives(
         trajectories: Columns trajectory_id, question, steps, gold_answer.
         engine: Samples from the labeler; None for heuristics only.
         negatives: How many, and how they are sampled.
-        seed: For sampling (once for all of them) and, with each trajectory's id, for the heuristics.
+        seed: For sampling and, with each trajectory's id, for the heuristics.
         progress: Called with 1 after every trajectory.
         comparison: Says which answers are the same.
 
     Returns:
         Rows of `labels.hard_negatives` in the order of the trajectories.
     """
-    samples, cost = _sample(trajectories, engine, negatives, seed)
     rows: list[tuple[str, int, str, str]] = []
     short: list[str] = []
-    problems = trajectories.select("trajectory_id", "question", "gold_answer").iter_rows()
-    for (name, question, gold), texts in zip(problems, samples, strict=True):
-        chosen = choose_negatives(gold, texts, negatives, trajectory_seed(seed, name), question, comparison)
-        rows += [(name, rank, negative.answer, negative.source) for rank, negative in enumerate(chosen, start=1)]
-        if len(chosen) < negatives.count:
-            short.append(name)
-        if progress:
-            progress(1)
+    cost = Cost.zero()
+    for part in trajectories.iter_slices(TRAJECTORIES_PER_CALL):
+        samples, spent = _sample(part, engine, negatives, seed)
+        cost += spent
+        problems = part.select("trajectory_id", "question", "gold_answer").iter_rows()
+        for (name, question, gold), texts in zip(problems, samples, strict=True):
+            chosen = choose_negatives(gold, texts, negatives, trajectory_seed(seed, name), question, comparison)
+            rows += [(name, rank, negative.answer, negative.source) for rank, negative in enumerate(chosen, start=1)]
+            if len(chosen) < negatives.count:
+                short.append(name)
+            if progress:
+                progress(1)
     frame = pl.DataFrame(rows, schema=HardNegatives.create_empty().schema, orient="row")
     return NegativesResult(frame, short, cost)
 
@@ -135,7 +139,7 @@ def trajectory_seed(seed: int, trajectory_id: str) -> int:
 def _sample(
     trajectories: pl.DataFrame, engine: RolloutEngine | None, negatives: Negatives, seed: int
 ) -> tuple[list[list[str]], Cost]:
-    if engine is None or not negatives.samples or trajectories.is_empty():
+    if engine is None or not negatives.samples:
         return [[] for _ in range(trajectories.height)], Cost.zero()
     texts = trajectories.select("question", "steps", "gold_answer").iter_rows()
     prompts = [negative_prompt(negatives, *row) for row in texts]

@@ -9,7 +9,6 @@ from typing import Literal
 import dagster as dg
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.keys import QUESTIONS, SELECTED, SHEPHERD
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
@@ -22,8 +21,6 @@ from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 
 LOG = logging.getLogger(__name__)
 State = Literal["done", "stale", "missing", "failed", "running"]
-AT_ONCE = (QUESTIONS, SHEPHERD, SELECTED)
-"""Tables whose partitions one run makes."""
 STATES: Mapping[str, State] = {"current": "done", "other": "stale", "missing": "missing"}
 
 
@@ -107,25 +104,27 @@ def _asset_status(key: str, states: Mapping[str, State], lake: Lake) -> AssetSta
 
 
 def partition_states(
-    instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str, judged: States | None = None
+    instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str, judged: States
 ) -> dict[str, State]:
     """State of each partition of a table; an unpartitioned table has the one partition `all`.
 
     The lake decides whether rows are there, and whether the profile would still give them; Dagster knows what is
-    running and what failed since.
+    running, and what failed and was not made since.
     """
-    states = _states(instance, lake, settings, key)
+    stage = judged.stages[key]
+    states = _states(instance, lake, settings, key, stage.at_once)
     for name, state in states.items():
-        if judged and state == "done":
-            states[name] = STATES[judged.state(key, name if TABLES[key].partitioning else None).kind]
+        if state in ("done", "failed"):
+            found = STATES[judged.state(key, name if TABLES[key].partitioning else None).kind]
+            states[name] = state if state == "failed" and found != "done" else found
     return states
 
 
-def _states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str) -> dict[str, State]:
+def _states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str, at_once: bool) -> dict[str, State]:
     partitions = partitions_of(key, settings)
     if partitions is None:
         return {"all": _unpartitioned_state(instance, key, lake.exists(key))}
-    if key in AT_ONCE:
+    if at_once:
         return {name: _unpartitioned_state(instance, key, lake.has(key, name)) for name in partitions}
     definition = dg.StaticPartitionsDefinition(partitions)
     statuses = instance.get_status_by_partition(asset_key(key), partitions, definition) or {}

@@ -68,7 +68,6 @@ def kept_scores(
             made = answer_logprobs(chosen, own, load(), scoring, wanted=read_wanted(part), contrasted=contrasted)
         return part.join(made.values.select(*ROW, "logprob_sum", "token_count"), on=ROW), made.cost
 
-    chunk = scoring_chunk(scoring)
     wholes = trajectory_questions(trajectories, negatives, scoring)
     admitted = admissions.answers(wholes, admit, max(1, wholes.height))
     refused = _named(admitted.filter(pl.col("reason").is_not_null()))
@@ -78,14 +77,11 @@ def kept_scores(
     # trajectories of one question stay together: they share a token tree
     asked = fitting.select("trajectory_id").join(questions, on="trajectory_id", maintain_order="left_right")
     advance(refused.height)
-    answered = scores.answers(asked, score, chunk, by="trajectory_id", weight="token_count", advance=advance)
+    answered = scores.answers(
+        asked, score, scoring.chunk_trajectories, by="trajectory_id", weight="token_count", advance=advance
+    )
     values = AnswerLogprobs.cast(answered.select(AnswerLogprobs.column_names()))
     return scored_answers(values, refused.iter_rows(), scores.spent(answered))
-
-
-def scoring_chunk(scoring: Scoring) -> int:
-    """Trajectories that are scored together, and kept as one file."""
-    return getattr(scoring, "chunk_trajectories", 64)
 
 
 def _unnamed(rejected: pl.DataFrame) -> pl.DataFrame:

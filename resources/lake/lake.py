@@ -270,7 +270,7 @@ class Lake:
     def tidy(self, key: str, partition: str | None) -> None:
         """Remove what killed writers left of a partition and its answers of models; the caller holds its lock."""
         folder = self.root / key
-        for pattern in (f".{partition or ALL}.parquet.*", f"{CALLS}/*/*/{partition}/.*"):
+        for pattern in (f".{partition or ALL}.parquet.*", f"{CALLS}/*/*/{partition or '*'}/.*"):
             for left in folder.glob(pattern + UNFINISHED):
                 left.unlink(missing_ok=True)
 

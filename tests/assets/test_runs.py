@@ -17,6 +17,7 @@ from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.automation import INGEST, LABEL, PHASES
 from cpmi_dagster.resources.dag.dagster_home import open_instance
 from cpmi_dagster.resources.dag.runs import alike, chosen_tables
+from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
 from cpmi_dagster.resources.lake.lake import Lake
 
@@ -68,14 +69,20 @@ def test_a_run_has_stages_that_are_partitioned_alike_each_after_those_it_reads()
     assert len(names(LABEL)) == 1
 
 
-def test_an_asset_whose_last_run_failed_is_shown_as_failed(tmp_path, monkeypatch):
+def test_an_asset_whose_last_run_failed_is_shown_as_failed_until_the_profile_has_what_is_there(tmp_path, monkeypatch):
+    key = "sources/reference_problems"
+
+    def states(settings):
+        with open_instance(settings) as instance:
+            return partition_states(instance, Lake(tmp_path), settings, key, States.of(settings, MAKERS))
+
+    before = load_settings("miniature", tmp_path)
+    assert not run_all(before, only=(key,)).failures
     monkeypatch.setenv("CPMI_SOURCES__REFERENCES", '[{"path": "/nowhere.jsonl", "source": "gsm8k", "split": "train"}]')
     settings = load_settings("miniature", tmp_path)
-    outcome = run_all(settings, only=("sources/reference_problems",))
+    outcome = run_all(settings, only=(key,))
     assert "there is no data at /nowhere.jsonl" in "; ".join(outcome.failures)
-    with open_instance(settings) as instance:
-        states = partition_states(instance, Lake(tmp_path), settings, "sources/reference_problems")
-    assert states == {"all": "failed"}
+    assert (states(settings), states(before)) == ({"all": "failed"}, {"all": "done"})
 
 
 def test_a_source_without_rows_is_an_error(tmp_path, monkeypatch):

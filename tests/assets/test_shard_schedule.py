@@ -25,7 +25,7 @@ from cpmi_dagster.resources.dag.automation import (
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.run_life import ALIVE
 from cpmi_dagster.resources.dag.shard_schedule import NOTHING_TO_DO
-from cpmi_dagster.resources.dag.states import CURRENT, State, States
+from cpmi_dagster.resources.dag.states import CURRENT, MISSING, State, States
 from cpmi_dagster.resources.lake.lake import Lake, Record
 
 
@@ -81,7 +81,11 @@ def world(tmp_path, tmp_path_factory, monkeypatch):
     """Makes a world of twelve shards; files count as stale where a test says so."""
     stale: set[str] = set()
     changed = State("other", "changed")
-    monkeypatch.setattr(States, "state", lambda _, key, shard: changed if shard in stale else CURRENT)
+
+    def state(states: States, key: str, shard: str) -> State:
+        return changed if shard in stale else CURRENT if states.lake.has(key, shard) else MISSING
+
+    monkeypatch.setattr(States, "state", state)
     # a tick needs an instance that it can open by its folder
     with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("dagster"))) as instance:
 

@@ -14,7 +14,7 @@ from datasets import Dataset
 from small_run import SHARED_DATA
 
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag.starter import starter_for
+from cpmi_dagster.resources.commands.starter import starter_for
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.trajectories.math_shepherd import parse_rows
 from cpmi_dagster.trajectories.rows import number_rows

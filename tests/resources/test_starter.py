@@ -15,7 +15,7 @@ from cpmi_dagster.profiles.first_look import look_over
 from cpmi_dagster.profiles.settings import PROFILES, load_settings
 from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.profiles.starter import starter_profile
-from cpmi_dagster.resources.dag.starter import Starter, starter_for
+from cpmi_dagster.resources.commands.starter import Starter, starter_for
 
 ROWS = [
     {"id": f"q{number}", "question": f"{number} + 1?", "steps": [f"It is {number + 1}."], "gold_answer": number + 1}
