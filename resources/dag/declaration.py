@@ -1,6 +1,6 @@
 """What a stage of the DAG declares; `states` judges it, `stage` runs it, `presentation` shows it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -46,12 +46,9 @@ class StageOutput:
             return cast("Mapping[str, pl.DataFrame]", self.frames)[key]
         return cast("pl.DataFrame", self.frames)
 
-    def batches(self) -> Iterator[dict[str, pl.DataFrame]]:
-        """The rows of a stage that makes all shards at once, batch by batch, by shard."""
-        frames = [self.frames] if isinstance(self.frames, pl.DataFrame) else cast("Iterable[pl.DataFrame]", self.frames)
-        for frame in frames:
-            parts = frame.partition_by("shard", as_dict=True, maintain_order=True)
-            yield {str(shard): rows for (shard,), rows in parts.items()}
+    def batches(self) -> Iterable[pl.DataFrame]:
+        """The rows of a stage that makes all partitions at once, batch by batch."""
+        return [self.frames] if isinstance(self.frames, pl.DataFrame) else cast("Iterable[pl.DataFrame]", self.frames)
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ class Stage(Declaration):
         )
         if self.at_once:
             records = {name: replace(record, partition=name) for name in partitions_of(self.table, run.settings) or ()}
-            run.lake.write_stream(made.batches(), records, partial(self._check_unchanged, run))
+            run.lake.write_stream(self.table, made.batches(), records, partial(self._check_unchanged, run))
             return
         self._check_unchanged(run)
         for key in reversed(self.tables):

@@ -223,14 +223,16 @@ class Lake:
 
     def write_stream(
         self,
-        batches: Iterable[Mapping[str, pl.DataFrame]],
+        key: str,
+        frames: Iterable[pl.DataFrame],
         records: Mapping[str, Record],
         check: Callable[[], None],
     ) -> None:
         """Write all partitions of a table at once from batches of rows, none of which is kept in memory.
 
         Args:
-            batches: rows by partition; within a partition they stand in the order they come.
+            frames: batches of rows, with a column `shard` that says in which partition each is; within a partition
+                they stand in the order they come.
             records: what makes each partition; one without rows is an empty file.
             check: called when all rows are written, before any file is put in place.
 
@@ -242,9 +244,10 @@ class Lake:
             writers = {
                 name: open_files.enter_context(self._partition_writer(record)) for name, record in records.items()
             }
-            for batch in batches:
-                for name, frame in batch.items():
-                    writers[name].add(frame)
+            for frame in frames:
+                valid = _checked(frame, key).with_columns(frame["shard"])
+                for (name,), rows in valid.partition_by("shard", as_dict=True, maintain_order=True).items():
+                    writers[str(name)].add(rows.select(own_columns(key)))
             check()
 
     @contextmanager
@@ -288,10 +291,10 @@ class _PartitionWriter:
         self._writer = pq.ParquetWriter(path, empty.schema, compression="zstd", write_statistics=False)
 
     def add(self, frame: pl.DataFrame) -> None:
-        valid = _checked(frame, self.record.table)
-        self._rows += valid.height
-        self._digest.update(valid.write_ndjson().encode())
-        self._writer.write_table(_stamped(valid, self.record).to_arrow())
+        """Rows that the contract of the table admits."""
+        self._rows += frame.height
+        self._digest.update(frame.write_ndjson().encode())
+        self._writer.write_table(_stamped(frame, self.record).to_arrow())
 
     def close(self, completed: Any) -> None:
         self.record = completed(self.record, self._rows, self._digest.hexdigest())

@@ -17,6 +17,10 @@ RECORD = Record(
 )
 
 
+def in_shard(rows: pl.DataFrame, shard: str) -> pl.DataFrame:
+    return rows.with_columns(shard=pl.lit(shard))
+
+
 @pytest.fixture
 def lake(tmp_path) -> Lake:
     return Lake(tmp_path)
@@ -123,17 +127,18 @@ def test_rows_that_break_the_contract_are_not_written(lake, key, rows):
     with pytest.raises(LakeError, match=f"{key}: the rows break the table's contract, nothing was written"):
         lake.write(rows, record)
     with pytest.raises(LakeError, match="nothing was written"):
-        lake.write_stream([{"001": rows}], {"001": replace(record, partition="001")}, lambda: None)
+        lake.write_stream(key, [in_shard(rows, "001")], {"001": replace(record, partition="001")}, lambda: None)
     assert not [path for path in lake.root.rglob("*") if path.is_file()]
 
 
 def test_a_stream_of_batches_writes_what_whole_frames_would(lake, tmp_path):
-    records = {shard: replace(RECORD, partition=shard) for shard in ("000", "001", "002")}
-    batches = [{"000": ROWS.head(1)}, {"002": ROWS}, {"000": ROWS.tail(1)}]
-    lake.write_stream(batches, records, lambda: None)
+    frames = {"000": ROWS, "001": ROWS.clear(), "002": ROWS.tail(1)}
+    records = {shard: replace(RECORD, partition=shard) for shard in frames}
+    both = pl.concat([in_shard(ROWS.tail(1), "002"), in_shard(ROWS.head(1), "000")])
+    lake.write_stream(KEY, [both, in_shard(ROWS.tail(1), "000")], records, lambda: None)
     other = Lake(tmp_path / "other")
     for shard, record in records.items():
-        done = other.write(ROWS if shard != "001" else ROWS.clear(), record)
+        done = other.write(frames[shard], record)
         assert lake.read(KEY, shard).equals(other.read(KEY, shard))
         assert replace(lake.record(KEY, shard), written_at=done.written_at) == done
         assert lake.is_whole(KEY, shard)
@@ -145,7 +150,8 @@ def test_a_stream_whose_end_is_refused_writes_no_file(lake):
 
     lake.write(ROWS, RECORD)
     with pytest.raises(LakeError, match="the source changed"):
-        lake.write_stream([{"000": ROWS.head(1)}], {"000": RECORD, "001": replace(RECORD, partition="001")}, refuse)
+        records = {"000": RECORD, "001": replace(RECORD, partition="001")}
+        lake.write_stream(KEY, [in_shard(ROWS.head(1), "000")], records, refuse)
     assert lake.read(KEY).equals(ROWS)
     assert [path.name for path in lake.path(KEY, "000").parent.iterdir()] == ["000.parquet"]
 
