@@ -145,7 +145,7 @@ def report(run: StageRun) -> StageOutput:
     return StageOutput(pl.DataFrame(row), files=[str(REPORT_FILE)], metadata=shown)
 
 
-def of_earlier_runs(settings: Settings, stages: Mapping[str, Declaration]) -> dict[str, str]:
+def stale_tables(settings: Settings, stages: Mapping[str, Declaration]) -> dict[str, str]:
     """What the profile's settings would not give, of the tables that a run shows at its end: since when, and why."""
     states, found = States.of(settings, stages), {}
     for key in (STEP_REWARDS, REJECTED_ROWS, REJECTED_TRAJECTORIES, FIGURES, REPORT):

@@ -41,7 +41,7 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels
 __all__ = [
     "calibrate", "check_port", "check_schedule", "defs",
     "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "labels_made", "left_out",
-    "load_settings", "of_earlier_runs", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
+    "load_settings", "stale_tables", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
     "serve_ui", "starter_for", "trace", "verify_home", "write_labels",
 ]  # fmt: skip
 
@@ -110,7 +110,7 @@ def part_of_project(
 
 
 home_status = partial(status.home_status, stages=MAKERS)
-of_earlier_runs = partial(reports.of_earlier_runs, stages=MAKERS)
+stale_tables = partial(reports.stale_tables, stages=MAKERS)
 plan = partial(labeling_plan.plan, makers=MAKERS)
 run_with_progress = partial(run_profile, home_of, build_definitions)
 

@@ -96,7 +96,7 @@ def run(
         raise CpmiError("; ".join(outcome.failures))
     if quiet or outcome.waiting:
         return
-    stale = definitions.of_earlier_runs(settings)
+    stale = definitions.stale_tables(settings)
     headline, judged = definitions.headline(settings, stale), definitions.judged_so_far(settings, stale)
     labels, left_out = definitions.labels_made(settings, stale), definitions.left_out(settings, stale)
     views.show_results(OUT, headline, labels, left_out, judged, settings, stale)

@@ -147,7 +147,7 @@ def show_results(
         labels: from `definitions.labels_made`; empty without labels.
         left_out: from `definitions.left_out`; empty where everything is labelled.
         judged: from `definitions.judged_so_far`; empty where there are no steps judged, or enough.
-        stale: from `definitions.of_earlier_runs`.
+        stale: from `definitions.stale_tables`.
     """
     import polars as pl
 
