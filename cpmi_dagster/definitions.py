@@ -41,8 +41,8 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels
 __all__ = [
     "calibrate", "check_port", "check_schedule", "defs",
     "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "labels_made", "left_out",
-    "load_settings", "stale_tables", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
-    "serve_ui", "starter_for", "trace", "verify_home", "write_labels",
+    "load_settings", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
+    "serve_ui", "stale_tables", "starter_for", "trace", "verify_home", "write_labels",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
