@@ -21,7 +21,7 @@ from cpmi_dagster.files.text import cut
 if TYPE_CHECKING:
     import polars as pl
 
-MAX_CELL = 100
+MAX_CELL, UNBROKEN = 100, 12
 
 
 def show_frame(console: SafeConsole, frame: "pl.DataFrame", form: str) -> None:
@@ -37,11 +37,15 @@ def show_frame(console: SafeConsole, frame: "pl.DataFrame", form: str) -> None:
 def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
     """A frame as a rich table."""
     table = new_table(title)
+    rows = [[escape(_cell(value)) for value in row] for row in _rows(frame)]
     for index, (name, dtype) in enumerate(frame.schema.items()):
         justify = "right" if dtype.is_numeric() else "left"
-        table.add_column(escape(name), justify=justify, overflow="fold", no_wrap=not index)
-    for row in _rows(frame):
-        table.add_row(*(escape(_cell(value)) for value in row))
+        widest = max((len(row[index]) for row in rows), default=0)
+        # a long text may be broken over lines, a number may not
+        least = widest if widest <= UNBROKEN else None
+        table.add_column(escape(name), justify=justify, overflow="fold", no_wrap=not index, min_width=least)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 LINE_EVERY_SECONDS = 30.0
 SHOWN_REASONS = 10
 SHOWN_STEPS, SHOWN_CHARACTERS = 20, 300
-WIDE = 130
-"""Columns of a terminal from which the headline has its intervals."""
+WIDE, MIDDLE = 130, 100
+"""Columns of a terminal from which the headline has its intervals, and all its columns."""
+DETAILS = ("… without last steps", "First wrong step found")
 
 
 @contextmanager
@@ -156,8 +157,10 @@ def show_results(
     if headline.height:
         what = "measured, with 95 % intervals and the n behind them"
         if console.width < WIDE:  # figures would be broken over lines
-            headline = headline.with_columns(pl.exclude("Reward").str.replace(r" \[.*\]", ""))
-            what = "measured; the report has the intervals"
+            figures = pl.exclude("Reward").str.replace(r" \[.*\]", "").str.replace(r" too few .*", "*")
+            headline, what = headline.with_columns(figures), "measured; the report has the intervals; * too few to tell"
+        if console.width < MIDDLE:
+            headline = headline.drop(DETAILS, strict=False)
         console.print(table_of(headline, f"Profile {settings.profile}: {what}"))
     if labels.height and not measures_labels(headline):
         console.print(table_of(labels, f"Profile {settings.profile}: labels made, in each reward type's own unit"))

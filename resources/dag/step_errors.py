@@ -32,7 +32,8 @@ def step_errors(context: dg.AssetExecutionContext, orchestration: Orchestration)
         attempt = context.op_execution_context.retry_number
         if may_pass(error) and attempt < orchestration.retries:
             wait = orchestration.retry_seconds * 2**attempt
-            said = f"{first_line(error)}; trying again in {wait:g} s ({attempt + 1} of {orchestration.retries})"
+            again = f"trying again in {wait:g} s ({attempt + 1} of {orchestration.retries})"
+            said = f"{context.op_execution_context.op.name}: {first_line(error)}; {again}"
             context.log.warning(said)
             # `cpmi run` shows no lines of Dagster's log
             LOG.warning(said)

@@ -105,3 +105,14 @@ def test_a_run_ends_with_its_labels_unless_the_headline_says_how_good_they_are(t
     assert ("labels made" in shown) == ("Truth     7 judged steps: too few" in shown) == has_labels
     assert "trace t000000003 1" in shown
     assert "Left out  row 7 and 2 more: it has no steps" in shown
+
+
+def test_no_figure_of_the_headline_is_broken_on_a_terminal_of_80_columns(tmp_path):
+    text = io.StringIO()
+    console = SafeConsole(file=text, width=80)
+    headline = pl.read_csv("docs/demo_headline.csv", infer_schema=False)
+    nothing = pl.DataFrame(schema={"reason": pl.String, "count": pl.Int64, "first": pl.String})
+    show_results(console, headline, pl.DataFrame(), nothing, "", load_settings("miniature", tmp_path))
+    shown = text.getvalue().split("Database")[0]
+    assert max(map(len, shown.splitlines())) <= 80
+    assert " CPMI                        0.791    41.4    28.0     61.4    0.02*    0.14*" in shown

@@ -62,7 +62,7 @@ def test_a_step_is_begun_again_as_often_as_the_profile_says_and_then_says_why():
 def test_each_wait_is_announced_where_cpmi_shows_it(caplog):
     attempts(PassingError("the server does not answer"), 2)
     said = [record.message for record in caplog.records if record.name == "cpmi_dagster.resources.dag.step_errors"]
-    assert said == [f"the server does not answer; trying again in 0 s ({count} of 2)" for count in (1, 2)]
+    assert said == [f"fails: the server does not answer; trying again in 0 s ({count} of 2)" for count in (1, 2)]
 
 
 def test_bad_input_is_not_tried_again_and_names_the_trajectories():
