@@ -79,7 +79,7 @@ def run(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="A pilot: at most so many trajectories; run again without it for all."),
+        typer.Option(min=1, max=10**9, help="A pilot: at most so many trajectories; run again without it for all."),
     ] = None,
     force: Annotated[bool, typer.Option(help="Rebuild everything, even if unchanged.")] = False,
     quiet: QuietOption = False,

@@ -25,6 +25,7 @@ from cpmi_dagster.files.locks import locked_beside
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
+IN_THE_WAY = (errno.EISDIR, errno.EEXIST, errno.ENOTDIR, errno.ENOTEMPTY)
 CODES = {os.strerror(code): code for code in (*NO_ROOM, errno.EROFS)} | {"unexpected pos": errno.ENOSPC}
 """Texts by which libraries report that they cannot write, without an errno; the last is that of `torch.save`."""
 UNFINISHED = ".cpmi-tmp"
@@ -102,7 +103,7 @@ def refusals_named(path: Path) -> Iterator[None]:
         code = getattr(error, "errno", None) or next((CODES[text] for text in CODES if text in str(error)), None)
         name = getattr(error, "filename", None)
         # without a name, a refusal may be of anything: a signal, a connection
-        codes = (*NO_ROOM, errno.EROFS) if name is None else (*NO_ROOM, *NOT_ALLOWED)
+        codes = (*NO_ROOM, errno.EROFS) if name is None else (*NO_ROOM, *NOT_ALLOWED, *IN_THE_WAY)
         is_ours = name is None or _is_written_for(path.absolute(), Path(str(name)).absolute())
         if code is None or code not in codes or not is_ours:
             raise
@@ -119,6 +120,8 @@ def _is_written_for(path: Path, file: Path) -> bool:
 def cannot_be_written(path: Path, error: OSError) -> StorageError:
     """The error to raise where the operating system refuses to write a file."""
     advice = "make its folder writable" if error.errno in NOT_ALLOWED else "make room on its disk"
+    if error.errno in IN_THE_WAY:
+        advice = "move away what has its name or that of its folder"
     return StorageError(f"{path} cannot be written ({error.strerror or error}); {advice} and run again")
 
 

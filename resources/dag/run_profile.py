@@ -14,7 +14,7 @@ from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.terminal import TerminalProgress
 from cpmi_dagster.resources.lake.database import FILE_NAME, publish
 from cpmi_dagster.resources.lake.home_file import note_home
-from cpmi_dagster.resources.lake.lake import partitions_of
+from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 
 HomeOf = Callable[[Settings, Progress], Home]
 Builder = Callable[[Home], dg.Definitions]
@@ -43,7 +43,7 @@ def run_profile(
     Raises:
         UsageError: a name is no asset, or the disk of its history is full.
     """
-    note_home(settings)
+    note_home(settings, Lake(settings.home).remove_shards)
     expected: dict[str, int] = {}
     progress = TerminalProgress(console, expected, quiet)
     home = home_of(settings, progress)

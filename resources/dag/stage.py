@@ -115,7 +115,7 @@ class Stage(Declaration):
         Raises:
             LakeError: a model or a source has changed meanwhile.
         """
-        note_home(run.settings)
+        note_home(run.settings, run.lake.remove_shards)
         files = run.home.states().files(self, run.partition)
         is_new = not all(run.lake.has(*file) for file in files)
         for file in files:

@@ -28,6 +28,8 @@ from cpmi_dagster.resources.lake.lake import CALLS, hash_of
 from cpmi_dagster.resources.lake.sealed_parquet import is_intact, write_sealed
 
 FOLDER_CHARACTERS = 16
+ASKED = "asked"
+"""In the footer of a file of answers: the hash of the facts."""
 COST = {each.name: pl.Float64() for each in fields(Cost)}
 """What an answer cost: its share of the tokens and seconds of its chunk."""
 LOG = logging.getLogger(__name__)
@@ -126,7 +128,11 @@ class Calls:
 
     @cached_property
     def _home(self) -> Path:
-        return self.folder / CALLS / hash_of(self.facts)[:FOLDER_CHARACTERS]
+        return self.folder / CALLS / self._asked[:FOLDER_CHARACTERS]
+
+    @cached_property
+    def _asked(self) -> str:
+        return hash_of(self.facts)
 
     @cached_property
     def _here(self) -> Path:
@@ -140,13 +146,13 @@ class Calls:
         """The answers of a file; none of a damaged one, or of one that is not ours: they are asked again."""
         kinds = {**self.key, **self.answer, **COST}
         try:
-            if is_intact(file):
+            if is_intact(file) and pl.read_parquet_metadata(file).get(ASKED) == self._asked:
                 yield pl.read_parquet(file, columns=list(kinds)).cast(kinds)  # pyright: ignore[reportArgumentType]
                 return
         except (OSError, pl.exceptions.PolarsError) as error:
             LOG.warning("%s cannot be read (%s); its questions are asked again", file, first_line(error))
             return
-        LOG.warning("%s is damaged; its questions are asked again", file)
+        LOG.warning("%s is damaged, or was copied from elsewhere; its questions are asked again", file)
 
     def _keep(self, given: pl.DataFrame, cost: Cost, weight: str | None) -> None:
         """Add the answers to a chunk to what is known, on disk and here.
@@ -166,7 +172,7 @@ class Calls:
             write_whole(self._home / "asked.json", json.dumps(self.facts, indent=1, default=str))
         # named by its questions: a second process that asked the same replaces it by the same
         name = sha256(kept.select(list(self.key)).write_ndjson().encode()).hexdigest()[:FOLDER_CHARACTERS]
-        write_sealed(kept, self._home / self.place / f"{name}.parquet", {})
+        write_sealed(kept, self._home / self.place / f"{name}.parquet", {ASKED: self._asked})
         self._known.append(kept)
 
 

@@ -1,16 +1,19 @@
-"""Whose results a home has: one profile's, noted in `home.json`.
+"""Whose results a home has: one profile's, in a number of shards, noted in `home.json`.
 
-    {"profile": "mine", "file": "../../mine.yaml"}     from the home, so that a project can be moved with it
-    {"profile": "miniature", "file": ""}               a shipped profile
+    {"profile": "mine", "file": "../../mine.yaml", "shards": 4}   from the home, so that a project can be moved with it
+    {"profile": "miniature", "file": "", "shards": 4}             a shipped profile
 
 A file that is not there any more was moved: the next of its name takes its place.
 """
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings
 
@@ -23,14 +26,14 @@ def claim_home(settings: Settings) -> None:
     Raises:
         SettingsError: names both profiles, or says what to do.
     """
-    home, mine = settings.home, _note(settings)
+    home = settings.home
     if (home / "lake" / ".current").is_dir():
         raise SettingsError(
             f"the home {home} was made by an earlier version of this package, which kept its files in another form; "
             "set CPMI_HOME to a new folder, or move this one away"
         )
-    noted = _noted(home)
-    if noted is None or noted == mine:
+    noted, mine = _noted(home), _note(settings)
+    if noted is None or (noted["profile"], noted["file"]) == (mine["profile"], mine["file"]):
         return
     other = None if not noted["file"] else Path(os.path.normpath(home.resolve() / noted["file"]))
     is_same = other is not None and settings.file is not None and (not other.is_file() or _same(other, settings.file))
@@ -43,29 +46,37 @@ def claim_home(settings: Settings) -> None:
         )
 
 
-def note_home(settings: Settings) -> None:
-    """Note in the home that its results are this profile's.
+def note_home(settings: Settings, remove_shards: Callable[[], None]) -> None:
+    """Note in the home that its results are this profile's, in its number of shards.
+
+    Args:
+        remove_shards: called before, if the tables there are in another number of shards.
 
     Raises:
         SettingsError: see `claim_home`.
         StorageError: the home cannot be written.
     """
     claim_home(settings)
-    if _noted(settings.home) != _note(settings):
+    if _noted(settings.home) == _note(settings):
+        return
+    with locked(settings.home / f".{NAME}.lock"):
+        noted = _noted(settings.home)
+        if noted and noted["shards"] not in (None, settings.shards):
+            remove_shards()
         write_whole(settings.home / NAME, json.dumps(_note(settings)))
 
 
-def _note(settings: Settings) -> dict[str, str]:
+def _note(settings: Settings) -> dict[str, Any]:
     file, home = settings.file, settings.home.resolve()
     place = "" if file is None else os.path.relpath(file.parent.resolve() / file.name, home)
-    return {"profile": settings.profile, "file": place}
+    return {"profile": settings.profile, "file": place, "shards": settings.shards}
 
 
-def _noted(home: Path) -> dict[str, str] | None:
+def _noted(home: Path) -> dict[str, Any] | None:
     try:
         noted = json.loads((home / NAME).read_bytes())
-        return {"profile": str(noted["profile"]), "file": str(noted["file"])}
-    except (OSError, ValueError, KeyError, TypeError):
+        return {"profile": str(noted["profile"]), "file": str(noted["file"]), "shards": noted.get("shards")}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -277,6 +277,12 @@ class Lake:
             for left in folder.glob(pattern + UNFINISHED):
                 left.unlink(missing_ok=True)
 
+    def remove_shards(self) -> None:
+        """Remove the tables by shard, which another number of shards would mix; they are made again from answers."""
+        for key, table in TABLES.items():
+            for path in (self.root / key).glob("[0-9]*.parquet") if table.partitioning == "shard" else ():
+                path.unlink(missing_ok=True)
+
     def work_folder(self, name: str) -> Path:
         """Folder for unfinished work; no result is read from it."""
         return self.root / ".work" / name

@@ -1,6 +1,7 @@
 """A model is asked once: whatever happened before, it is asked for the difference of two sets, which tests work out."""
 
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -182,6 +183,17 @@ def test_another_model_or_way_of_asking_shares_no_answers(tmp_path):
     for facts in ({"model": ["m@1"]}, {"model": ["m@2"]}, {"model": ["m@1"], "layout": "released"}, {"model": ["m@1"]}):
         Calls(tmp_path, facts, "4/000", QUESTION, VALUE).answers(rows(["1"]), model.ask, 1)
     assert model.asked == ["1", "1", "1"]
+
+
+def test_answers_that_were_copied_from_another_model_are_asked_again(tmp_path):
+    model, others = Model(), [Calls(tmp_path, {"model": [name]}, "4/000", QUESTION, VALUE) for name in ("m@1", "m@2")]
+    others[0].answers(rows(["1"]), model.ask, 1)
+    [file] = tmp_path.rglob("*.parquet")
+    others[1].answers(rows(["2"]), model.ask, 1)
+    [folder] = {path.parent for path in tmp_path.rglob("*.parquet")} - {file.parent}
+    shutil.copy(file, folder / "copy.parquet")
+    Calls(tmp_path, {"model": ["m@2"]}, "4/000", QUESTION, VALUE).answers(rows(["1", "2"]), model.ask, 1)
+    assert model.asked == ["1", "2", "1"]
 
 
 def test_a_full_disk_is_one_sentence_and_what_was_kept_is_not_asked_again(tmp_path, full_disk):

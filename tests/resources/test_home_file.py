@@ -29,7 +29,8 @@ def write(path: Path) -> Path:
 
 def fill(profile: Path | str, home: Path | None = None) -> None:
     """Begin a table, as a run of the profile does."""
-    note_home(load_settings(profile, home))
+    settings = load_settings(profile, home)
+    note_home(settings, Lake(settings.home).remove_shards)
 
 
 def refused(profile: Path | str, home: Path | None = None) -> str:
@@ -99,3 +100,21 @@ def test_a_home_of_an_earlier_form_is_one_sentence(folder):
     (settings.home / "lake" / ".current").mkdir(parents=True)
     assert "was made by an earlier version of this package" in refused("a/mine.yaml")
     assert "set CPMI_HOME to a new folder, or move this one away" in refused("a/mine.yaml")
+
+
+def test_tables_of_another_number_of_shards_go_and_answers_stay(folder, monkeypatch):
+    fill("a/mine.yaml")
+    settings = load_settings("a/mine.yaml")
+    lake = settings.home / "lake"
+    kept = [
+        lake / name for name in ("labels/step_rewards/.calls/5f0c/4/000/1.parquet", "dataset/soft_labels/all.parquet")
+    ]
+    tables = [lake / f"labels/step_rewards/{shard}.parquet" for shard in settings.shard_keys]
+    for path in (*kept, *tables):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    fill("a/mine.yaml")
+    assert all(path.exists() for path in (*kept, *tables))
+    monkeypatch.setenv("CPMI_SHARDS", "2")
+    fill("a/mine.yaml")
+    assert [path.exists() for path in (*kept, *tables)] == [True, True, *(False for _ in tables)]
