@@ -18,7 +18,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Difference, Resampled, bootstrap_mean
+from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, Resampled, bootstrap_mean
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.rewards.registry import CORPUS_LABELS
 from cpmi_dagster.trajectories.step_truth import with_truth
@@ -113,7 +113,7 @@ def paired_differences(
     figures: Mapping[str, Resampled],
     baseline: str,
     measure: Callable[[pl.DataFrame], Mapping[str, Resampled]],
-) -> dict[str, Difference]:
+) -> dict[str, Estimate]:
     """A figure of every other reward type minus the baseline's, over the same resampled questions.
 
     Args:
@@ -130,7 +130,7 @@ def paired_differences(
     names = steps["reward_type"].unique(maintain_order=True)
     if names.len() and baseline not in names:
         raise BenchmarkError(f"there are no rewards of type `{baseline}` to compare with; add it to `rewards.types`")
-    differences: dict[str, Difference] = {}
+    differences: dict[str, Estimate] = {}
     for name in names.filter(names != baseline):
         common = common_steps(steps, name, baseline)
         has_all = common.height == steps["reward_type"].is_in([name, baseline]).sum()

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from cpmi_dagster.benchmarks.metrics import f1_of_counts
 from cpmi_dagster.benchmarks.resampling import Floats
 
 
@@ -60,6 +60,13 @@ COUNTS = ("valid_passed", "wrong_passed", "valid_flagged", "wrong_flagged")
 F1_ALONE = "multi_solutions"
 Protocol = Literal["released", "best", "fixed"]
 FIXED_THRESHOLD = 0.5
+
+
+def f1_of_counts(hits: npt.ArrayLike, false_alarms: npt.ArrayLike, misses: npt.ArrayLike) -> Floats:
+    """F1 from true positives, false positives and false negatives, 0 where there are no true positives."""
+    twice = 2 * np.asarray(hits, dtype=np.float64)
+    total = twice + np.asarray(false_alarms) + np.asarray(misses)
+    return twice / np.where(total == 0, 1, total)
 
 
 def f1_pair(counts: Floats) -> tuple[Floats, Floats]:

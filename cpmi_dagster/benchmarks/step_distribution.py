@@ -7,78 +7,57 @@ ProcessBench names only the first wrong step. Steps before it count as correct, 
     -1            correct   correct   correct
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein, wasserstein
+from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Estimate, Resampled, of_judges
+from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Resampled
 
 DISTRIBUTION_SUBSET = "processbench_math"
 CHANCE_AUC = 0.5
 
 
-@dataclass(frozen=True, eq=False)
-class StepDistribution:
-    """The two figures, `n` counting steps, and the scores: problem_id, question, step_index, probability, correct."""
-
-    auc: Estimate
-    wasserstein: Estimate
-    steps: pl.DataFrame
-
-
-def step_distribution(
-    predictions: pl.DataFrame, problems: pl.DataFrame, bootstrap_samples: int, seed: int
-) -> StepDistribution:
-    """ROC-AUC and 1-Wasserstein distance of step probabilities on ProcessBench-Math.
+def scored_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
+    """The steps of ProcessBench-Math: question, probability, correct.
 
     Args:
         predictions: `ProcessBenchPredictions` columns of one recipe (recipe may be left out).
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
 
     Raises:
-        BenchmarkError: predictions do not fit the problems, or all steps are of one kind.
+        BenchmarkError: predictions do not fit the problems.
     """
-    steps = _judged_steps(predictions, problems)
-    return StepDistribution(
-        bootstrap_auc(*_arrays(steps), bootstrap_samples, seed).estimate(),
-        bootstrap_wasserstein(*_arrays(steps), bootstrap_samples, seed).estimate(),
-        steps,
-    )
-
-
-def resampled_step_auc(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Resampled:
-    """ROC-AUC with its resamples, the same for all models: one minus another's is a paired difference."""
-    return bootstrap_auc(*_arrays(_judged_steps(predictions, problems)), samples, seed)
-
-
-def chance_wasserstein(problems: pl.DataFrame, seed: int) -> Estimate:
-    """The distance that uniform random step scores have: the mean over `CHANCE_DRAWS` judges, the range of 95 %."""
-    own = problems.filter(benchmark=DISTRIBUTION_SUBSET)
-    correct = _with_truth(own.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len())))["correct"]
-    random = np.random.default_rng(seed)
-    draws = np.array([wasserstein(random.random(len(correct)), correct) for _ in range(CHANCE_DRAWS)])
-    return of_judges(draws, len(correct)).estimate()
-
-
-def _arrays(steps: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return steps["probability"].to_numpy(), steps["correct"].to_numpy(), steps["question"].to_numpy()
-
-
-def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
-    """One row per judged step: problem_id, question, step_index, probability, correct."""
     return _with_truth(with_probabilities(predictions, problems.filter(benchmark=DISTRIBUTION_SUBSET)))
 
 
+def step_auc(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Resampled:
+    """ROC-AUC with its resamples, the same for all models: one minus another's is a paired difference."""
+    return bootstrap_auc(*_columns(scored_steps(predictions, problems)), samples, seed)
+
+
+def step_wasserstein(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Resampled:
+    """1-Wasserstein distance with its resamples."""
+    return bootstrap_wasserstein(*_columns(scored_steps(predictions, problems)), samples, seed)
+
+
+def chance_wasserstein(problems: pl.DataFrame, seed: int) -> Resampled:
+    """The distance that uniform random step scores have: the mean over `CHANCE_DRAWS` judges."""
+    own = problems.filter(benchmark=DISTRIBUTION_SUBSET)
+    unjudged = own.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
+    _, correct, questions = _columns(_with_truth(unjudged))
+    random, steps = np.random.default_rng(seed), len(correct)
+    judges = [bootstrap_wasserstein(random.random(steps), correct, questions, 0, 0) for _ in range(CHANCE_DRAWS)]
+    return Resampled.of_judges(np.array([judge.value for judge in judges]), steps)
+
+
+def _columns(steps: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return steps["probability"].to_numpy(), steps["correct"].to_numpy(), steps["question"].to_numpy()
+
+
 def _with_truth(judged: pl.DataFrame) -> pl.DataFrame:
-    steps = judged.select(
-        "problem_id",
-        "question",
-        "first_error",
-        pl.int_ranges(pl.col("steps").list.len()).alias("step_index"),
-        pl.col("probabilities").alias("probability"),
-    ).explode("step_index", "probability", empty_as_null=False)
-    correct = (pl.col("first_error") == -1) | (pl.col("step_index") < pl.col("first_error"))
-    return steps.with_columns(correct.alias("correct")).drop("first_error")
+    step = pl.int_ranges(pl.col("steps").list.len())
+    steps = judged.select("question", "first_error", step.alias("step"), pl.col("probabilities").alias("probability"))
+    steps = steps.explode("step", "probability", empty_as_null=False)
+    is_before = (pl.col("first_error") == -1) | (pl.col("step") < pl.col("first_error"))
+    return steps.select("question", "probability", correct=is_before)

@@ -9,6 +9,7 @@ A comparison with more than `WIDEST` columns and fewer rows is transposed, so th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -16,14 +17,14 @@ import polars as pl
 from jinja2 import Environment, StrictUndefined
 
 from cpmi_dagster.alignment.review import AlignmentReview
-from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
+from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.figure_style import to_svg
 from cpmi_dagster.reports.findings import TELLS, findings
-from cpmi_dagster.reports.headline import headline_table, headline_texts, shown_columns
+from cpmi_dagster.reports.headline import headline_table, shown_columns
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import LABEL_AUC
 from cpmi_dagster.reports.paper import (
@@ -107,10 +108,10 @@ def render_report(
         profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
     """
     headline, plots = headline_table(comparisons, inputs.recipes), report_plots(inputs, comparisons)
-    shown = shown_columns(headline)
+    columns = shown_columns(headline)
     rows = [
-        (row["reward"], [TableCell(*headline_texts(row, column)) for column in shown])
-        for row in headline.iter_rows(named=True)
+        (row, [_estimate_cell(figures.get(column.title), column.decimals) for column in columns])
+        for row, figures in headline.items()
     ]
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}
     has_truth = bool(frames["label_quality"].filter(column=LABEL_AUC)["measured"].count())
@@ -124,7 +125,7 @@ def render_report(
         profile=profile,
         date=date,
         models=models,
-        headline=Table([column.title for column in shown], rows),
+        headline=Table([column.title for column in columns], rows),
         findings=findings(comparisons, profile_option),
         tells=TELLS,
         plots={name: to_svg(figure, f"plot-{name}") for name, figure in plots.items()},
@@ -159,6 +160,12 @@ def render_report(
         labelled=inputs.table(STEP_REWARDS)["trajectory_id"].n_unique(),
         has_models=bool(inputs.recipes),
     )
+
+
+def _estimate_cell(figure: Estimate | None, decimals: int) -> TableCell:
+    if figure is None:
+        return TableCell()
+    return TableCell(format_figure(figure.value, decimals), format_interval(asdict(figure), decimals))
 
 
 def _parts(name: str, comparison: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:

@@ -114,13 +114,13 @@ def format_figure(figure: float | None, decimals: int | None = None) -> str:
     return f"{round(figure, decimals) + 0.0:,.{decimals}f}".replace("-", "−")  # + 0.0: no minus before a zero
 
 
-def format_interval(figure: Mapping[str, Any], decimals: int | None = None, prefix: str = "") -> str:
-    """`[31.0, 38.1; n=96]`, n of what is resampled; where there is no interval, `too few (1 question)` or nothing.
+def format_interval(figure: Mapping[str, Any], decimals: int | None = None) -> str:
+    """`[31.0, 38.1; n=96]`, n of what is resampled; without an interval `too few (1 question)` or nothing.
 
     Args:
-        figure: a row with low, high, units and unit, the names behind the prefix.
+        figure: a row with low, high, units and unit.
     """
-    low, high, units, unit = (figure[f"{prefix}{name}"] for name in ("low", "high", "units", "unit"))
+    low, high, units, unit = (figure[name] for name in ("low", "high", "units", "unit"))
     if low is None or high is None:
         return too_few(units, unit)
     count = "" if units is None else f"; n={units:,}"

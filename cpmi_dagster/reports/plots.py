@@ -2,7 +2,7 @@
 
     report_plots(inputs, comparisons)  ->  {"label_quality": Figure, "best_of_n": Figure, …}
 
-Training curves and calibration are also shown beside the assets of models.
+Training curves are also shown beside the assets of models.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
-from cpmi_dagster.contracts.keys import MODELS
+from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC, scored_steps
+from cpmi_dagster.contracts.keys import MODELS, PROBLEMS
 from cpmi_dagster.reports.figure_style import (
     INK,
     OTHER_STYLE,
@@ -28,32 +28,20 @@ from cpmi_dagster.reports.figure_style import (
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
-from cpmi_dagster.reports.process_level import score_histogram_steps
+from cpmi_dagster.reports.process_level import distribution_predictions
 from cpmi_dagster.reports.quality import BOUNDS
-from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, FREE_ROWS, NEGATIVES_ROWS, main_rows
+from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, FREE_ROWS, main_rows
 from cpmi_dagster.rewards.registry import reward_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-METRIC_UNITS = {
-    "ROC-AUC": "Step AUC",
-    "PB": "ProcessBench F1 (%)",
-    "PRMB": "PRMScore (%)",
-    "Math": "MATH500, best of 8 (%)",
-    "MMLU": "MMLU-Stem, best of 8 (%)",
-    LABEL_AUC: LABEL_AUC,
-}
-"""Metrics of the ablation on M that are drawn, in order, and their titles."""
 UNAIDED_STYLES = {BOUNDS["pass_at_n"]: ":", BOUNDS["majority"]: "--", BOUNDS["pass_at_1"]: "-."}
-DRAWN = ["label_quality", "best_of_n", "negatives_ablation"]
-"""Artifacts whose figures are drawn."""
 POINTS: dict[str, Any] = {"fmt": "o", "markersize": 6, "elinewidth": 1.4, "capsize": 3}
 LINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": ":"}
 BANDED = ("MC", "CPMI")
 """Rows whose intervals are drawn; the tables hold the others."""
 BINS = 25
-CALIBRATION_BINS = 10
 FEW_CURVES = 6
 """Models in a panel beyond which their training losses, which jump, would hide everything."""
 
@@ -65,13 +53,14 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
         comparisons: `tables.PaperComparison` rows by artifact.
     """
     nothing = pl.DataFrame(schema=COMPARISON_SCHEMA)
-    measured = {name: comparisons.get(name, nothing).drop_nulls("measured") for name in DRAWN}
+    labels, best_of_n = (
+        comparisons.get(name, nothing).drop_nulls("measured") for name in ("label_quality", "best_of_n")
+    )
     models = inputs.table(MODELS).filter(pl.col("training_curve").list.len() > 0)
     figures = {
-        "label_quality": _draw_label_quality(measured["label_quality"]),
-        "best_of_n": _draw_best_of_n(measured["best_of_n"], [row.row for row in main_rows(inputs.recipes)]),
-        "negatives_ablation": _draw_ablation(measured["negatives_ablation"]),
-        "distribution_figure": _draw_histograms(score_histogram_steps(inputs)),
+        "label_quality": _draw_label_quality(labels),
+        "best_of_n": _draw_best_of_n(best_of_n, [row.row for row in main_rows(inputs.recipes)]),
+        "distribution_figure": _draw_histograms(distribution_predictions(inputs), inputs.table(PROBLEMS)),
         "objectives": draw_training_curves(models) if models.height else None,
     }
     return {section: figure for section, figure in figures.items() if figure is not None}
@@ -111,25 +100,6 @@ def _draw_best_of_n(measured: pl.DataFrame, rows: Sequence[str]) -> "Figure | No
     return figure
 
 
-def _draw_ablation(measured: pl.DataFrame) -> "Figure | None":
-    """One panel per metric with two points or more: the single terms and CPMI by number of hard negatives."""
-    order = [row.row for row in NEGATIVES_ROWS]
-    measured = measured.filter(pl.col("row").is_in(order))
-    metrics = [metric for metric in METRIC_UNITS if measured["column"].to_list().count(metric) > 1]
-    if not metrics:
-        return None
-    figure, panels = new_figure(2.5, len(metrics), columns=3, margin=0.3)
-    present = [row for row in order if row in set(measured["row"])]
-    for panel, metric in zip(panels, metrics, strict=True):
-        figures = measured.filter(pl.col("column") == metric)
-        positions = [present.index(row) for row in figures["row"]]
-        panel.errorbar(positions, figures["measured"], yerr=_error_arms(figures), color=colour_of("CPMI"), **POINTS)
-        panel.set_xticks(range(len(present)), [row.replace("_", "\n").replace(" = ", "=") for row in present])
-        panel.set_xlim(-0.5, len(present) - 0.5)
-        label_axes(panel, "", "", METRIC_UNITS[metric])
-    return figure
-
-
 def _draw_label_quality(measured: pl.DataFrame) -> "Figure | None":
     """ROC-AUC of each label type against the true step labels, best at the top; chance and the best control marked."""
     ranked = measured.filter(column=LABEL_AUC).sort("measured")
@@ -164,13 +134,14 @@ def _error_arms(figures: pl.DataFrame) -> list[list[float]]:
     return [arm.fill_null(0).clip(0).to_list() for arm in arms]
 
 
-def _draw_histograms(values: Mapping[str, pl.DataFrame]) -> "Figure | None":
+def _draw_histograms(models: Mapping[str, pl.DataFrame], problems: pl.DataFrame) -> "Figure | None":
     """Densities of the scores of right and of wrong steps, a panel per row."""
-    if not values:
+    if not models:
         return None
-    figure, panels = new_figure(2.2, len(values), columns=3, margin=0.5)
+    figure, panels = new_figure(2.2, len(models), columns=3, margin=0.5)
     edges = np.linspace(0, 1, BINS + 1).tolist()
-    for panel, (row, steps) in zip(panels, values.items(), strict=True):
+    for panel, (row, predictions) in zip(panels, models.items(), strict=True):
+        steps = scored_steps(predictions, problems)
         for correct, colour, label in ((True, RIGHT_STEPS, "right steps"), (False, WRONG_STEPS, "wrong steps")):
             chosen = steps.filter(correct=correct)["probability"].to_numpy()
             if len(chosen):
@@ -204,23 +175,4 @@ def draw_training_curves(models: pl.DataFrame) -> "Figure":
             named.add(row)
         label_axes(panel, "epoch", f"{objective.upper()} loss", objective.upper())
     add_legend(figure, panels[0])
-    return figure
-
-
-def draw_calibration(steps: pl.DataFrame) -> "Figure":
-    """The share of steps that are right by the probability a model gave them, in bins of equally many steps.
-
-    A calibrated model lies on the dotted line.
-
-    Args:
-        steps: probability and is_right, as of `judged_steps`; at least one row.
-    """
-    from sklearn.calibration import calibration_curve
-
-    right, given = steps["is_right"], steps["probability"]
-    shares, means = calibration_curve(right, given, n_bins=CALIBRATION_BINS, strategy="quantile")
-    figure, (panel,) = new_figure(3.3)
-    panel.plot([0, 1], [0, 1], ":", linewidth=1.1, color=INK)
-    panel.plot(means, shares, "-o", linewidth=1.6, markersize=4, color=RIGHT_STEPS)
-    label_axes(panel, "probability that a step is right", "share that is", f"Calibration on {steps.height:,} steps")
     return figure

@@ -16,8 +16,7 @@ import polars as pl
 import pytest
 from sklearn.metrics import f1_score
 
-from cpmi_dagster.benchmarks.first_errors import NEVER, right_intervals
-from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
+from cpmi_dagster.benchmarks.first_errors import NEVER, f1_of_accuracies, right_intervals
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.prm_score import CATEGORIES, GROUPS
 from cpmi_dagster.benchmarks.prmbench import prmbench_scores

@@ -33,7 +33,7 @@ def test_what_lies_below_is_counted_as_often_as_its_question_is_drawn(rows, samp
     for drawn, of_row in zip(weights, below, strict=True):
         assert of_row.tolist() == [counted(rows, threshold, drawn) for threshold in thresholds]
     own = np.resize(thresholds, len(weights))
-    at = tally_of(rows).at(own, weights)
+    at = totals_at([tally_of(rows)], Chosen(np.zeros(len(weights), dtype=int), own), weights)
     assert at.tolist() == [counted(rows, *each) for each in zip(own, weights, strict=True)]
 
 

@@ -104,7 +104,7 @@ def step_benchmark(settings: Settings) -> None:
     from cpmi_dagster.benchmarks.problems import read_benchmark
     from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS
     from cpmi_dagster.prm.settings import Recipe
-    from cpmi_dagster.reports.inputs import ReportInputs
+    from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
     from cpmi_dagster.reports.process_level import PROTOCOLS, measure_processbench, measure_processbench_detailed
     from cpmi_dagster.resources.sources.data_sources import DataSources
 
@@ -130,9 +130,9 @@ def step_benchmark(settings: Settings) -> None:
     four = {key: frame.filter(pl.col("benchmark") != "prm800k") for key, frame in frames.items()}
     without = ReportInputs(four, recipes, bootstrap_samples=DRAWS)
     for measure in (measure_processbench, measure_processbench_detailed):
-        measured = measure(with_it)
+        measured = figure_frame(measure(with_it))
         of_it = pl.col("column").str.starts_with("PRM800K")
-        assert measured.filter(~of_it).equals(measure(without))
+        assert measured.filter(~of_it).equals(figure_frame(measure(without)))
         assert measured.filter(of_it)["row"].unique(maintain_order=True).to_list() == [
             row + suffix for suffix in PROTOCOLS.values() for row in ("CPMI", "Chance")
         ]
@@ -156,7 +156,7 @@ def _check_judge_of(benchmark: str, problems: pl.DataFrame) -> None:
 
 def _check_cost_and_labels(name: str, label: str, share: float) -> None:
     """It pays for its share of the scores, is normalised by Eq. 7, and has a row by its label."""
-    from cpmi_dagster.reports.inputs import ReportInputs
+    from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
     from cpmi_dagster.reports.labels import measure_label_quality
     from cpmi_dagster.rewards import costs, soft_labels
     from cpmi_dagster.rewards.settings import SoftLabels
@@ -184,7 +184,7 @@ def _check_cost_and_labels(name: str, label: str, share: float) -> None:
     )
     truth = pl.DataFrame({"row_number": [0, 1], "correct": correct})
     frames = {"labels/step_rewards": rewards, "alignment/trajectories": trajectories, "sources/step_truth": truth}
-    quality = measure_label_quality(ReportInputs(frames, bootstrap_samples=DRAWS))
+    quality = figure_frame(measure_label_quality(ReportInputs(frames, bootstrap_samples=DRAWS)))
     assert (label, "Label AUC", 1.0) in quality.select("row", "column", "measured").rows()
 
 
