@@ -37,14 +37,13 @@ from cpmi_dagster.benchmarks.label_quality import IS_LAST, common_steps, first_w
 from cpmi_dagster.benchmarks.label_regression import regression_auc, steps_with_labels
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, holm
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, holm, shown
 from cpmi_dagster.contracts.keys import PROBLEMS, PROCESSBENCH, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.files.bounded_reading import open_text
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import best_anew, best_free_control, in_order, steps_with_truth
-from cpmi_dagster.reports.paper import format_estimate
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
@@ -154,7 +153,7 @@ def label_table(rung: Rung) -> Table:
     for name in in_order(measured[0]):
         table.add_row(
             reward_label(name),
-            *(format_estimate(each[name].estimate(), 3) if name in each else "" for each in measured),
+            *(shown(each[name].estimate()) if name in each else "" for each in measured),
         )
     return table
 
@@ -170,7 +169,7 @@ def answer_table(found: Sequence[Answer]) -> Table:
         cells = (
             f"{each.ours.value:.3f}",
             f"{each.other.value:.3f}",
-            format_estimate(difference, 3),
+            shown(difference),
             f"{difference.p_value:.3f}",
         )
         table.add_row(each.question, *cells, holms, f"{difference.n:,}")
@@ -237,7 +236,7 @@ def heads_table(heads: Mapping[str, HeadFigures]) -> Table:
         table.add_column(column)
     for label, head in heads.items():
         figures = (*(head.f1[name] for name in names), head.auc, head.inner)
-        table.add_row(reward_label(label), *(format_estimate(each.estimate(), 3) for each in figures))
+        table.add_row(reward_label(label), *(shown(each.estimate()) for each in figures))
     return table
 
 

@@ -77,6 +77,12 @@ class Estimate:
         return self.through(lambda value: factor * value)
 
 
+def shown(figure: Estimate) -> str:
+    """`0.601 [0.569, 0.632; n=103]`, `0.601 too few (1 question)`"""
+    ends = f"[{figure.low:.3f}, {figure.high:.3f}; n={figure.units}]" if figure.low is not None else ""
+    return f"{figure.value:.3f} {ends or too_few(figure.units, figure.unit)}".strip()
+
+
 @dataclass(frozen=True, eq=False)
 class Resampled:
     """A figure and its value in each resample; NaN if a resample leaves it undefined.
