@@ -33,8 +33,14 @@ from rich.table import Table
 
 from cpmi_dagster.alignment.align import align_questions
 from cpmi_dagster.benchmarks.first_errors import read_solutions
-from cpmi_dagster.benchmarks.label_quality import IS_LAST, common_steps, first_wrong_steps, label_aucs
-from cpmi_dagster.benchmarks.label_regression import regression_auc, steps_with_labels
+from cpmi_dagster.benchmarks.label_quality import (
+    IS_LAST,
+    common_steps,
+    first_wrong_steps,
+    label_aucs,
+    regression_auc,
+    steps_with_labels,
+)
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, holm, shown

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
+from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
 from cpmi_dagster.benchmarks.resampling import Estimate, too_few
-from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW
 from cpmi_dagster.reports.headline import best_free

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import polars as pl
 
+from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
 from cpmi_dagster.benchmarks.resampling import Estimate
-from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.inputs import figures_by_column
 from cpmi_dagster.reports.labels import FOUND, LABEL_AUC, WITHOUT_LAST
@@ -63,6 +63,7 @@ class HeadlineColumn(NamedTuple):
     suffix: str = ""
 
 
+UNMEASURED = "–"
 BEST_FREE, MAJORITY, CEILING = "Best free label", BOUNDS["majority"], "Ceiling"
 PERCENT, SHARE, AUC = {CEILING: 100.0}, {CEILING: 1.0}, {CEILING: 1.0, CHANCE_ROW: CHANCE_AUC}
 PICKS = {BOUNDS["pass_at_1"]: CHANCE_ROW, BOUNDS["pass_at_n"]: CEILING}
@@ -123,26 +124,17 @@ def best_free(figures: Mapping[str, Estimate]) -> str | None:
     return max(reversed(free), key=lambda row: figures[row].value, default=None)
 
 
-def shown_columns(table: Headline) -> list[HeadlineColumn]:
-    """The columns of a headline that have a figure."""
-    return [column for column in HEADLINE_COLUMNS if any(column.title in figures for figures in table.values())]
-
-
 def format_headline(table: Headline) -> pl.DataFrame:
     """The headline as strings for people, `0.747 [0.702, 0.790; n=96]`, under readable headings; `–`: not measured."""
-    columns = shown_columns(table)
-    rows = [
-        [
-            row,
-            *(
-                format_estimate(figures[each.title], each.decimals) if each.title in figures else "–"
-                for each in columns
-            ),
-        ]
-        for row, figures in table.items()
+    measured = {title for figures in table.values() for title in figures}
+    decimals = {column.title: column.decimals for column in HEADLINE_COLUMNS if column.title in measured}
+    texts = [
+        {title: format_estimate(figures[title], places) for title, places in decimals.items() if title in figures}
+        for figures in table.values()
     ]
-    schema = dict.fromkeys(["Reward", *(column.title for column in columns)], pl.String())
-    return pl.DataFrame(rows, schema, orient="row")
+    schema = dict.fromkeys(["Reward", *decimals], pl.String())
+    rows = [{"Reward": row} | each for row, each in zip(table, texts, strict=True)]
+    return pl.DataFrame(rows, schema).fill_null(UNMEASURED)
 
 
 def measures_labels(headline: pl.DataFrame) -> bool:

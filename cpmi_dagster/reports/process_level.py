@@ -26,12 +26,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks import prmbench, processbench
 from cpmi_dagster.benchmarks.judges import PlacedLine, judge_predictions
-from cpmi_dagster.benchmarks.prm_score import OVERALL
-from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
-from cpmi_dagster.benchmarks.processbench import AVERAGE, TUNED_ON, Protocol
-from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH, STEP_BENCHMARKS, SUBSETS
-from cpmi_dagster.benchmarks.resampling import Estimate, bootstrap_mean
-from cpmi_dagster.benchmarks.step_distribution import (
+from cpmi_dagster.benchmarks.metrics import (
     CHANCE_AUC,
     DISTRIBUTION_SUBSET,
     chance_wasserstein,
@@ -39,6 +34,11 @@ from cpmi_dagster.benchmarks.step_distribution import (
     step_auc,
     step_wasserstein,
 )
+from cpmi_dagster.benchmarks.prm_score import OVERALL
+from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
+from cpmi_dagster.benchmarks.processbench import AVERAGE, TUNED_ON, Protocol
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH, STEP_BENCHMARKS, SUBSETS
+from cpmi_dagster.benchmarks.resampling import Estimate, bootstrap_mean
 from cpmi_dagster.contracts.keys import JUDGES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.reports.inputs import Figure, ReportInputs, figure_frame, percent
 from cpmi_dagster.reports.paper import (

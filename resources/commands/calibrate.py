@@ -20,8 +20,14 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
-from cpmi_dagster.benchmarks.label_regression import out_of_fold, regression_on, steps_with_labels
+from cpmi_dagster.benchmarks.label_quality import (
+    IS_LAST,
+    STEP,
+    label_aucs,
+    out_of_fold,
+    regression_on,
+    steps_with_labels,
+)
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
 from cpmi_dagster.benchmarks.resampling import Estimate, shown
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.benchmarks.first_errors import NEVER, f1_of_accuracies, right_intervals
+from cpmi_dagster.benchmarks.metrics import scored_steps, step_auc, step_wasserstein
 from cpmi_dagster.benchmarks.processbench import (
     AVERAGED,
     CROSS_FITTED,
@@ -18,7 +19,6 @@ from cpmi_dagster.benchmarks.processbench import (
     processbench_scores,
 )
 from cpmi_dagster.benchmarks.resampling import question_weights
-from cpmi_dagster.benchmarks.step_distribution import scored_steps, step_auc, step_wasserstein
 from cpmi_dagster.benchmarks.thresholds import FOLDS, fold_numbers
 from cpmi_dagster.errors import BenchmarkError
 

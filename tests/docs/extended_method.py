@@ -46,7 +46,7 @@ def reward_type(settings: Settings) -> None:
 def question_set(settings: Settings) -> None:
     """SVAMP's rows are read, graded, and have their columns in the report."""
     from cpmi_dagster.answers.verdicts import equivalent
-    from cpmi_dagster.benchmarks.problems import read_benchmark
+    from cpmi_dagster.benchmarks.registry import read_benchmark
     from cpmi_dagster.prm.settings import Recipe
     from cpmi_dagster.reports.inputs import ReportInputs
     from cpmi_dagster.resources.sources.data_sources import DataSources
@@ -101,8 +101,7 @@ def conditioning(settings: Settings) -> None:
 
 def step_benchmark(settings: Settings) -> None:
     """PRM800K has its columns beside the paper's four sets, whose average stays."""
-    from cpmi_dagster.benchmarks.problems import read_benchmark
-    from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS
+    from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, read_benchmark
     from cpmi_dagster.prm.settings import Recipe
     from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
     from cpmi_dagster.reports.process_level import PROTOCOLS, measure_processbench, measure_processbench_detailed

@@ -3,17 +3,14 @@
 import re
 from html import unescape
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS
-from cpmi_dagster.reports.figure_style import spread, to_svg
+from cpmi_dagster.reports.figure_style import to_svg
 from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, format_headline, headline_table
 from cpmi_dagster.reports.html import EXPLORER, comparison_table, order_columns, plain_table, render_report
 from cpmi_dagster.reports.inputs import ReportInputs
@@ -242,14 +239,6 @@ def test_every_query_shown_runs(report: str, tmp_path: Path):
 def test_the_trajectory_to_trace_is_one_that_has_labels(report: str, inputs: ReportInputs):
     (traced,) = re.findall(r"cpmi trace -p mine (t\d+)", report)
     assert traced in inputs.frames["labels/step_rewards"]["trajectory_id"]
-
-
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=8))
-def test_names_beside_lines_keep_their_order_and_distance(values: list[float]):
-    placed = spread(values, 5.0)
-    order = sorted(range(len(values)), key=lambda index: values[index])
-    gaps = [placed[upper] - placed[lower] for lower, upper in pairwise(order)]
-    assert all(gap > 4.5 for gap in gaps)
 
 
 def test_plain_tables_show_shares_in_percent_and_cut_long_texts():
