@@ -40,6 +40,7 @@ CROSS_FITTED = "average, cross-fitted"
 ALL_SUBSETS: tuple[str, ...] = tuple(SUBSETS.values())
 AVERAGED: tuple[str, ...] = tuple(SUBSETS[name] for name in AVERAGED_BENCHMARKS)
 INTERVAL_COLUMNS = ("low", "high", "n", "units", "unit")
+RULE_TYPES = {"threshold": pl.Float64, "patience": pl.Int64, "inverted": pl.Boolean}
 
 
 def processbench_scores(
@@ -160,9 +161,9 @@ def _average(scores: Mapping[str, Scores], rule: Mapping[str, Any]) -> Scores:
 def _frame(scores: Mapping[str, Scores]) -> pl.DataFrame:
     rows = []
     for subset, each in scores.items():
-        row: dict[str, Any] = {"subset": subset, **dict.fromkeys(("threshold", "patience", "inverted")), **each.rule}
+        row: dict[str, Any] = {"subset": subset}
         for name, prefix in (("f1", ""), ("err", "err_"), ("cor", "cor_")):
             figure = asdict(each.resampled(name).estimate())
             row |= {name: figure["value"], **{f"{prefix}{key}": figure[key] for key in INTERVAL_COLUMNS}}
-        rows.append(row)
-    return pl.DataFrame(rows, schema_overrides={"threshold": pl.Float64, "patience": pl.Int64, "inverted": pl.Boolean})
+        rows.append(row | dict.fromkeys(RULE_TYPES) | dict(each.rule))
+    return pl.DataFrame(rows, schema_overrides=RULE_TYPES)
