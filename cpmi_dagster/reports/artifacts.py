@@ -60,7 +60,7 @@ ARTIFACTS: dict[str, Artifact] = by_name(
         Artifact("prmbench", STEP_LEVEL, partial(process_level.measure_prmbench, level="group")),
         Artifact("best_of_n", (keys.CHOICES,), quality.measure_best_of_n),
         Artifact("dataset_statistics_table", (keys.STATISTICS,), labels.measure_dataset_statistics),
-        Artifact("processbench_detailed", PROCESS_LEVEL, process_level.measure_processbench_detailed),
+        Artifact("processbench_detailed", PROCESS_LEVEL, partial(process_level.measure_processbench, detailed=True)),
         Artifact("prmbench_detailed", STEP_LEVEL, process_level.measure_prmbench),
         Artifact("labelers", (*QUALITY, keys.COSTS), efficiency.measure_labelers),
         Artifact("logic", (keys.CHOICES,), quality.measure_logic),

@@ -20,7 +20,6 @@ Shares are in percent, with 95 % intervals over questions; AUC, Wasserstein and 
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import polars as pl
 
@@ -112,12 +111,11 @@ def measure_score_means(inputs: ReportInputs) -> Iterator[Figure]:
             yield row, column, bootstrap_mean(chosen["probability"], *inputs.draws, chosen["question"]).estimate()
 
 
-def _subset_scores(inputs: ReportInputs) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Every subset of every recipe and judge, and of chance where recipes are measured, protocol by protocol.
+def measure_processbench(inputs: ReportInputs, *, detailed: bool = False) -> Iterator[Figure]:
+    """F1 of every subset and their mean, with Err and Corr if detailed, under every protocol.
 
-    Each is the label of its row, that of its column, what a cross-fitted figure's column ends with, and a row of
-    `processbench_scores`. A recipe without predictions for one of the subsets has no rows, a judge those of the subsets
-    it has judged.
+    Of every recipe and judge, and of chance if recipes are measured. A recipe without predictions for one of the
+    paper's subsets has no rows, a judge those of the subsets it has judged.
     """
     problems = inputs.table(PROBLEMS)
     models = [each for each in _models(inputs, PROCESSBENCH) if set(AVERAGED_BENCHMARKS) <= set(each[1]["benchmark"])]
@@ -135,28 +133,17 @@ def _subset_scores(inputs: ReportInputs) -> Iterator[tuple[str, str, str, dict[s
             for score in scores.iter_rows(named=True):
                 is_refitted = score["subset"] == processbench.CROSS_FITTED
                 column = SUBSET_COLUMNS[AVERAGE if is_refitted else score["subset"]]
-                yield row + suffix, column, CROSS_FITTED if is_refitted else "", score
+                if detailed and column != SUBSET_COLUMNS[AVERAGE]:
+                    yield row + suffix, f"{column} Err", percent(score, "err", "err_")
+                    yield row + suffix, f"{column} Corr", percent(score, "cor", "cor_")
+                heading = f"{column} F1" if detailed else column
+                yield row + suffix, heading + (CROSS_FITTED if is_refitted else ""), percent(score, "f1")
 
 
 def _subsets_in(predictions: list[pl.DataFrame]) -> list[str]:
     """Short names of the subsets that any of some predictions are about."""
     judged = set().union(*(each["benchmark"].unique() for each in predictions))
     return [subset for benchmark, subset in SUBSETS.items() if benchmark in judged]
-
-
-def measure_processbench(inputs: ReportInputs) -> Iterator[Figure]:
-    """F1 of every subset and their mean, under every protocol."""
-    for row, column, fitted, score in _subset_scores(inputs):
-        yield row, f"{column}{fitted}", percent(score, "f1")
-
-
-def measure_processbench_detailed(inputs: ReportInputs) -> Iterator[Figure]:
-    """Err, Corr and F1 of every subset, and the mean F1, under every protocol."""
-    for row, column, fitted, score in _subset_scores(inputs):
-        if column != SUBSET_COLUMNS[AVERAGE]:
-            yield row, f"{column} Err", percent(score, "err", "err_")
-            yield row, f"{column} Corr", percent(score, "cor", "cor_")
-        yield row, f"{column} F1{fitted}", percent(score, "f1")
 
 
 def measure_prmbench(inputs: ReportInputs, level: str = "category") -> Iterator[Figure]:
@@ -179,7 +166,7 @@ def measure_prmbench(inputs: ReportInputs, level: str = "category") -> Iterator[
 
 
 EVALUATED = {
-    "processbench_detailed": ("ProcessBench", measure_processbench_detailed, PROTOCOLS),
+    "processbench_detailed": ("ProcessBench", partial(measure_processbench, detailed=True), PROTOCOLS),
     "distribution": ("ProcessBench-Math", measure_distribution, {}),
     "distribution_figure": ("ProcessBench-Math", measure_score_means, {}),
     "prmbench_detailed": ("PRMBench", measure_prmbench, PRM_PROTOCOLS),

@@ -196,10 +196,3 @@ def test_holms_p_values_keep_their_order_and_lie_between_the_plain_and_bonferron
     assert (adjusted >= p_values).all()
     assert (adjusted <= np.minimum(1, len(p_values) * np.array(p_values))).all()
     assert (np.diff(adjusted[np.argsort(p_values)]) >= 0).all()
-
-
-def test_weights_are_the_resamples_of_the_bootstrap_behind_all_questions_once():
-    values = np.array([3.0, 1.0, 4.0, 1.0])
-    weights = question_weights(4, samples=7, seed=2)
-    assert weights[0].tolist() == [1, 1, 1, 1]
-    assert (weights @ values)[1:].tolist() == bootstrap(values[:, None], lambda sums: sums[..., 0], 7, 2).draws.tolist()

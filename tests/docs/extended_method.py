@@ -104,7 +104,7 @@ def step_benchmark(settings: Settings) -> None:
     from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, read_benchmark
     from cpmi_dagster.prm.settings import Recipe
     from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
-    from cpmi_dagster.reports.process_level import PROTOCOLS, measure_processbench, measure_processbench_detailed
+    from cpmi_dagster.reports.process_level import PROTOCOLS, measure_processbench
     from cpmi_dagster.resources.sources.data_sources import DataSources
 
     rows = DataSources(settings).rows(settings.sources.benchmarks["prm800k"])
@@ -128,10 +128,10 @@ def step_benchmark(settings: Settings) -> None:
     with_it = ReportInputs(frames, recipes, bootstrap_samples=DRAWS)
     four = {key: frame.filter(pl.col("benchmark") != "prm800k") for key, frame in frames.items()}
     without = ReportInputs(four, recipes, bootstrap_samples=DRAWS)
-    for measure in (measure_processbench, measure_processbench_detailed):
-        measured = figure_frame(measure(with_it))
+    for detailed in (False, True):
+        measured = figure_frame(measure_processbench(with_it, detailed=detailed))
         of_it = pl.col("column").str.starts_with("PRM800K")
-        assert measured.filter(~of_it).equals(figure_frame(measure(without)))
+        assert measured.filter(~of_it).equals(figure_frame(measure_processbench(without, detailed=detailed)))
         assert measured.filter(of_it)["row"].unique(maintain_order=True).to_list() == [
             row + suffix for suffix in PROTOCOLS.values() for row in ("CPMI", "Chance")
         ]
