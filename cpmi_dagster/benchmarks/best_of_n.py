@@ -171,7 +171,7 @@ def accuracies(choices: pl.DataFrame, samples: int, seed: int) -> dict[int, Resa
         choices: rows of `choose` of one recipe, benchmark and aggregation.
     """
     by_n = choices.sort("n", "problem_id").group_by("n", maintain_order=True)
-    return {n: bootstrap_mean(own["correct"], samples, seed) for (n,), own in by_n}  # pyright: ignore[reportReturnType]
+    return {n: bootstrap_mean(rows["correct"], samples, seed) for (n,), rows in by_n}  # pyright: ignore[reportReturnType]
 
 
 def _choices(rewarded: pl.DataFrame, n: int) -> list[pl.DataFrame]:

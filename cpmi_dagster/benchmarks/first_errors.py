@@ -122,7 +122,7 @@ class Solutions:
 
 
 def f1_of_accuracies(err: npt.ArrayLike, cor: npt.ArrayLike) -> Floats:
-    """Harmonic mean of the accuracies on erroneous and on correct solutions, in any one unit; 0 where both are 0."""
+    """Harmonic mean of the accuracies on erroneous and on correct solutions, in any one unit; 0 if both are 0."""
     wrong, right = np.asarray(err, dtype=np.float64), np.asarray(cor, dtype=np.float64)
     total = wrong + right
     return 2 * wrong * right / np.where(total == 0, 1, total)

@@ -40,7 +40,7 @@ class JudgedLine(BaseModel):
 
     @property
     def name(self) -> str:
-        """The problem's name in the line; empty where it has none."""
+        """The problem's name in the line; empty if it has none."""
         if self.idx is not None and self.classification is not None:
             return f"{self.idx}:{self.classification}"
         return "" if self.id is None else str(self.id)

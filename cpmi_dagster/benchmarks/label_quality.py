@@ -63,7 +63,7 @@ def labelled_steps(step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_
         step_truth: `StepTruth` columns; trajectories without truth are left out.
 
     Returns:
-        reward_type, trajectory_id, step_index, question_id, step_count, correct (null where the truth says nothing),
+        reward_type, trajectory_id, step_index, question_id, step_count, correct (null if the truth says nothing),
         reward; reward types as they come, each sorted by step. A reward type may lack whole trajectories.
 
     Raises:
@@ -100,9 +100,9 @@ def label_aucs(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resamp
     """
     by_type = steps.drop_nulls("correct").group_by("reward_type", maintain_order=True)
     return {
-        str(name): bootstrap_auc(own["reward"], own["correct"], own["question_id"], samples, seed)
-        for (name,), own in by_type
-        if own["correct"].n_unique() > 1
+        str(name): bootstrap_auc(rows["reward"], rows["correct"], rows["question_id"], samples, seed)
+        for (name,), rows in by_type
+        if rows["correct"].n_unique() > 1
     }
 
 
@@ -162,16 +162,16 @@ def first_wrong_steps(steps: pl.DataFrame, samples: int, seed: int) -> dict[str,
     )
     return {
         str(name): FirstWrongSteps(
-            *(bootstrap_mean(own[column], samples, seed, own["question_id"]) for column in ("found", "blind"))
+            *(bootstrap_mean(rows[column], samples, seed, rows["question_id"]) for column in ("found", "blind"))
         )
-        for (name,), own in solutions.filter("is_known").group_by("reward_type", maintain_order=True)
+        for (name,), rows in solutions.filter("is_known").group_by("reward_type", maintain_order=True)
     }
 
 
 def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
     """Steps of trajectories with truth: trajectory_id, step_index, step_count, question_id, correct, math_shepherd.
 
-    `correct` is null where the truth leaves a step out, as people do after the first error; `math_shepherd` where the
+    `correct` is null if the truth leaves a step out, as people do after the first error; `math_shepherd` where the
     source has no labels.
 
     Raises:
@@ -212,7 +212,7 @@ def regression_auc(labelled: pl.DataFrame, names: Sequence[str], samples: int, s
         names: its columns that the regression reads.
 
     Returns:
-        None where a part of the questions leaves steps of one kind only, or there are too few questions for the parts.
+        None if a part of the questions leaves steps of one kind only, or there are too few questions for the parts.
     """
     features, correct = labelled.select(names).to_numpy(), labelled["correct"].to_numpy()
     questions = labelled["question_id"].to_numpy()
@@ -226,7 +226,7 @@ def out_of_fold(
     """[steps] log-odds of each step, from [steps, labels], by a regression on other questions.
 
     Returns:
-        None where a part of the questions leaves steps of one kind only, or there are too few questions for the parts.
+        None if a part of the questions leaves steps of one kind only, or there are too few questions for the parts.
     """
     from sklearn.model_selection import GroupKFold
 

@@ -113,8 +113,8 @@ def step_wasserstein(predictions: pl.DataFrame, problems: pl.DataFrame, samples:
 
 def chance_wasserstein(problems: pl.DataFrame, seed: int) -> Resampled:
     """The distance that uniform random step scores have: the mean over `CHANCE_DRAWS` judges."""
-    own = problems.filter(benchmark=DISTRIBUTION_SUBSET)
-    unjudged = own.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
+    problems = problems.filter(benchmark=DISTRIBUTION_SUBSET)
+    unjudged = problems.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
     _, correct, questions = _columns(_with_truth(unjudged))
     random, steps = np.random.default_rng(seed), len(correct)
     judges = [bootstrap_wasserstein(random.random(steps), correct, questions, 0, 0) for _ in range(CHANCE_DRAWS)]

@@ -63,14 +63,14 @@ FIXED_THRESHOLD = 0.5
 
 
 def f1_of_counts(hits: npt.ArrayLike, false_alarms: npt.ArrayLike, misses: npt.ArrayLike) -> Floats:
-    """F1 from true positives, false positives and false negatives, 0 where there are no true positives."""
+    """F1 from true positives, false positives and false negatives, 0 if there are no true positives."""
     twice = 2 * np.asarray(hits, dtype=np.float64)
     total = twice + np.asarray(false_alarms) + np.asarray(misses)
     return twice / np.where(total == 0, 1, total)
 
 
 def f1_pair(counts: Floats) -> tuple[Floats, Floats]:
-    """F1 of valid steps and F1 of wrong steps, 0 where undefined.
+    """F1 of valid steps and F1 of wrong steps, 0 if undefined.
 
     Args:
         counts: [..., 4] in the order of `COUNTS`.

@@ -76,8 +76,8 @@ class Steps:
         """Problems behind a figure, and questions: those of its smallest category."""
         if level == "overall":
             return int(self.problems.sum()), self.weights.shape[1]
-        own = [number for number, each in enumerate(CATEGORIES) if name in (each.short_name, each.group)]
-        return int(self.problems[own].sum()), int(self.questions[own].min())
+        places = [number for number, each in enumerate(CATEGORIES) if name in (each.short_name, each.group)]
+        return int(self.problems[places].sum()), int(self.questions[places].min())
 
     def figures(self, flagged: Floats) -> dict[tuple[str, str], Resampled]:
         """Every figure with its resamples, by level and name, from [rows, cells] of flagged steps."""
@@ -103,7 +103,7 @@ def prmbench_scores(
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
         protocol: how the probability is found from which a step is valid.
         cross_fitted: whether to add the overall score where each half of the questions is judged at the threshold
-            chosen on the other, as `Overall, cross-fitted`; there is none where nothing is chosen.
+            chosen on the other, as `Overall, cross-fitted`; there is none if nothing is chosen.
 
     Returns:
         level (category, group, overall), name (NR, …, Simplicity, …, Overall), score, f1, f1_negative (null for

@@ -59,12 +59,12 @@ def processbench_scores(
         predictions: `ProcessBenchPredictions` columns of one recipe (recipe may be left out).
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
         subsets: which subsets to score; `official` and `released` need GSM8K among them.
-        cross_fitted: whether to add the row `average, cross-fitted`; there is none where nothing is chosen.
+        cross_fitted: whether to add the row `average, cross-fitted`; there is none if nothing is chosen.
 
     Returns:
         subset, f1, low, high, n, units, unit, err, cor, each of these two with `_low`, `_high` and so on, and of the
         rule threshold, patience, inverted. The averages are absent unless all four are scored, and have the units of
-        the smallest; the rule is null where several were used.
+        the smallest; the rule is null if several were used.
 
     Raises:
         BenchmarkError: a subset is empty or one-sided, predictions do not fit it, or GSM8K is missing.

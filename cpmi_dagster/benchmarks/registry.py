@@ -64,7 +64,7 @@ class StepBenchmark(Benchmark):
 
     Attributes:
         metric: `first_error` is the F1 of ProcessBench, over problems with `first_error`; `error_steps` the PRMScore.
-        subset: its short name among the sets with one metric; its name where it has none.
+        subset: its short name among the sets with one metric; its name if it has none.
         in_average: counts in the mean of the paper's four sets.
     """
 

@@ -150,8 +150,8 @@ def _relative_efficiencies(quality: Iterable[Figure], time: Mapping[str, Estimat
 
 def _costs(inputs: ReportInputs, method: str, cost: str) -> pl.DataFrame:
     """shard, cost, trajectories of one method."""
-    own = inputs.table(COSTS).filter(pl.col("method") == method).sort("shard")
-    return own.select("shard", pl.col(cost).cast(pl.Float64).alias("cost"), "trajectories")
+    costs = inputs.table(COSTS).filter(pl.col("method") == method).sort("shard")
+    return costs.select("shard", pl.col(cost).cast(pl.Float64).alias("cost"), "trajectories")
 
 
 def _resampled(

@@ -172,7 +172,7 @@ def _section(name: str, comparison: pl.DataFrame) -> dict[str, Any]:
 def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
     """Arrange `tables.PaperComparison` rows by row and column, as the paper prints them.
 
-    Columns that have no figure of ours are left out, and rows that are then empty; where there is no figure of ours at
+    Columns that have no figure of ours are left out, and rows that are then empty; if there is no figure of ours at
     all, the paper's columns are shown.
 
     Args:
@@ -203,11 +203,11 @@ def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
 def order_columns(printed: Sequence[str], present: Sequence[str]) -> list[str]:
     """The paper's columns in its order, then ours; columns of other protocols follow their namesake."""
     extra = [column for column in present if column not in printed]
-    own = [column for column in extra if without_protocol(column) not in printed]
+    unprinted = [column for column in extra if without_protocol(column) not in printed]
     ordered = []
-    for column in (*(column for column in printed if column in present), *own):
+    for column in (*(column for column in printed if column in present), *unprinted):
         ordered.append(column)
-        ordered += [other for other in extra if other not in own and without_protocol(other) == column]
+        ordered += [other for other in extra if other not in unprinted and without_protocol(other) == column]
     return ordered
 
 

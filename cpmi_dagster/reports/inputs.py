@@ -60,7 +60,7 @@ class ReportInputs:
         return self.shards[key]() if key in self.shards else iter([self.table(key)])
 
     def recipe_of(self, row: RecipeRow) -> str | None:
-        """The recipe that feeds a row, None where the profile has none."""
+        """The recipe that feeds a row, None if the profile has none."""
         wanted = (row.reward_type, row.objective)
         plain = (each.name for each in self.recipes if each.is_plain and (each.reward_type, each.objective) == wanted)
         return row.recipe or next(plain, None)
@@ -85,7 +85,7 @@ class ReportInputs:
 def figure_frame(figures: Iterable[Figure]) -> pl.DataFrame:
     """Our figures as rows: row, column, measured, low, high, n, units, unit."""
     rows = [
-        (row, column, each.value, each.low, each.high, each.n, each.units, each.unit if each.units else None)
+        (row, column, each.value, each.low, each.high, each.n, each.units, None if each.units is None else each.unit)
         for row, column, each in figures
     ]
     columns = ("row", "column", "measured", "low", "high", "n", "units", "unit")

@@ -61,7 +61,7 @@ def measure_label_trust(inputs: ReportInputs) -> Iterator[Figure]:
 
 
 def judged_so_far(table: pl.DataFrame) -> str:
-    """How many steps are judged, from the frame of `label_trust`, where they are too few; empty where none is."""
+    """How many steps are judged, from the frame of `label_trust`, where they are too few; empty if none is."""
     counts = dict(table.filter(row=JUDGED).drop_nulls("measured").select("column", "measured").iter_rows())
     if not counts or min(counts.values()) >= FEWEST_OF_EACH:
         return ""
@@ -166,6 +166,6 @@ def suspicious_steps(inputs: ReportInputs) -> pl.DataFrame:
         *STEP, "question", step=pl.col("steps").list.get(pl.col("step_index"))
     )
     for name in in_order(steps["reward_type"].unique()):
-        own = rewards.filter(reward_type=name).select(*STEP, pl.col("reward").alias(name))
-        shown = shown.join(own, on=STEP, how="left", maintain_order="left")
+        of_type = rewards.filter(reward_type=name).select(*STEP, pl.col("reward").alias(name))
+        shown = shown.join(of_type, on=STEP, how="left", maintain_order="left")
     return shown

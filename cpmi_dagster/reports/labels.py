@@ -60,7 +60,7 @@ PART_ROWS = {
 
 
 def steps_with_truth(inputs: ReportInputs) -> pl.DataFrame:
-    """`labelled_steps` of the profile; empty where too little truth is known. True steps are not judged as labels."""
+    """`labelled_steps` of the profile; empty if too little truth is known. True steps are not judged as labels."""
     judged = inputs.table(STEP_REWARDS).filter(~pl.col("reward_type").is_in(TRUE_LABELS))
     tables = (judged, inputs.table(TRAJECTORIES), inputs.table(TRUTH))
     if any(table.is_empty() for table in tables) or min(right_and_wrong(inputs)) < inputs.fewest_judged:

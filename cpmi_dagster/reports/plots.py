@@ -147,12 +147,12 @@ def draw_training_curves(models: pl.DataFrame) -> "Figure":
     objectives = models["objective"].unique(maintain_order=True).to_list()
     figure, panels = new_figure(3.3, len(objectives), columns=len(objectives))
     for panel, objective in zip(panels, objectives, strict=True):
-        own = models.filter(objective=objective)
-        for reward_type, curve in own.select("reward_type", "training_curve").iter_rows():
+        trained = models.filter(objective=objective)
+        for reward_type, curve in trained.select("reward_type", "training_curve").iter_rows():
             row, losses = reward_label(reward_type), pl.DataFrame(curve).sort("step", maintain_order=True)
             colour, named = style_of(row)[0], panel.get_legend_handles_labels()[1]
             validation, training = (losses.filter(split=split) for split in ("validation", "train"))
-            if own.height <= FEW_CURVES:
+            if trained.height <= FEW_CURVES:
                 panel.plot(training["epoch"], training["loss"], ":", linewidth=1.1, alpha=0.8, color=colour)
             solid, label = validation if validation.height else training, None if row in named else row
             panel.plot(solid["epoch"], solid["loss"], "-", linewidth=1.6, color=colour, label=label)

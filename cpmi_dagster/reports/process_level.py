@@ -181,7 +181,7 @@ def evaluate(
     """The figures of one judge on every benchmark it covers.
 
     Returns:
-        judge, benchmark, protocol (null where no threshold is involved; `chance` is a random judge), figure, value,
+        judge, benchmark, protocol (null if no threshold is involved; `chance` is a random judge), figure, value,
         low, high, n, units, unit.
 
     Raises:

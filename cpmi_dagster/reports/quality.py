@@ -205,8 +205,8 @@ def measure_negatives_ablation(inputs: ReportInputs) -> Iterator[Figure]:
     rows, steps = negatives_rows(inputs.negatives), steps_with_truth(inputs)
     yield from measure_quality(inputs, rows, MEASURES, {"AUC": "ROC-AUC", "MATH": "Math"})
     for column, is_in in ((LABEL_AUC, True), (WITHOUT_LAST, ~IS_LAST)) if steps.height else ():
-        own = steps.filter(pl.col("reward_type").is_in([row.reward_type for row in rows]), is_in)
-        aucs = label_aucs(own, *inputs.draws)
+        labelled = steps.filter(pl.col("reward_type").is_in([row.reward_type for row in rows]), is_in)
+        aucs = label_aucs(labelled, *inputs.draws)
         for row in rows:
             if row.reward_type in aucs:
                 yield row.row, column, aucs[row.reward_type].estimate()
@@ -224,8 +224,8 @@ def own_answers_share(inputs: ReportInputs) -> Resampled | None:
     gold, final, wrong = (pairs[name].to_list() for name in ("gold_answer", "final_answer", "answer"))
     is_right, is_own = inputs.comparison.each(gold, final), inputs.comparison.each(final, wrong)
     judged = pairs.with_columns(right=pl.Series(is_right, dtype=pl.Boolean), own=pl.Series(is_own, dtype=pl.Boolean))
-    found = judged.filter(~pl.col("right")).group_by("question_id", "trajectory_id").agg(pl.col("own").any())
-    return bootstrap_mean(found["own"], *inputs.draws, found["question_id"]) if found.height else None
+    solutions = judged.filter(~pl.col("right")).group_by("question_id", "trajectory_id").agg(pl.col("own").any())
+    return bootstrap_mean(solutions["own"], *inputs.draws, solutions["question_id"]) if solutions.height else None
 
 
 def measure_best_of_n(inputs: ReportInputs) -> Iterator[Figure]:
