@@ -21,6 +21,7 @@ from typing import Literal
 import polars as pl
 
 from cpmi_dagster.benchmarks import question_sets, step_sets
+from cpmi_dagster.benchmarks.prmbench import PRMBENCH
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import SourceError
@@ -28,8 +29,6 @@ from cpmi_dagster.miniature.names import local_path
 
 Reader = Callable[[str, pl.DataFrame], pl.DataFrame]
 """From a benchmark's name and its published rows to columns of `BenchmarkProblems`."""
-
-PRMBENCH = "prmbench"
 
 
 @dataclass(frozen=True)

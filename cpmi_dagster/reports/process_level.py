@@ -33,8 +33,8 @@ from cpmi_dagster.benchmarks.metrics import (
     step_auc,
     step_wasserstein,
 )
-from cpmi_dagster.benchmarks.prm_score import OVERALL
-from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
+from cpmi_dagster.benchmarks.prmbench import OVERALL
+from cpmi_dagster.benchmarks.prmbench import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.processbench import AVERAGE, TUNED_ON, Protocol
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH, STEP_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.resampling import Estimate, bootstrap_mean

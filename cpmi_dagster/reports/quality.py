@@ -20,9 +20,8 @@ import polars as pl
 from cpmi_dagster.benchmarks.best_of_n import accuracies
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, label_aucs
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, DISTRIBUTION_SUBSET, step_auc
-from cpmi_dagster.benchmarks.prm_score import OVERALL
-from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
-from cpmi_dagster.benchmarks.prmbench import prmbench_chance, prmbench_overall
+from cpmi_dagster.benchmarks.prmbench import OVERALL, prmbench_chance, prmbench_overall
+from cpmi_dagster.benchmarks.prmbench import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol, processbench_average, processbench_chance
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, question_set_labels
 from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean

@@ -9,7 +9,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 from cpmi_dagster.benchmarks.first_errors import f1_of_accuracies
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein
-from cpmi_dagster.benchmarks.prm_score import f1_of_counts
+from cpmi_dagster.benchmarks.prmbench import f1_of_counts
 from cpmi_dagster.benchmarks.resampling import (
     FEWEST_UNITS,
     Estimate,

@@ -9,22 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-from cpmi_dagster.benchmarks.prm_score import (
+from cpmi_dagster.benchmarks.prmbench import (
     CATEGORIES,
     CLASSIFICATIONS,
+    CROSS_FITTED,
     FIGURES,
     GROUPS,
     Protocol,
+    constant_predictions,
     members,
     prm_scores,
-    worth_of_threshold,
-)
-from cpmi_dagster.benchmarks.prmbench import (
-    CROSS_FITTED,
-    constant_predictions,
     prmbench_chance,
     prmbench_overall,
     prmbench_scores,
+    worth_of_threshold,
 )
 from cpmi_dagster.benchmarks.resampling import question_weights
 from cpmi_dagster.benchmarks.thresholds import Tally, choose
