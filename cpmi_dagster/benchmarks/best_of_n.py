@@ -170,8 +170,10 @@ def accuracies(choices: pl.DataFrame, samples: int, seed: int) -> dict[int, Resa
     Args:
         choices: rows of `choose` of one recipe, benchmark and aggregation.
     """
-    by_n = choices.sort("n", "problem_id").group_by("n", maintain_order=True)
-    return {n: bootstrap_mean(rows["correct"], samples, seed) for (n,), rows in by_n}  # pyright: ignore[reportReturnType]
+    ordered = choices.sort("problem_id")
+    return {
+        n: bootstrap_mean(ordered.filter(n=n)["correct"], samples, seed) for n in choices["n"].unique().sort().to_list()
+    }
 
 
 def _choices(rewarded: pl.DataFrame, n: int) -> list[pl.DataFrame]:
