@@ -1,11 +1,9 @@
 """The policy's candidate solutions, and step probabilities by reward models and judges."""
 
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import dagster as dg
 import polars as pl
 
 from cpmi_dagster.assets.models import read_features
@@ -13,7 +11,6 @@ from cpmi_dagster.benchmarks import best_of_n
 from cpmi_dagster.benchmarks.candidates import sample_candidates
 from cpmi_dagster.benchmarks.judges import judge_predictions as predictions_of_judge
 from cpmi_dagster.benchmarks.judges import read_judged_lines
-from cpmi_dagster.benchmarks.processbench import judged_steps
 from cpmi_dagster.benchmarks.registry import PRMBENCH, STEP_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.settings import Judge
 from cpmi_dagster.contracts.keys import (
@@ -78,14 +75,8 @@ predicts = partial(
 @predicts(PROCESSBENCH)
 def processbench_predictions(run: StageRun) -> StageOutput:
     """Probability that each ProcessBench step is right."""
-    from cpmi_dagster.reports.figure_style import to_markdown
-    from cpmi_dagster.reports.plots import draw_calibration
-
     problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(SUBSETS))
-    made = _predictions(run, problems.select("benchmark", "problem_id", "question", "steps"))
-    steps = judged_steps(made.frame(PROCESSBENCH), problems)
-    shown = {"calibration": dg.MetadataValue.md(to_markdown(draw_calibration(steps)))} if steps.height else {}
-    return replace(made, metadata=shown)
+    return _predictions(run, problems.select("benchmark", "problem_id", "question", "steps"))
 
 
 @predicts(PRMBENCH_PREDICTIONS)

@@ -26,7 +26,6 @@ from cpmi_dagster.contracts.keys import (
     REPORT,
     STEP_REWARDS,
     TRAJECTORIES,
-    TRUTH,
 )
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
@@ -81,7 +80,7 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
 
 @stage(
     FIGURES,
-    code_version="12",
+    code_version="13",
     inputs=sorted({key for artifact in ARTIFACTS.values() for key in artifact.needs}),
     feeds=lambda key, partition, _: partition is None or key in ARTIFACTS[partition].needs,
     settings=MEASURED_BY,
@@ -93,7 +92,7 @@ def figures(run: StageRun) -> StageOutput:
     return StageOutput(build_artifact(artifact, _inputs(run, artifact.needs), run.settings.profile))
 
 
-DRAWN_FROM = (PROBLEMS, PROCESSBENCH, PRMBENCH_PREDICTIONS, JUDGES, CHOICES, MODELS, STEP_REWARDS, TRAJECTORIES, TRUTH)
+DRAWN_FROM = (PROBLEMS, PROCESSBENCH, PRMBENCH_PREDICTIONS, JUDGES, CHOICES, MODELS, STEP_REWARDS, TRAJECTORIES)
 """What plots are drawn from, and what the figures on model cards are measured from."""
 REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_score"]
 LABELS_MADE = r"""
@@ -108,7 +107,7 @@ LABELS_MADE = r"""
 
 @stage(
     REPORT,
-    code_version="13",
+    code_version="14",
     inputs=[FIGURES, *DRAWN_FROM, REJECTED_ROWS, REFERENCES],
     settings=MEASURED_BY,
     models=MODEL_ROLES,

@@ -6,7 +6,7 @@ from itertools import islice
 import polars as pl
 
 from cpmi_dagster.alignment.references import read_references, together
-from cpmi_dagster.benchmarks.problems import check_benchmark_file, read_benchmark
+from cpmi_dagster.benchmarks.registry import check_benchmark_file, read_benchmark
 from cpmi_dagster.contracts.keys import OWN_LABELS, PROBLEMS, QUESTIONS, REFERENCES, SAMPLED, SHEPHERD, TRUTH
 from cpmi_dagster.contracts.tables import BenchmarkProblems, MathShepherd, Questions, SampledSolutions, StepLabels
 from cpmi_dagster.errors import SourceError

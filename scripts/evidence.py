@@ -33,18 +33,23 @@ from rich.table import Table
 
 from cpmi_dagster.alignment.align import align_questions
 from cpmi_dagster.benchmarks.first_errors import read_solutions
-from cpmi_dagster.benchmarks.label_quality import IS_LAST, common_steps, label_aucs
-from cpmi_dagster.benchmarks.label_regression import regression_auc, steps_with_labels
+from cpmi_dagster.benchmarks.label_quality import (
+    IS_LAST,
+    common_steps,
+    first_wrong_steps,
+    label_aucs,
+    regression_auc,
+    steps_with_labels,
+)
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.processbench import up_to_first_error
-from cpmi_dagster.benchmarks.resampling import Difference, Resampled, holm, shown
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, holm, shown
 from cpmi_dagster.contracts.keys import PROBLEMS, PROCESSBENCH, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.files.bounded_reading import open_text
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.labels import best_anew, best_free_control, first_errors_found, in_order, steps_with_truth
+from cpmi_dagster.reports.labels import best_anew, best_free_control, in_order, steps_with_truth
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
@@ -77,7 +82,7 @@ class Answer(NamedTuple):
     other: Resampled
 
     @property
-    def difference(self) -> Difference:
+    def difference(self) -> Estimate:
         """Ours minus the other, paired."""
         return self.ours.minus(self.other)
 
@@ -95,7 +100,7 @@ def answers(rungs: Sequence[Rung]) -> Iterator[Answer]:
     largest, draws = rungs[-1], rungs[-1].inputs.draws
     inner, present = largest.inner, set(largest.steps["reward_type"])
     ours = [name for name in OURS if name in present]
-    aucs, found = label_aucs(inner, *draws), first_errors_found(largest.steps, largest.inputs)
+    aucs, found = label_aucs(inner, *draws), first_errors_found(largest)
     for name in ours:
         yield Answer(f"(a) {reward_label(name)}, best free label", aucs[name], best_free(aucs))
     for name in ours:
@@ -117,6 +122,11 @@ def answers(rungs: Sequence[Rung]) -> Iterator[Answer]:
     for name in ours:
         question = f"(d) {reward_label(name)}, MC, all steps"
         yield from paired(question, largest.steps, largest.steps, (name, ROLLOUTS), draws)
+
+
+def first_errors_found(rung: Rung) -> dict[str, Resampled]:
+    """How often the lowest label of a solution with an error is on its first wrong step, by reward type."""
+    return {name: figure.found for name, figure in first_wrong_steps(rung.steps, *rung.inputs.draws).items()}
 
 
 def best_free(figures: dict[str, Resampled]) -> Resampled:
@@ -145,9 +155,12 @@ def label_table(rung: Rung) -> Table:
     for column in ("label", "AUC", "Without last steps", "First wrong step found"):
         table.add_column(column)
     aucs = (label_aucs(steps, *rung.inputs.draws) for steps in (rung.steps, rung.inner))
-    measured = (*aucs, first_errors_found(rung.steps, rung.inputs))
+    measured = (*aucs, first_errors_found(rung))
     for name in in_order(measured[0]):
-        table.add_row(reward_label(name), *(shown(each[name].estimate()) if name in each else "" for each in measured))
+        table.add_row(
+            reward_label(name),
+            *(shown(each[name].estimate()) if name in each else "" for each in measured),
+        )
     return table
 
 
@@ -159,7 +172,12 @@ def answer_table(found: Sequence[Answer]) -> Table:
     differences = [each.difference for each in found]
     adjusted = ["", *(f"{value:.3f}" for value in holm([each.p_value for each in differences[1:]]))]
     for each, difference, holms in zip(found, differences, adjusted, strict=True):
-        cells = (f"{each.ours.value:.3f}", f"{each.other.value:.3f}", shown(difference), f"{difference.p_value:.3f}")
+        cells = (
+            f"{each.ours.value:.3f}",
+            f"{each.other.value:.3f}",
+            shown(difference),
+            f"{difference.p_value:.3f}",
+        )
         table.add_row(each.question, *cells, holms, f"{difference.n:,}")
     return table
 
@@ -188,9 +206,11 @@ def figures_of_head(predictions: pl.DataFrame, problems: pl.DataFrame, samples: 
     judged, f1 = with_probabilities(predictions, problems), {}
     for (name,), rows in judged.group_by("benchmark", maintain_order=True):
         solutions = read_solutions(rows, samples, seed)
-        f1[str(name)] = solutions.cross_fitted_score(seed).f1
+        f1[str(name)] = solutions.cross_fitted_scores(seed).resampled("f1")
     keys, last = ["benchmark", "problem_id"], pl.col("steps").list.len() - 1
-    steps = up_to_first_error(predictions.join(problems.select(*keys, "question", "first_error", last=last), on=keys))
+    steps = predictions.join(problems.select(*keys, "question", "first_error", last=last), on=keys)
+    steps = steps.filter((pl.col("first_error") < 0) | (pl.col("step_index") <= pl.col("first_error")))
+    steps = steps.with_columns(is_right=pl.col("step_index") != pl.col("first_error"))
 
     def auc(part: pl.DataFrame) -> Resampled:
         scores, correct, questions = (part[of].to_numpy() for of in ("probability", "is_right", "question"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.benchmarks.prm_score import CLASSIFICATIONS
+from cpmi_dagster.benchmarks.prmbench import CLASSIFICATIONS
 from cpmi_dagster.benchmarks.processbench import AVERAGED
 
 LEVELS = 20

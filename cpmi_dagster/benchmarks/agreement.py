@@ -9,12 +9,13 @@ The interval of a figure narrows with the root of the number of steps: to halve 
 """
 
 import math
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cpmi_dagster.benchmarks.resampling import Estimate, Floats, Resampled, bootstrap, share
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean, group_numbers, question_weights
 
 HALF_WIDTH = 0.05
 
@@ -24,7 +25,7 @@ class Agreement(NamedTuple):
 
     Attributes:
         alike: the share of steps of which both say the same.
-        kappa: Cohen's; None where chance alone has them agree, as both say the same of every step.
+        kappa: Cohen's; None if chance alone has them agree, as both say the same of every step.
     """
 
     alike: Resampled
@@ -39,22 +40,21 @@ def agreement(one: npt.ArrayLike, other: npt.ArrayLike, questions: npt.ArrayLike
         other: [steps] by the other.
         questions: [steps] question of each.
     """
-    first, second = np.asarray(one, dtype=bool), np.asarray(other, dtype=bool)
-    sums = np.column_stack([first == second, np.ones_like(first), first, second]).astype(np.float64)
-    alike = bootstrap(sums[:, :2], share, samples, seed, questions)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        kappa = bootstrap(sums, _kappa, samples, seed, questions)
-    return Agreement(alike, None if math.isnan(kappa.value) else kappa)
+    from sklearn.metrics import cohen_kappa_score
+
+    first, second, numbers = np.asarray(one, dtype=bool), np.asarray(other, dtype=bool), group_numbers(questions)
+    alike = bootstrap_mean(first == second, samples, seed, questions)
+    if len({*first.tolist(), *second.tolist()}) < 2:
+        return Agreement(alike, None)
+    weights = question_weights(int(numbers.max()) + 1, samples, seed)[:, numbers]
+    with warnings.catch_warnings(action="ignore"):  # a resample may leave it undefined
+        kappas = [cohen_kappa_score(first, second, sample_weight=each, labels=[False, True]) for each in weights]
+    return Agreement(alike, Resampled.of(np.array(kappas), alike.n, alike.units))
 
 
 def steps_lacking(figure: Estimate) -> int | None:
     """About how many more steps bring a figure's interval down to ± `HALF_WIDTH`; None for a point or no interval."""
-    now = 0 if figure.low is None or figure.high is None else (figure.high - figure.low) / 2
-    return max(0, math.ceil(figure.n * (now / HALF_WIDTH) ** 2) - figure.n) if now else None
-
-
-def _kappa(sums: Floats) -> Floats:
-    """[..., 4] sums of alike, steps, right by one, right by the other -> [...]"""
-    alike, first, second = (sums[..., column] / sums[..., 1] for column in (0, 2, 3))
-    chance = first * second + (1 - first) * (1 - second)
-    return (alike - chance) / (1 - chance)
+    if figure.low is None or figure.high is None or figure.n is None or figure.low == figure.high:
+        return None
+    half = (figure.high - figure.low) / 2
+    return max(0, math.ceil(figure.n * (half / HALF_WIDTH) ** 2) - figure.n)

@@ -19,14 +19,13 @@ For votes, equal answers are one class, named after its first candidate:
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import combinations
 
 import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.benchmarks.fields import first_row
-from cpmi_dagster.benchmarks.resampling import bootstrap_mean
+from cpmi_dagster.benchmarks.resampling import Resampled, bootstrap_mean
 from cpmi_dagster.errors import BenchmarkError
 
 PROBLEM = ["benchmark", "problem_id"]
@@ -165,22 +164,16 @@ def ties(choices: pl.DataFrame) -> dict[str, int]:
     return {aggregation: counts[aggregation] for aggregation in AGGREGATIONS if aggregation in counts}
 
 
-def accuracy(choices: pl.DataFrame, bootstrap_samples: int = 1000, seed: int = 0) -> pl.DataFrame:
-    """Share of problems answered rightly, with its 95 % interval over problems.
+def accuracies(choices: pl.DataFrame, samples: int, seed: int) -> dict[int, Resampled]:
+    """Share of problems answered rightly, by n, with its resamples over problems.
 
     Args:
-        choices: what `choose` returns, or several recipes' with their `recipe`.
-
-    Returns:
-        [recipe,] benchmark, n, aggregation, value, low, high, problems, units, unit.
+        choices: rows of `choose` of one recipe, benchmark and aggregation.
     """
-    keys = [*(["recipe"] if "recipe" in choices.columns else []), "benchmark", "n", "aggregation"]
-    rows = []
-    for key, group in choices.sort(*keys, "problem_id").group_by(keys, maintain_order=True):
-        estimate = asdict(bootstrap_mean(group["correct"].to_numpy(), bootstrap_samples, seed).estimate())
-        estimate["problems"] = estimate.pop("n")
-        rows.append(dict(zip(keys, key, strict=True)) | estimate)
-    return pl.DataFrame(rows, infer_schema_length=None)
+    ordered = choices.sort("problem_id")
+    return {
+        n: bootstrap_mean(ordered.filter(n=n)["correct"], samples, seed) for n in choices["n"].unique().sort().to_list()
+    }
 
 
 def _choices(rewarded: pl.DataFrame, n: int) -> list[pl.DataFrame]:

@@ -78,12 +78,12 @@ def grade_answer(gold: str, answer: str | None, choices: Sequence[str] | None = 
         number = letters.find(beginning) if len(beginning) == 1 else -1
         if number >= 0 and _says(rest, choices[number]):
             by_letter = number
-    found = (
+    fits = (
         _only([_says(plain, choice) for choice in choices]) if len(plain) > 1 else None,
         by_letter,
         _only([_words(choice) == _words(plain) for choice in choices]),
     )
-    meant = next((number for number in found if number is not None), None)
+    meant = next((number for number in fits if number is not None), None)
     return meant == string.ascii_uppercase.index(gold)
 
 
@@ -94,7 +94,7 @@ def _says(text: str, choice: str) -> bool:
 
 
 def _only(fits: Sequence[bool]) -> int | None:
-    """Number of the one that fits; None where none or several do."""
+    """Number of the one that fits; None if none or several do."""
     return fits.index(True) if sum(fits) == 1 else None
 
 
@@ -112,5 +112,5 @@ def _text(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    """The words alone, without signs; nothing where there are none."""
+    """The words alone, without signs; nothing if there are none."""
     return re.sub(r"[\W_]+", " ", WORDING.sub("", text).lower()).strip()

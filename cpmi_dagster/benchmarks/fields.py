@@ -60,5 +60,5 @@ def reject_rows(benchmark: str, rows: pl.DataFrame, wrong: pl.Expr, complaint: s
 
 
 def first_row(wrong: pl.DataFrame) -> dict[str, Any] | None:
-    """The first of some rows that an error is about; None where there are none."""
+    """The first of some rows that an error is about; None if there are none."""
     return None if wrong.is_empty() else wrong.row(0, named=True)

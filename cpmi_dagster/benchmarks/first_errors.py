@@ -9,68 +9,69 @@ problem is judged right by exactly the thresholds of one interval:
     [0.9, 0.8, 0.3]      -1            (-inf, 0.3]
 
 With patience 2 or 3 it takes that many consecutive steps below the threshold, and the first of them is predicted: the
-highest probability of each run of that length then stands in for the step that the run begins with.
-
-    [0.9, 0.2, 0.8, 0.3, 0.1]  patience 2  ->  [0.9, 0.8, 0.8, 0.3, never]
-
-Inverted, each probability p is read as 1 - p.
+highest probability of each run of that length then stands in for the step that the run begins with. Inverted, each
+probability p is read as 1 - p.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
 from cpmi_dagster.benchmarks.resampling import Floats, Resampled, group_numbers, question_weights
 from cpmi_dagster.benchmarks.thresholds import Chosen, Tally, choose, cross_fitted_totals, totals_at
 
+Readings = tuple[tuple[int, bool], ...]
+"""(patience, inverted) pairs that a protocol chooses from."""
+AS_THEY_ARE: Readings = ((1, False),)
 NEVER = np.inf
-"""Stands in for a step that no threshold flags."""
+"""Score of a step that no threshold flags, as behind the last one."""
+FIGURES = ("err", "cor", "f1")
 
 
-class Reading(NamedTuple):
-    """How probabilities are read: `patience` consecutive steps must be below a threshold, of 1 - p where `inverted`."""
+class Scores(NamedTuple):
+    """Figures of a subset, or of their average.
 
-    patience: int = 1
-    inverted: bool = False
+    Attributes:
+        figures: [3, 1 + samples] by `FIGURES`; of chance [3, judges].
+        sizes: [2, 3] problems, and questions, that each figure is over.
+        rule: threshold, patience, inverted of the first row; empty if several were used.
+        of_judges: whether the figures are those of random judges.
+    """
 
+    figures: Floats
+    sizes: npt.NDArray[np.intp]
+    rule: Mapping[str, Any] = {}
+    of_judges: bool = False
 
-class Rule(NamedTuple):
-    """The first of the consecutive steps that a reading asks for, below `threshold`, is predicted."""
-
-    threshold: float
-    reading: Reading = Reading()
-
-
-class FirstErrorScore(NamedTuple):
-    """Accuracies on solutions with and without an error and their F1; `rule` is null where several were used."""
-
-    err: Resampled
-    cor: Resampled
-    f1: Resampled
-    rule: Rule | None = None
+    def resampled(self, figure: str) -> Resampled:
+        """One figure with its resamples."""
+        place = FIGURES.index(figure)
+        count, questions = self.sizes[:, place].tolist()
+        figures = self.figures[place]
+        return Resampled.of_judges(figures, count) if self.of_judges else Resampled.of(figures, count, questions)
 
 
 @dataclass(frozen=True, eq=False)
 class Solutions:
-    """Solutions as one model has judged them.
+    """Solutions of a subset as one model has judged them.
 
     Attributes:
         scores: [problems, most steps] probabilities, `NEVER` behind the last step.
         first_error: [problems] -1 for none.
         question: [problems] number of each one's question.
         weights: [1 + samples, questions] how often each question counts: see `question_weights`.
-        readings: those of the rules to judge by.
     """
 
     scores: Floats
     first_error: np.ndarray
     question: np.ndarray
     weights: Floats
-    readings: tuple[Reading, ...] = (Reading(),)
+    readings: Readings = AS_THEY_ARE
 
     @cached_property
     def kinds(self) -> Floats:
@@ -95,68 +96,59 @@ class Solutions:
 
         def half_f1(hits: Floats, rows: Floats) -> Floats:
             wrong, right = (rows @ self.kinds).T[..., None]
-            found, passed = np.moveaxis(hits, -1, 0)
+            hit, passed = np.moveaxis(hits, -1, 0)
             # as a fraction of whole numbers: equal ones are equal to the last bit
-            return found * passed / np.maximum(found * right + passed * wrong, 1)
+            return hit * passed / np.maximum(hit * right + passed * wrong, 1)
 
         return choose(self.tallies, weights, half_f1)
 
-    def score_at(self, chosen: Chosen) -> FirstErrorScore:
-        """The accuracies and F1 of each row of weights by the rule chosen in it."""
-        rule = Rule(float(chosen.thresholds[0]), self.readings[chosen.places[0]])
-        return self._score(totals_at(self.tallies, chosen, self.weights), rule)
+    def scores_at(self, chosen: Chosen) -> Scores:
+        """The figures of each row of weights by the rule chosen in it."""
+        patience, inverted = self.readings[chosen.places[0]]
+        rule = {"threshold": float(chosen.thresholds[0]), "patience": patience, "inverted": inverted}
+        return self._scores(totals_at(self.tallies, chosen, self.weights), rule)
 
-    def cross_fitted_score(self, seed: int) -> FirstErrorScore:
-        """The accuracies and F1 where each part of the questions is judged by the rule that is best on the others."""
-        return self._score(cross_fitted_totals(self.tallies, self.best_rules, self.weights, seed))
+    def cross_fitted_scores(self, seed: int) -> Scores:
+        """The figures where each part of the questions is judged by the rule that is best on the others."""
+        return self._scores(cross_fitted_totals(self.tallies, self.best_rules, self.weights, seed))
 
-    def _score(self, hits: Floats, rule: Rule | None = None) -> FirstErrorScore:
+    def _scores(self, hits: Floats, rule: Mapping[str, Any] = {}) -> Scores:
         """From [rows, 2] how many solutions with an error, and without, are judged right."""
         with np.errstate(invalid="ignore", divide="ignore"):
             err, cor = (hits / (self.weights @ self.kinds)).T
-        (wrong, right), units = map(int, self.kinds.sum(axis=0)), np.count_nonzero(self.kinds, axis=0).tolist()
-        f1 = Resampled.of(f1_of_accuracies(err, cor), wrong + right, min(units))
-        return FirstErrorScore(Resampled.of(err, wrong, units[0]), Resampled.of(cor, right, units[1]), f1, rule)
+        sizes = np.array([self.kinds.sum(axis=0), np.count_nonzero(self.kinds, axis=0)], dtype=np.intp)
+        of_f1 = [sizes[0].sum(), sizes[1].min()]
+        return Scores(np.array([err, cor, f1_of_accuracies(err, cor)]), np.column_stack([sizes, of_f1]), rule)
 
 
-def read_solutions(
-    judged: pl.DataFrame, samples: int, seed: int, readings: tuple[Reading, ...] = (Reading(),)
-) -> Solutions:
-    """What `with_probabilities` returns of one benchmark, as arrays.
+def f1_of_accuracies(err: npt.ArrayLike, cor: npt.ArrayLike) -> Floats:
+    """Harmonic mean of the accuracies on erroneous and on correct solutions, in any one unit; 0 if both are 0."""
+    wrong, right = np.asarray(err, dtype=np.float64), np.asarray(cor, dtype=np.float64)
+    total = wrong + right
+    return 2 * wrong * right / np.where(total == 0, 1, total)
+
+
+def right_intervals(scores: Floats, first_error: np.ndarray, patience: int = 1) -> tuple[Floats, Floats]:
+    """[problems] low and high: a problem is judged right by the thresholds t with low < t <= high.
 
     Args:
-        samples: bootstrap resamples over questions.
+        scores: [problems, most steps] as in `Solutions`.
+        first_error: [problems] -1 for none.
     """
+    problems, steps = scores.shape
+    padded = np.pad(scores, ((0, 0), (0, patience)), constant_values=NEVER)
+    runs = np.maximum.reduce([padded[:, after : steps + after] for after in range(patience)])
+    lowest_before = np.pad(np.minimum.accumulate(runs, axis=1), ((0, 0), (1, 0)), constant_values=NEVER)
+    each, erroneous = np.arange(problems), first_error >= 0
+    low = np.where(erroneous, runs[each, first_error.clip(0)], -np.inf)
+    return low, lowest_before[each, np.where(erroneous, first_error, steps)]
+
+
+def read_solutions(judged: pl.DataFrame, samples: int, seed: int, readings: Readings = AS_THEY_ARE) -> Solutions:
+    """One benchmark's rows of `with_probabilities` as arrays, with bootstrap resamples over questions."""
     lengths = judged["probabilities"].list.len().to_numpy()
     scores = np.full((len(judged), lengths.max()), NEVER)
     scores[np.arange(lengths.max()) < lengths[:, None]] = judged["probabilities"].explode(empty_as_null=False)
     question = group_numbers(judged["question"].to_numpy())
     weights = question_weights(int(question.max()) + 1, samples, seed)
     return Solutions(scores, judged["first_error"].to_numpy(), question, weights, readings)
-
-
-def guessed(solutions: Solutions, random: np.random.Generator) -> Solutions:
-    """The same solutions as judged by uniform random probabilities."""
-    scores = np.where(np.isfinite(solutions.scores), random.random(solutions.scores.shape), NEVER)
-    return replace(solutions, scores=scores)
-
-
-def right_intervals(scores: Floats, first_error: np.ndarray, patience: int = 1) -> tuple[Floats, Floats]:
-    """The thresholds that judge each problem right.
-
-    Args:
-        scores: [problems, most steps] as in `Solutions`.
-        first_error: [problems] -1 for none.
-
-    Returns:
-        [problems] low and high: the thresholds t with low < t <= high.
-    """
-    problems, steps = scores.shape
-    padded = np.full((problems, steps + patience), NEVER)
-    padded[:, :steps] = scores
-    runs = np.maximum.reduce([padded[:, after : steps + after] for after in range(patience)])
-    lowest_before = np.full((problems, steps + 1), NEVER)
-    np.minimum.accumulate(runs, axis=1, out=lowest_before[:, 1:])
-    each, erroneous = np.arange(problems), first_error >= 0
-    low = np.where(erroneous, runs[each, first_error.clip(0)], -np.inf)
-    return low, lowest_before[each, np.where(erroneous, first_error, steps)]

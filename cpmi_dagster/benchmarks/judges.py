@@ -17,7 +17,6 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
-from cpmi_dagster.contracts.tables import JudgePredictions
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.json_lines import read_json_lines
@@ -41,7 +40,7 @@ class JudgedLine(BaseModel):
 
     @property
     def name(self) -> str:
-        """The problem's name in the line; empty where it has none."""
+        """The problem's name in the line; empty if it has none."""
         if self.idx is not None and self.classification is not None:
             return f"{self.idx}:{self.classification}"
         return "" if self.id is None else str(self.id)
@@ -96,9 +95,8 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
     """
     counts: dict[str, dict[str, int]] = {}
     judged = problems.filter(pl.col("benchmark").is_in(STEP_BENCHMARKS))
-    for benchmark, problem_id, steps in judged.select(
-        "benchmark", "problem_id", pl.col("steps").list.len()
-    ).iter_rows():
+    sizes = judged.select("benchmark", "problem_id", pl.col("steps").list.len())
+    for benchmark, problem_id, steps in sizes.iter_rows():
         counts.setdefault(benchmark, {})[problem_id] = steps
     # the k-th line of a name is about the k-th problem of that name
     seen: Counter[tuple[str, str]] = Counter()
@@ -132,16 +130,15 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
                 f"problem `{missing[0]}` of {benchmark} has not been judged ({len(missing)} such problems); judge all "
                 f"of {benchmark}, or leave it out"
             )
-    rows = [
-        (*problem, step, probability)
-        for problem, probabilities in judgements.items()
-        for step, probability in enumerate(probabilities)
-    ]
-    schema = JudgePredictions.create_empty().schema
-    del schema["judge"]
-    keys = ["benchmark", "problem_id"]
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
-    return problems.select(keys).join(frame, on=keys, how="inner", maintain_order="left_right")
+    rows = [(*problem, probabilities) for problem, probabilities in judgements.items()]
+    schema = {"benchmark": pl.String, "problem_id": pl.String, "probability": pl.List(pl.Float64)}
+    said = pl.DataFrame(rows, schema=schema, orient="row")
+    ordered = problems.select("benchmark", "problem_id").join(
+        said, on=["benchmark", "problem_id"], maintain_order="left"
+    )
+    numbered = ordered.with_columns(step_index=pl.int_ranges(pl.col("probability").list.len()))
+    steps = numbered.explode("step_index", "probability", empty_as_null=False)
+    return steps.select("benchmark", "problem_id", "step_index", "probability")
 
 
 def _benchmark_of(place: str, line: JudgedLine, file_benchmark: str | None, counts: StepCounts) -> str:

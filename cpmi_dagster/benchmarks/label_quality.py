@@ -8,22 +8,28 @@ questions. The source's own labels are included as `math_shepherd`, + as 1 and -
     t000000007  1     no        mc              0.000
     t000000007  0     yes       math_shepherd   1
 
-Figures over part of the steps (without last ones, by position) take rows of the same frame.
+Figures over part of the steps (without last ones, by position) take rows of the same frame. So does one label from
+several: a logistic regression of the truth on them, where every step is scored by one that was fitted on other
+questions. Intervals resample the questions of these scores; the regressions are not fitted again.
 """
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Difference, Resampled, bootstrap_mean
+from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, Floats, Resampled, bootstrap_mean
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.rewards.registry import CORPUS_LABELS
 from cpmi_dagster.trajectories.step_truth import with_truth
 
 STEP = ["trajectory_id", "step_index"]
+FOLDS = 5
+"""Parts of the questions; a regression is fitted on the others of each."""
 FEWEST_OF_EACH = FEWEST_UNITS
 """Right steps or solutions, and wrong ones, below which an AUC is no evidence, whatever questions they are of."""
 IS_LAST = pl.col("step_index") == pl.col("step_count") - 1
@@ -36,13 +42,12 @@ PLACES: dict[str, pl.Expr] = {
 
 
 class FirstWrongSteps(NamedTuple):
-    """Whether labels find the first wrong step, over the solutions that hold one.
+    """Shares of the solutions with a wrong step, two Resampled of equal size.
 
     Attributes:
-        found: how often the lowest label of all steps is on the first wrong one; of equal labels the earliest counts,
-            as a step is flagged before those behind it. Solutions with a step before the first wrong one that nobody
-            has judged are left out.
-        blind: how often a blind pick of a step is, over the same solutions.
+        found: those whose lowest label is on the first wrong step; of equal labels the earliest counts, as a step is
+            flagged before those behind it. Solutions with an unjudged step before the first wrong one are left out.
+        blind: the same for a blind pick of a step.
     """
 
     found: Resampled
@@ -58,31 +63,30 @@ def labelled_steps(step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_
         step_truth: `StepTruth` columns; trajectories without truth are left out.
 
     Returns:
-        reward_type, trajectory_id, step_index, question_id, step_count, correct (null where the truth says nothing),
+        reward_type, trajectory_id, step_index, question_id, step_count, correct (null if the truth says nothing),
         reward; reward types as they come, each sorted by step. A reward type may lack whole trajectories.
 
     Raises:
         BenchmarkError: a reward type has some steps of a trajectory but not all, or a reward that is not finite.
         SourceError: truth and steps differ in number.
     """
-    labelled = trajectories.join(step_rewards.select("trajectory_id").unique(), on="trajectory_id", how="semi")
+    labelled = trajectories.join(step_rewards, on="trajectory_id", how="semi")
     steps = true_steps(labelled, step_truth).sort(STEP)
     types = [name for name in step_rewards["reward_type"].unique(maintain_order=True) if name != CORPUS_LABELS]
     parts = []
     for name in types:
-        own = step_rewards.filter(reward_type=name)
-        mine = steps.join(own.select("trajectory_id").unique(), on="trajectory_id", how="semi", maintain_order="left")
-        joined = mine.join(own.select(*STEP, "reward"), on=STEP, how="left", maintain_order="left")
+        rewards = step_rewards.filter(reward_type=name).select(*STEP, "reward")
+        rewarded = steps.drop(CORPUS_LABELS).join(rewards, on="trajectory_id", how="semi", maintain_order="left")
+        rows = rewarded.join(rewards, on=STEP, how="left", maintain_order="left")
         is_missing = ~pl.col("reward").is_finite().fill_null(False)
-        if step := first_row(joined.filter(is_missing | pl.struct(STEP).is_duplicated())):
+        if step := first_row(rows.filter(is_missing | pl.struct(STEP).is_duplicated())):
             raise BenchmarkError(
                 f"step {step['step_index']} of trajectory {step['trajectory_id']} does not have exactly one finite "
                 f"reward of type `{name}`; compute the rewards of its shard again"
             )
-        parts.append(joined.drop(CORPUS_LABELS).select(pl.lit(name).alias("reward_type"), pl.all()))
-    corpus = steps.drop_nulls(CORPUS_LABELS).rename({CORPUS_LABELS: "reward"})
-    parts.append(corpus.select(pl.lit(CORPUS_LABELS).alias("reward_type"), pl.all()).cast({"reward": pl.Float64}))
-    return pl.concat(parts, how="diagonal")
+        parts.append(rows.select(pl.lit(name).alias("reward_type"), pl.all()))
+    corpus = steps.drop_nulls(CORPUS_LABELS).rename({CORPUS_LABELS: "reward"}).cast({"reward": pl.Float64})
+    return pl.concat([*parts, corpus.select(pl.lit(CORPUS_LABELS).alias("reward_type"), pl.all())], how="diagonal")
 
 
 def label_aucs(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resampled]:
@@ -94,12 +98,12 @@ def label_aucs(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resamp
     Returns:
         By reward type; those for which all steps are right, or all wrong, are left out.
     """
-    aucs = {}
-    for (name,), own in steps.drop_nulls("correct").group_by("reward_type", maintain_order=True):
-        if own["correct"].n_unique() > 1:
-            reward, correct, question = (own[column].to_numpy() for column in ("reward", "correct", "question_id"))
-            aucs[str(name)] = bootstrap_auc(reward, correct, question, samples, seed)
-    return aucs
+    by_type = steps.drop_nulls("correct").group_by("reward_type", maintain_order=True)
+    return {
+        str(name): bootstrap_auc(rows["reward"], rows["correct"], rows["question_id"], samples, seed)
+        for (name,), rows in by_type
+        if rows["correct"].n_unique() > 1
+    }
 
 
 def common_steps(steps: pl.DataFrame, one: str, other: str) -> pl.DataFrame:
@@ -113,7 +117,7 @@ def paired_differences(
     figures: Mapping[str, Resampled],
     baseline: str,
     measure: Callable[[pl.DataFrame], Mapping[str, Resampled]],
-) -> dict[str, Difference]:
+) -> dict[str, Estimate]:
     """A figure of every other reward type minus the baseline's, over the same resampled questions.
 
     Args:
@@ -127,15 +131,15 @@ def paired_differences(
     Raises:
         BenchmarkError: there are no rewards of the baseline.
     """
-    names = steps["reward_type"].unique(maintain_order=True)
-    if names.len() and baseline not in names:
+    names = steps["reward_type"].unique(maintain_order=True).to_list() if steps.height else []
+    if names and baseline not in names:
         raise BenchmarkError(f"there are no rewards of type `{baseline}` to compare with; add it to `rewards.types`")
-    differences: dict[str, Difference] = {}
-    for name in names.filter(names != baseline):
+    differences: dict[str, Estimate] = {}
+    for name in names:
         common = common_steps(steps, name, baseline)
         has_all = common.height == steps["reward_type"].is_in([name, baseline]).sum()
         pair = figures if has_all else measure(common)
-        if name in pair and baseline in pair:
+        if name != baseline and name in pair and baseline in pair:
             differences[name] = pair[name].minus(pair[baseline])
     return differences
 
@@ -158,29 +162,88 @@ def first_wrong_steps(steps: pl.DataFrame, samples: int, seed: int) -> dict[str,
     )
     return {
         str(name): FirstWrongSteps(
-            *(bootstrap_mean(own[column], samples, seed, own["question_id"]) for column in ("found", "blind"))
+            *(bootstrap_mean(rows[column], samples, seed, rows["question_id"]) for column in ("found", "blind"))
         )
-        for (name,), own in solutions.filter("is_known").group_by("reward_type", maintain_order=True)
+        for (name,), rows in solutions.filter("is_known").group_by("reward_type", maintain_order=True)
     }
 
 
 def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
     """Steps of trajectories with truth: trajectory_id, step_index, step_count, question_id, correct, math_shepherd.
 
-    `correct` is null where the truth leaves a step out, as people do after the first error; `math_shepherd` where the
+    `correct` is null if the truth leaves a step out, as people do after the first error; `math_shepherd` where the
     source has no labels.
 
     Raises:
         SourceError: a trajectory has more or fewer true labels than steps.
     """
     both = with_truth(trajectories, step_truth.select("row_number", "correct"))
-    unlabelled = pl.lit(None, dtype=pl.Boolean).repeat_by(pl.col("correct").list.len())
+    count = pl.col("correct").list.len()
     steps = both.select(
         "trajectory_id",
         "question_id",
         "correct",
-        pl.col("shepherd_labels").fill_null(unlabelled).alias(CORPUS_LABELS),
-        pl.int_ranges(pl.col("correct").list.len()).alias("step_index"),
-        pl.col("correct").list.len().cast(pl.Int64).alias("step_count"),
+        pl.col("shepherd_labels").fill_null(pl.lit(None, pl.Boolean).repeat_by(count)).alias(CORPUS_LABELS),
+        step_index=pl.int_ranges(count),
+        step_count=count.cast(pl.Int64),
     )
     return steps.explode("correct", CORPUS_LABELS, "step_index", empty_as_null=False)
+
+
+def steps_with_labels(steps: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The judged steps that have a label of every one of some reward types.
+
+    Args:
+        steps: rows of `labelled_steps`.
+
+    Returns:
+        trajectory_id, step_index, question_id, correct, and a column for each name; sorted by step.
+    """
+    known = steps.filter(pl.col("reward_type").is_in(names)).drop_nulls("correct")
+    wide = known.pivot("reward_type", index=[*STEP, "question_id", "correct"], values="reward", on_columns=names)
+    return wide.drop_nulls().sort(STEP)
+
+
+def regression_auc(labelled: pl.DataFrame, names: Sequence[str], samples: int, seed: int) -> Resampled | None:
+    """ROC-AUC of a logistic regression of `correct` on some labels, cross-validated and resampled over questions.
+
+    Args:
+        labelled: rows of `steps_with_labels`; the same rows and seed give the same folds and resamples.
+        names: its columns that the regression reads.
+
+    Returns:
+        None if a part of the questions leaves steps of one kind only, or there are too few questions for the parts.
+    """
+    features, correct = labelled.select(names).to_numpy(), labelled["correct"].to_numpy()
+    questions = labelled["question_id"].to_numpy()
+    scores = out_of_fold(features, correct, questions, seed)
+    return None if scores is None else bootstrap_auc(scores, correct, questions, samples, seed)
+
+
+def out_of_fold(
+    features: Floats, correct: npt.NDArray[np.bool_], questions: npt.NDArray[np.object_], seed: int
+) -> Floats | None:
+    """[steps] log-odds of each step, from [steps, labels], by a regression on other questions.
+
+    Returns:
+        None if a part of the questions leaves steps of one kind only, or there are too few questions for the parts.
+    """
+    from sklearn.model_selection import GroupKFold
+
+    if len(np.unique(questions)) < FOLDS:
+        return None
+    scores = np.empty(len(correct))
+    for fitted, left_out in GroupKFold(FOLDS, shuffle=True, random_state=seed).split(features, groups=questions):
+        if len(np.unique(correct[fitted])) < 2:
+            return None
+        scores[left_out] = regression_on(features[fitted], correct[fitted]).decision_function(features[left_out])
+    return scores
+
+
+def regression_on(features: Floats, correct: npt.NDArray[np.bool_]) -> Any:
+    """A logistic regression of `correct` on labels [steps, labels], each scaled to a standard deviation of 1."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression()).fit(features, correct)

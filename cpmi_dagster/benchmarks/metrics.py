@@ -1,148 +1,133 @@
-"""Metrics of step scores: how well they rank, how far apart they are, the thresholds between them, and F1.
+"""How well step scores rank right steps above wrong ones, and how far apart the two kinds lie.
 
     score     0.9   0.8   0.3   0.2
     correct   yes   no    yes   no
 
 Of the 4 pairs (correct, wrong) 3 are ranked right, so ROC-AUC = 0.75. The 1-Wasserstein distance is the area between
-the two cumulative distributions: 0.1 here.
+the two cumulative distributions: 0.1 here. Both are computed from weighted steps, so that resamples need no sorting.
+
+Of ProcessBench-Math (paper, table of AUC and Wasserstein, histogram), where only the first wrong step is named, steps
+before it count as correct, that step and later ones as wrong:
+
+    first_error   step 0    step 1    step 2
+    1             correct   wrong     wrong
+    -1            correct   correct   correct
 """
 
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from cpmi_dagster.benchmarks.resampling import Floats, Resampled, group_numbers, resample_counts
+from cpmi_dagster.benchmarks.predictions import with_probabilities
+from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Floats, Resampled, group_numbers, weight_blocks
 from cpmi_dagster.errors import BenchmarkError
 
-WeightedStatistic = Callable[[Floats, Floats, Floats], Floats]
-"""[resamples] from the weights of correct and of wrong steps at each distinct score, and these scores, ascending."""
-
-
-def roc_auc(scores: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Chance that a correct step scores above a wrong one, ties counting half.
-
-    Args:
-        scores: [steps] higher means more likely correct.
-        correct: [steps] truth.
-
-    Raises:
-        BenchmarkError: all steps are correct or all are wrong, or a score is not a number.
-    """
-    from sklearn.metrics import roc_auc_score
-
-    values, truth = _checked(scores, correct)
-    return float(roc_auc_score(truth, values))
-
-
-def wasserstein(scores: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """1-Wasserstein distance between the scores of correct and of wrong steps, in the scores' unit.
-
-    Raises:
-        BenchmarkError: all steps are correct or all are wrong, or a score is not a number.
-    """
-    from scipy.stats import wasserstein_distance
-
-    values, truth = _checked(scores, correct)
-    return float(wasserstein_distance(values[truth], values[~truth]))
-
-
-def f1_of_accuracies(err: npt.ArrayLike, cor: npt.ArrayLike) -> Floats:
-    """ProcessBench's F1: harmonic mean of the accuracies on erroneous and on correct solutions, 0 where both are 0.
-
-    Args:
-        err: [...] accuracy on solutions with an error, in any one unit.
-        cor: [...] accuracy on solutions without, in the same unit.
-    """
-    wrong, right = np.asarray(err, dtype=np.float64), np.asarray(cor, dtype=np.float64)
-    total = wrong + right
-    return 2 * wrong * right / np.where(total == 0, 1, total)
-
-
-def f1_of_counts(hits: npt.ArrayLike, false_alarms: npt.ArrayLike, misses: npt.ArrayLike) -> Floats:
-    """F1 from true positives, false positives and false negatives, 0 where there are no true positives."""
-    twice = 2 * np.asarray(hits, dtype=np.float64)
-    total = twice + np.asarray(false_alarms) + np.asarray(misses)
-    return twice / np.where(total == 0, 1, total)
-
-
-def candidate_thresholds(scores: npt.ArrayLike) -> Floats:
-    """One threshold per way to split the scores, ascending: all thresholds of one gap judge alike.
-
-        scores       0.2     0.6     0.9
-        thresholds   0.1 | 0.4 | 0.75 | 1.0…
-
-    A step is judged wrong if its score is below the threshold. The middle of a gap is taken, as it carries over best to
-    other problems; the last threshold lies above every score.
-
-    Args:
-        scores: [n] probabilities in any order, repeats allowed.
-
-    Returns:
-        [distinct scores + 1] thresholds; number i has exactly the i lowest distinct scores below it.
-    """
-    distinct = np.unique(np.asarray(scores, dtype=np.float64))
-    above_all = max(1.0, float(np.nextafter(distinct[-1], np.inf))) if len(distinct) else 1.0
-    upper = np.append(distinct, above_all)
-    lower = np.insert(distinct, 0, min(0.0, float(upper[0])))
-    middle = (lower + upper) / 2
-    return np.where(middle > lower, middle, upper)
+DISTRIBUTION_SUBSET = "processbench_math"
+CHANCE_AUC = 0.5
 
 
 def bootstrap_auc(
     scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike, samples: int, seed: int
 ) -> Resampled:
-    """`roc_auc` with its resamples over `groups` (the question of each step)."""
+    """Chance that a correct step scores above a wrong one, ties counting half, resampled over questions.
 
-    def weighted(right: Floats, wrong: Floats, distinct: Floats) -> Floats:
+    Args:
+        scores: [steps] higher means more likely correct.
+        correct: [steps] truth.
+        groups: [steps] question of each.
+
+    Raises:
+        BenchmarkError: all steps are correct or all are wrong, or a score is not a number.
+    """
+
+    def auc(right: Floats, wrong: Floats, distinct: Floats) -> Floats:
         below = np.cumsum(wrong, axis=1) - wrong / 2
         return (right * below).sum(axis=1) / (right.sum(axis=1) * wrong.sum(axis=1))
 
-    return _bootstrap_ranked(roc_auc, weighted, scores, correct, groups, samples, seed)
+    return _bootstrap(auc, scores, correct, groups, samples, seed)
 
 
 def bootstrap_wasserstein(
     scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike, samples: int, seed: int
 ) -> Resampled:
-    """`wasserstein` with its resamples over `groups` (the question of each step)."""
+    """1-Wasserstein distance between the scores of correct and of wrong steps, arguments as of `bootstrap_auc`."""
 
-    def weighted(right: Floats, wrong: Floats, distinct: Floats) -> Floats:
+    def distance(right: Floats, wrong: Floats, distinct: Floats) -> Floats:
         apart = np.cumsum(right, axis=1) / right.sum(axis=1, keepdims=True)
         apart -= np.cumsum(wrong, axis=1) / wrong.sum(axis=1, keepdims=True)
         return np.abs(apart[:, :-1]) @ np.diff(distinct)
 
-    return _bootstrap_ranked(wasserstein, weighted, scores, correct, groups, samples, seed)
+    return _bootstrap(distance, scores, correct, groups, samples, seed)
 
 
-def _checked(scores: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    values, truth = np.asarray(scores, dtype=np.float64), np.asarray(correct, dtype=bool)
-    if not np.isfinite(values).all():
-        raise BenchmarkError(f"score {int(np.argmin(np.isfinite(values)))} is not a finite number; score it again")
-    if truth.all() or not truth.any():
-        raise BenchmarkError("correct and wrong steps cannot be compared if there is only one kind")
-    return values, truth
-
-
-def _bootstrap_ranked(
-    figure: Callable[[Floats, npt.NDArray[np.bool_]], float],
-    statistic: WeightedStatistic,
+def _bootstrap(
+    statistic: Callable[[Floats, Floats, Floats], Floats],
     scores: npt.ArrayLike,
     correct: npt.ArrayLike,
     groups: npt.ArrayLike,
     samples: int,
     seed: int,
 ) -> Resampled:
-    """A figure, and its resamples as a statistic of two weighted samples; scores are sorted once."""
-    values, truth = _checked(scores, correct)
-    order = np.argsort(values, kind="stable")
+    """A statistic of the weights of correct and of wrong steps at each distinct score, and these scores, ascending."""
+    values, truth = np.asarray(scores, dtype=np.float64), np.asarray(correct, dtype=bool)
+    if not np.isfinite(values).all():
+        raise BenchmarkError(f"score {int(np.argmin(np.isfinite(values)))} is not a finite number; score it again")
+    if truth.all() or not truth.any():
+        raise BenchmarkError("correct and wrong steps cannot be compared if there is only one kind")
+    order, numbers = np.argsort(values, kind="stable"), group_numbers(groups)
     distinct, starts = np.unique(values[order], return_index=True)
-    numbers = group_numbers(groups)
-    draws = []
-    for counts in resample_counts(int(numbers.max()) + 1, samples, seed, width=len(values)):
+    figures = []
+    for counts in weight_blocks(int(numbers.max()) + 1, samples, seed, width=len(values)):
         weights = counts[:, numbers[order]]
-        right = np.add.reduceat(weights * truth[order], starts, axis=1)
-        wrong = np.add.reduceat(weights * ~truth[order], starts, axis=1)
+        right, wrong = (np.add.reduceat(weights * kind[order], starts, axis=1) for kind in (truth, ~truth))
         with np.errstate(invalid="ignore", divide="ignore"):
-            draws.append(statistic(right, wrong, distinct))
+            figures.append(statistic(right, wrong, distinct))
     units = min(len(np.unique(numbers[kind])) for kind in (truth, ~truth))
-    return Resampled(figure(values, truth), np.concatenate(draws), len(values), units)
+    return Resampled.of(np.concatenate(figures), len(values), units)
+
+
+def scored_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
+    """The steps of ProcessBench-Math: question, probability, correct.
+
+    Args:
+        predictions: `ProcessBenchPredictions` columns of one recipe (recipe may be left out).
+        problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
+
+    Raises:
+        BenchmarkError: predictions do not fit the problems.
+    """
+    return _with_truth(with_probabilities(predictions, problems.filter(benchmark=DISTRIBUTION_SUBSET)))
+
+
+def step_auc(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Resampled:
+    """ROC-AUC with its resamples, the same for all models: one minus another's is a paired difference."""
+    return bootstrap_auc(*_columns(scored_steps(predictions, problems)), samples, seed)
+
+
+def step_wasserstein(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Resampled:
+    """1-Wasserstein distance with its resamples."""
+    return bootstrap_wasserstein(*_columns(scored_steps(predictions, problems)), samples, seed)
+
+
+def chance_wasserstein(problems: pl.DataFrame, seed: int) -> Resampled:
+    """The distance that uniform random step scores have: the mean over `CHANCE_DRAWS` judges."""
+    problems = problems.filter(benchmark=DISTRIBUTION_SUBSET)
+    unjudged = problems.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
+    _, correct, questions = _columns(_with_truth(unjudged))
+    random, steps = np.random.default_rng(seed), len(correct)
+    judges = [bootstrap_wasserstein(random.random(steps), correct, questions, 0, 0) for _ in range(CHANCE_DRAWS)]
+    return Resampled.of_judges(np.array([judge.value for judge in judges]), steps)
+
+
+def _columns(steps: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return steps["probability"].to_numpy(), steps["correct"].to_numpy(), steps["question"].to_numpy()
+
+
+def _with_truth(judged: pl.DataFrame) -> pl.DataFrame:
+    step = pl.int_ranges(pl.col("steps").list.len())
+    steps = judged.select("question", "first_error", step.alias("step"), pl.col("probabilities").alias("probability"))
+    steps = steps.explode("step", "probability", empty_as_null=False)
+    is_before = (pl.col("first_error") == -1) | (pl.col("step") < pl.col("first_error"))
+    return steps.select("question", "probability", correct=is_before)

@@ -18,7 +18,7 @@ def with_probabilities(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.
     """Join each problem's step probabilities to it.
 
     Args:
-        predictions: problem_id, step_index, probability of one model, and benchmark where `problems` has several.
+        predictions: problem_id, step_index, probability of one model, and benchmark if `problems` has several.
             Rows of other benchmarks are ignored.
         problems: `BenchmarkProblems` columns.
 

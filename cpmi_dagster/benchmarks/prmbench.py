@@ -6,49 +6,84 @@
 `error_steps` counts from 1 in the source and from 0 here. Some rows name a step past their last one (46 of the 3,114
 even rows): the number stays in `error_steps`, so that the source's claim can be read, but no step has it, and so it
 enters no figure. `multi_solutions` rows have no wrong step.
+
+A step is passed if its probability is at least the threshold, else flagged. With 5 valid steps passed, 1 wrong one
+passed, 2 valid ones flagged and 2 wrong ones flagged:
+
+    F1     = 2·5 / (2·5 + 1 + 2) = 0.769   valid steps as positive
+    F1_neg = 2·2 / (2·2 + 2 + 1) = 0.571   wrong steps as positive
+    PRMScore = (F1 + F1_neg) / 2 = 0.670
+
+`multi_solutions` has no wrong steps and uses F1 alone. A group's score is the unweighted mean of its categories; the
+overall score pools the steps of all categories. Figures are shares, not percent.
+
+Protocols differ in the one threshold for all steps, here of random scores, where a sixth of the steps is wrong:
+
+    released   maximises F1_neg, as in the paper      all is flagged: F1 = 0, F1_neg = 0.29, PRMScore = 0.14
+    best       maximises the overall PRMScore         some are flagged; nothing flagged has 0.45 already
+    fixed      0.5                                    half is flagged: F1 = 0.63, F1_neg = 0.25, PRMScore = 0.44
+
+A probability always speaks for the step: no protocol tries the inverted sign.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.prm_score import (
-    CATEGORIES,
-    CLASSIFICATIONS,
-    COUNTS,
-    FIGURES,
-    FIXED_THRESHOLD,
-    OVERALL,
-    Protocol,
-    f1_pair,
-    members,
-    prm_scores,
-    worth_of_threshold,
-)
-from cpmi_dagster.benchmarks.registry import PRMBENCH
-from cpmi_dagster.benchmarks.resampling import (
-    CHANCE_DRAWS,
-    Floats,
-    Resampled,
-    group_numbers,
-    mean_of_values,
-    question_weights,
-)
+from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Floats, Resampled, group_numbers, question_weights
 from cpmi_dagster.benchmarks.thresholds import Chosen, Tally, choose, cross_fitted_totals, totals_at
 from cpmi_dagster.errors import BenchmarkError
 
+PRMBENCH = "prmbench"
+
+
+@dataclass(frozen=True)
+class Category:
+    """One kind of error: its name in the source, in the paper's tables, and its group."""
+
+    classification: str
+    short_name: str
+    group: str
+
+
+CATEGORIES: tuple[Category, ...] = (
+    Category("redundency", "NR", "Simplicity"),
+    Category("circular", "NCL", "Simplicity"),
+    Category("counterfactual", "ES", "Soundness"),
+    Category("step_contradiction", "SC", "Soundness"),
+    Category("domain_inconsistency", "DC", "Soundness"),
+    Category("confidence", "CI", "Soundness"),
+    Category("missing_condition", "PS", "Sensitivity"),
+    Category("deception", "DR", "Sensitivity"),
+    Category("multi_solutions", "MS", "Sensitivity"),
+)
+CLASSIFICATIONS: tuple[str, ...] = tuple(category.classification for category in CATEGORIES)
+GROUPS: tuple[str, ...] = ("Simplicity", "Soundness", "Sensitivity")
+OVERALL = "Overall"
+FIGURES: tuple[tuple[str, str], ...] = (
+    *(("category", category.short_name) for category in CATEGORIES),
+    *(("group", group) for group in GROUPS),
+    ("overall", OVERALL),
+)
+COUNTS = ("valid_passed", "wrong_passed", "valid_flagged", "wrong_flagged")
+F1_ALONE = "multi_solutions"
+Protocol = Literal["released", "best", "fixed"]
+FIXED_THRESHOLD = 0.5
 CROSS_FITTED = f"{OVERALL}, cross-fitted"
 KINDS = 2
 """Cells of a category: valid steps, then wrong ones."""
+F1_PAIR = {"level": pl.String, "name": pl.String, "f1": pl.Float64, "f1_negative": pl.Float64}
 ALL = np.array([np.inf])
 """The threshold that flags every step."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Steps:
+class Steps:
     """All steps as one model has judged them.
 
     Attributes:
@@ -56,47 +91,41 @@ class _Steps:
         problems: [categories] how many problems each has.
         questions: [categories] of how many original questions they are.
         weights: [1 + samples, questions] how often each question counts: see `question_weights`.
+        protocol: how the threshold is chosen.
     """
 
     tally: Tally
     problems: np.ndarray
     questions: np.ndarray
     weights: Floats
+    protocol: Protocol
 
-    def thresholds(self, protocol: Protocol, weights: Floats) -> Chosen:
-        """What a protocol chooses for every row of [1 + samples, questions] weights."""
+    def thresholds(self, weights: Floats) -> Chosen:
+        """The protocol's choice for every row of [1 + samples, questions] weights."""
         rows = len(weights)
-        if protocol == "fixed":
+        if self.protocol == "fixed":
             return Chosen(np.zeros(rows, dtype=np.intp), np.full(rows, FIXED_THRESHOLD))
         pooled = replace(self.tally, cells=self.tally.cells % KINDS, shape=(self.tally.shape[0], KINDS))
-
-        def worth(flagged: Floats, rows: Floats) -> Floats:
-            return worth_of_threshold(flagged, pooled.below(ALL, rows), protocol)
-
-        return choose([pooled], weights, worth)
-
-    def figures(self, flagged: Floats) -> dict[tuple[str, str], Resampled]:
-        """Every figure with its resamples, by level and name; n counts its own problems.
-
-        Args:
-            flagged: [rows, cells] of the tally.
-        """
-        scores, figures = prm_scores(self.counts(flagged)), {}
-        for number, (level, name) in enumerate(FIGURES):
-            own = {"category": [number], "group": members(name), "overall": list(range(len(CATEGORIES)))}[level]
-            units = self.weights.shape[1] if level == "overall" else int(self.questions[own].min())
-            figures[level, name] = Resampled.of(scores[:, number], int(self.problems[own].sum()), units)
-        return figures
+        return choose(
+            [pooled], weights, lambda flagged, rows: worth_of_threshold(flagged, pooled.below(ALL, rows), self.protocol)
+        )
 
     def counts(self, flagged: Floats) -> Floats:
         """[rows, categories, counts] from [rows, cells] of flagged steps."""
         passed = self.tally.below(ALL, self.weights)[:, 0] - flagged
         return np.concatenate([each.reshape(-1, len(CATEGORIES), KINDS) for each in (passed, flagged)], axis=-1)
 
-    def tuned(self, protocol: Protocol) -> tuple[Floats, float]:
-        """[rows, cells] of flagged steps at each row's threshold, and that of the first row."""
-        chosen = self.thresholds(protocol, self.weights)
-        return totals_at([self.tally], chosen, self.weights), float(chosen.thresholds[0])
+    def sizes(self, level: str, name: str) -> tuple[int, int]:
+        """Problems behind a figure, and questions: those of its smallest category."""
+        if level == "overall":
+            return int(self.problems.sum()), self.weights.shape[1]
+        places = [number for number, each in enumerate(CATEGORIES) if name in (each.short_name, each.group)]
+        return int(self.problems[places].sum()), int(self.questions[places].min())
+
+    def figures(self, flagged: Floats) -> dict[tuple[str, str], Resampled]:
+        """Every figure with its resamples, by level and name, from [rows, cells] of flagged steps."""
+        scores = prm_scores(self.counts(flagged))
+        return {figure: Resampled.of(scores[:, number], *self.sizes(*figure)) for number, figure in enumerate(FIGURES)}
 
 
 def prmbench_scores(
@@ -117,7 +146,7 @@ def prmbench_scores(
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
         protocol: how the probability is found from which a step is valid.
         cross_fitted: whether to add the overall score where each half of the questions is judged at the threshold
-            chosen on the other, as `Overall, cross-fitted`; there is none where nothing is chosen.
+            chosen on the other, as `Overall, cross-fitted`; there is none if nothing is chosen.
 
     Returns:
         level (category, group, overall), name (NR, …, Simplicity, …, Overall), score, f1, f1_negative (null for
@@ -126,21 +155,19 @@ def prmbench_scores(
     Raises:
         BenchmarkError: a category is empty, or predictions do not fit the problems.
     """
-    steps = _judged_steps(predictions, problems, bootstrap_samples, seed)
-    flagged, threshold = steps.tuned(protocol)
-    counts = steps.counts(flagged)[0]
-    f1, f1_negative = f1_pair(np.vstack([counts, np.full((3, len(COUNTS)), np.nan), counts.sum(axis=0)]))
-    scores = _frame(steps.figures(flagged)).with_columns(
-        f1=pl.Series(f1, nan_to_null=True),
-        f1_negative=pl.Series(f1_negative, nan_to_null=True),
-        threshold=pl.lit(threshold),
-    )
+    steps = _judged_steps(predictions, problems, protocol, bootstrap_samples, seed)
+    chosen = steps.thresholds(steps.weights)
+    flagged = totals_at([steps.tally], chosen, steps.weights)
+    counts, scores = steps.counts(flagged)[0], steps.figures(flagged)
+    pairs = zip(FIGURES, (*counts, None, None, None, counts.sum(axis=0)), strict=True)
+    f1s = {figure: (None, None) if each is None else map(float, f1_pair(each)) for figure, each in pairs}
+    f1 = pl.DataFrame([(*figure, *each) for figure, each in f1s.items()], schema=F1_PAIR, orient="row")
     if cross_fitted and protocol != "fixed":
-        refitted = cross_fitted_totals([steps.tally], partial(steps.thresholds, protocol), steps.weights, seed)
-        overall = steps.figures(refitted)[FIGURES[-1]]
-        scores = pl.concat([scores, _frame({("overall", CROSS_FITTED): overall})], how="diagonal")
-    figures = ("score", "f1", "f1_negative", "low", "high", "n", "units", "unit")
-    return scores.select("level", "name", *figures, "threshold")
+        refitted = cross_fitted_totals([steps.tally], steps.thresholds, steps.weights, seed)
+        scores["overall", CROSS_FITTED] = steps.figures(refitted)[FIGURES[-1]]
+    is_tuned = pl.col("name") != CROSS_FITTED
+    threshold = pl.when(is_tuned).then(float(chosen.thresholds[0])).alias("threshold")
+    return _frame(scores).join(f1, on=["level", "name"], how="left", maintain_order="left").with_columns(threshold)
 
 
 def prmbench_chance(problems: pl.DataFrame, protocol: Protocol, seed: int) -> pl.DataFrame:
@@ -150,12 +177,14 @@ def prmbench_chance(problems: pl.DataFrame, protocol: Protocol, seed: int) -> pl
         level, name, score, low, high, n, units, unit as `prmbench_scores`, `low` and `high` the range of 95 % of these
         judges.
     """
-    steps, random = _judged_steps(constant_predictions(problems, 1.0), problems, 0, seed), np.random.default_rng(seed)
-    judges = []
+    steps = _judged_steps(constant_predictions(problems, 1.0), problems, protocol, 0, seed)
+    random, judges = np.random.default_rng(seed), []
     for _ in range(CHANCE_DRAWS):
-        guessed = replace(steps, tally=replace(steps.tally, values=random.random(len(steps.tally.values))))
-        judges.append(guessed.figures(guessed.tuned(protocol)[0]))
-    return _frame({figure: mean_of_values([judge[figure] for judge in judges]) for figure in FIGURES})
+        guess = replace(steps, tally=replace(steps.tally, values=random.random(len(steps.tally.values))))
+        flagged = totals_at([guess.tally], guess.thresholds(steps.weights), steps.weights)
+        judges.append(prm_scores(guess.counts(flagged))[0])
+    means = zip(FIGURES, np.array(judges).T, strict=True)
+    return _frame({figure: Resampled.of_judges(scores, steps.sizes(*figure)[0]) for figure, scores in means})
 
 
 def constant_predictions(problems: pl.DataFrame, probability: float) -> pl.DataFrame:
@@ -170,42 +199,94 @@ def prmbench_overall(
     predictions: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
 ) -> Resampled:
     """Overall PRMScore with its resamples, the same for all models: one minus another's is a paired difference."""
-    steps = _judged_steps(predictions, problems, samples, seed)
-    return steps.figures(steps.tuned(protocol)[0])[FIGURES[-1]]
+    steps = _judged_steps(predictions, problems, protocol, samples, seed)
+    return steps.figures(totals_at([steps.tally], steps.thresholds(steps.weights), steps.weights))[FIGURES[-1]]
 
 
-def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> _Steps:
+def _judged_steps(
+    predictions: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
+) -> Steps:
     wanted = problems.filter(benchmark=PRMBENCH)
     for classification in CLASSIFICATIONS:
         if classification not in wanted["category"]:
             raise BenchmarkError(f"PRMBench has no problems of `{classification}`; check its source, split and limit")
     judged = with_probabilities(predictions.drop("category", strict=False), wanted)
-    place = pl.col("category").replace_strict(CLASSIFICATIONS, range(len(CATEGORIES)), return_dtype=pl.Int64)
     # the commonest wording among the rows of one `idx`: some categories write their error into the question
     index = pl.col("problem_id").str.replace(r":\w+(:\d+)?$", "")
     original = judged.select(pl.col("question").mode().sort().first().over(index)).to_series()
-    judged = judged.with_columns(category=place)
-    number = pl.Series("question", group_numbers(original.to_numpy()))
-    steps = judged.select(
-        "category",
-        number,
-        "error_steps",
-        pl.int_ranges(pl.col("steps").list.len()).alias("step_index"),
-        pl.col("probabilities").alias("probability"),
-    ).explode("step_index", "probability", empty_as_null=False)
-    is_wrong = pl.col("step_index").is_in(pl.col("error_steps"))
-    steps = steps.with_columns(each=pl.lit(1.0), cell=KINDS * pl.col("category") + is_wrong.cast(pl.Int64))
-    asked = judged.select("category", number).unique()["category"]
-    columns = (steps[name].to_numpy() for name in ("probability", "each", "cell", "question"))
-    return _Steps(
-        Tally(*columns, shape=(number.n_unique(), KINDS * len(CATEGORIES))),
-        problems=np.bincount(judged["category"].to_numpy(), minlength=len(CATEGORIES)),
-        questions=np.bincount(asked.to_numpy(), minlength=len(CATEGORIES)),
-        weights=question_weights(number.n_unique(), samples, seed),
+    judged = judged.with_columns(
+        pl.col("category").replace_strict(CLASSIFICATIONS, range(len(CATEGORIES)), return_dtype=pl.Int64),
+        question=group_numbers(original.to_numpy()),
+        step_index=pl.int_ranges(pl.col("steps").list.len()),
+    )
+    steps = judged.explode("step_index", "probabilities", empty_as_null=False)
+    is_wrong = steps.select(pl.col("step_index").is_in(pl.col("error_steps"))).to_series().to_numpy()
+    categories, questions, scores = (steps[name].to_numpy() for name in ("category", "question", "probabilities"))
+    count = judged["question"].n_unique()
+    cells = (count, KINDS * len(CATEGORIES))
+    asked = judged.unique(["category", "question"])["category"]
+    return Steps(
+        Tally(scores, np.ones(len(steps)), KINDS * categories + is_wrong, questions, cells),
+        *(np.bincount(each.to_numpy(), minlength=len(CATEGORIES)) for each in (judged["category"], asked)),
+        weights=question_weights(count, samples, seed),
+        protocol=protocol,
     )
 
 
-def _frame(figures: dict[tuple[str, str], Resampled]) -> pl.DataFrame:
+def _frame(figures: Mapping[tuple[str, str], Resampled]) -> pl.DataFrame:
     """level, name, score, low, high, n, units, unit."""
     rows = [{"level": level, "name": name, **asdict(each.estimate())} for (level, name), each in figures.items()]
-    return pl.DataFrame(rows).rename({"value": "score"})
+    return pl.DataFrame(rows).rename({"value": "score"}).drop("p_value")
+
+
+def f1_of_counts(hits: npt.ArrayLike, false_alarms: npt.ArrayLike, misses: npt.ArrayLike) -> Floats:
+    """F1 from true positives, false positives and false negatives, 0 if there are no true positives."""
+    twice = 2 * np.asarray(hits, dtype=np.float64)
+    total = twice + np.asarray(false_alarms) + np.asarray(misses)
+    return twice / np.where(total == 0, 1, total)
+
+
+def f1_pair(counts: Floats) -> tuple[Floats, Floats]:
+    """F1 of valid steps and F1 of wrong steps, 0 if undefined.
+
+    Args:
+        counts: [..., 4] in the order of `COUNTS`.
+    """
+    valid_passed, wrong_passed, valid_flagged, wrong_flagged = np.moveaxis(counts, -1, 0)
+    f1 = f1_of_counts(valid_passed, wrong_passed, valid_flagged)
+    return f1, f1_of_counts(wrong_flagged, valid_flagged, wrong_passed)
+
+
+def prm_scores(counts: Floats) -> Floats:
+    """Scores of all `FIGURES`.
+
+    Args:
+        counts: [..., 9, 4] by `CATEGORIES` and `COUNTS`.
+
+    Returns:
+        [..., 13] in the order of `FIGURES`.
+    """
+    f1, f1_negative = f1_pair(counts)
+    categories = np.where(np.array(CLASSIFICATIONS) == F1_ALONE, f1, (f1 + f1_negative) / 2)
+    groups = [categories[..., members(group)].mean(axis=-1) for group in GROUPS]
+    overall = np.mean(f1_pair(counts.sum(axis=-2)), axis=0)
+    return np.concatenate([categories, np.stack([*groups, overall], axis=-1)], axis=-1)
+
+
+def members(group: str) -> list[int]:
+    """Positions in `CATEGORIES` of a group's categories."""
+    return [number for number, category in enumerate(CATEGORIES) if category.group == group]
+
+
+def worth_of_threshold(flagged: Floats, everything: Floats, how: Protocol) -> Floats:
+    """What a protocol maximises.
+
+    Args:
+        flagged: [..., 2] how many valid and wrong steps are below a threshold.
+        everything: [..., 2] how many there are.
+    """
+    (valid_flagged, wrong_flagged), (valid, wrong) = (np.moveaxis(counts, -1, 0) for counts in (flagged, everything))
+    worth = f1_of_counts(wrong_flagged, valid_flagged, wrong - wrong_flagged)
+    if how == "best":
+        worth += f1_of_counts(valid - valid_flagged, wrong - wrong_flagged, valid_flagged)
+    return worth

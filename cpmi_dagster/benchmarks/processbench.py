@@ -2,9 +2,9 @@
 
     {"id": "math-0", "problem": "Determine the remainder of 194 (mod 11).", "steps": ["To …", "Since …"], "label": 0}
 
-`label` is the 0-based first wrong step, -1 for none. The prediction is the first step whose probability is below the
-threshold, else -1 (`first_errors` has the rules). F1 = 2 err cor / (err + cor), of the accuracies on solutions with an
-error and without. All figures are shares, not percent. The rule with the best F1 is chosen:
+`label` is the 0-based first wrong step, -1 for none; `first_errors` has the rules that predict it.
+F1 = 2 err cor / (err + cor), of the accuracies on solutions with an error and without. All figures are shares, not
+percent. The rule with the best F1 is chosen:
 
     protocol   chosen                                                      on
     paper      the threshold                                               each subset itself
@@ -16,33 +16,31 @@ Intervals resample questions and choose again in every resample. A cross-fitted 
 by the rule that is best on the others; where the choice is made on GSM8K, that changes the figure of GSM8K alone.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
-from typing import Literal
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, replace
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.first_errors import FirstErrorScore, Reading, Rule, Solutions, guessed, read_solutions
+from cpmi_dagster.benchmarks.first_errors import AS_THEY_ARE, NEVER, Readings, Scores, Solutions, read_solutions
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
-from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Resampled, mean_of_values
+from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Resampled
 from cpmi_dagster.benchmarks.thresholds import Chosen
 from cpmi_dagster.errors import BenchmarkError
 
 Protocol = Literal["paper", "official", "released", "fixed"]
-THRESHOLD_SUBSET = "gsm8k"
-TUNED_ON: dict[Protocol, str] = {"official": THRESHOLD_SUBSET, "released": THRESHOLD_SUBSET}
+RELEASED: Readings = tuple((patience, inverted) for inverted in (False, True) for patience in (1, 2, 3))
+TUNED_ON: dict[Protocol, str] = {"official": "gsm8k", "released": "gsm8k"}
 """The subset whose rule holds for all subsets; under other protocols each has its own."""
-READINGS: dict[Protocol, tuple[Reading, ...]] = {
-    "released": tuple(Reading(patience, inverted) for inverted in (False, True) for patience in (1, 2, 3))
-}
-"""Ways to read probabilities to choose from; as they are where a protocol is not here."""
 FIXED_THRESHOLD = 0.5
 AVERAGE = "average"
 CROSS_FITTED = "average, cross-fitted"
 ALL_SUBSETS: tuple[str, ...] = tuple(SUBSETS.values())
 AVERAGED: tuple[str, ...] = tuple(SUBSETS[name] for name in AVERAGED_BENCHMARKS)
+INTERVAL_COLUMNS = ("low", "high", "n", "units", "unit")
+RULE_TYPES = {"threshold": pl.Float64, "patience": pl.Int64, "inverted": pl.Boolean}
 
 
 def processbench_scores(
@@ -61,32 +59,29 @@ def processbench_scores(
         predictions: `ProcessBenchPredictions` columns of one recipe (recipe may be left out).
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
         subsets: which subsets to score; `official` and `released` need GSM8K among them.
-        cross_fitted: whether to add the row `average, cross-fitted`; there is none where nothing is chosen.
+        cross_fitted: whether to add the row `average, cross-fitted`; there is none if nothing is chosen.
 
     Returns:
         subset, f1, low, high, n, units, unit, err, cor, each of these two with `_low`, `_high` and so on, and of the
         rule threshold, patience, inverted. The averages are absent unless all four are scored, and have the units of
-        the smallest; the rule is null where several were used.
+        the smallest; the rule is null if several were used.
 
     Raises:
         BenchmarkError: a subset is empty or one-sided, predictions do not fit it, or GSM8K is missing.
     """
     judged = _by_subset(problems, predictions, protocol, bootstrap_samples, seed, subsets)
-    scores = _scores(judged, protocol)
-    rows = {**scores}
-    if set(AVERAGED) <= set(judged):
-        rows[AVERAGE] = _average(scores, scores[TUNED_ON[protocol]].rule if protocol in TUNED_ON else None)
-        if cross_fitted and protocol != "fixed":
-            tuned = [TUNED_ON[protocol]] if protocol in TUNED_ON else AVERAGED
-            refitted = {name: judged[name].cross_fitted_score(seed) for name in tuned}
-            rows[CROSS_FITTED] = _average(scores | refitted)
+    rows = _scores(judged, protocol)
+    if cross_fitted and protocol != "fixed" and AVERAGE in rows:
+        tuned = [TUNED_ON[protocol]] if protocol in TUNED_ON else AVERAGED
+        refitted = rows | {name: judged[name].cross_fitted_scores(seed) for name in tuned}
+        rows[CROSS_FITTED] = _average(refitted, {})
     return _frame(rows)
 
 
 def processbench_chance(
     problems: pl.DataFrame, protocol: Protocol, seed: int, subsets: Collection[str] = AVERAGED
 ) -> pl.DataFrame:
-    """What step scores have that are drawn uniformly from 0 to 1: means over `CHANCE_DRAWS` judges.
+    """The figures of step scores that are drawn uniformly from 0 to 1: means over `CHANCE_DRAWS` judges.
 
     Args:
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
@@ -95,44 +90,23 @@ def processbench_chance(
     Returns:
         As `processbench_scores`, `low` and `high` the range of 95 % of these judges.
     """
-    shapes = _by_subset(problems, None, protocol, 0, seed, subsets)
-    random = {subset: np.random.default_rng((seed, ALL_SUBSETS.index(subset))) for subset in shapes}
-    judges = [{subset: guessed(shapes[subset], random[subset]) for subset in shapes} for _ in range(CHANCE_DRAWS)]
-    guesses = [_scores(judged, protocol) for judged in judges]
-    scores = {subset: _combined([guess[subset] for guess in guesses], mean_of_values) for subset in shapes}
-    return _frame(scores | ({AVERAGE: _average(scores)} if set(AVERAGED) <= set(scores) else {}))
+    judged = _by_subset(problems, None, protocol, 0, seed, subsets)
+    random = {subset: np.random.default_rng((seed, ALL_SUBSETS.index(subset))) for subset in judged}
+    judges: list[dict[str, Scores]] = []
+    for _ in range(CHANCE_DRAWS):
+        drawn = {name: random[name].random(each.scores.shape) for name, each in judged.items()}
+        drawn = {name: np.where(np.isfinite(judged[name].scores), scores, NEVER) for name, scores in drawn.items()}
+        judges.append(_scores({name: replace(judged[name], scores=scores) for name, scores in drawn.items()}, protocol))
+    every = {name: np.hstack([scores[name].figures for scores in judges]) for name in judges[0]}
+    return _frame({name: Scores(figures, judges[0][name].sizes, of_judges=True) for name, figures in every.items()})
 
 
 def processbench_average(
     predictions: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
 ) -> Resampled:
     """Average F1 with its resamples, the same for all models: one minus another's is a paired difference."""
-    return _average(_scores(_by_subset(problems, predictions, protocol, samples, seed), protocol)).f1
-
-
-def judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
-    """Steps whose truth ProcessBench has: those up to the first wrong one.
-
-    Args:
-        predictions: `ProcessBenchPredictions` columns of one recipe.
-        problems: `BenchmarkProblems` rows.
-
-    Returns:
-        probability that the step is right, and whether it is: `is_right`.
-    """
-    first = problems.select("benchmark", "problem_id", "first_error")
-    steps = predictions.join(first, on=["benchmark", "problem_id"])
-    return up_to_first_error(steps).select("probability", "is_right")
-
-
-def up_to_first_error(steps: pl.DataFrame) -> pl.DataFrame:
-    """The steps up to the first wrong one of their solution, each with whether it is right: `is_right`.
-
-    Args:
-        steps: step_index, first_error (-1 where all are right), and any others.
-    """
-    known = steps.filter((pl.col("first_error") < 0) | (pl.col("step_index") <= pl.col("first_error")))
-    return known.with_columns(is_right=pl.col("step_index") != pl.col("first_error"))
+    judged = _by_subset(problems, predictions, protocol, samples, seed, AVERAGED)
+    return _scores(judged, protocol)[AVERAGE].resampled("f1")
 
 
 def _by_subset(
@@ -141,7 +115,7 @@ def _by_subset(
     protocol: Protocol,
     samples: int,
     seed: int,
-    subsets: Collection[str] = AVERAGED,
+    subsets: Collection[str],
 ) -> dict[str, Solutions]:
     """The subsets as they were judged, in the order of `SUBSETS`; without predictions every step has 0.5."""
     if protocol in TUNED_ON and TUNED_ON[protocol] not in subsets:
@@ -149,58 +123,47 @@ def _by_subset(
     wanted = problems.filter(pl.col("benchmark").is_in([name for name, subset in SUBSETS.items() if subset in subsets]))
     unjudged = wanted.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
     judged = unjudged if predictions is None else with_probabilities(predictions, wanted)
-    solutions, readings = {}, READINGS.get(protocol, (Reading(),))
+    solutions, readings = {}, RELEASED if protocol == "released" else AS_THEY_ARE
     for place, (name, subset) in enumerate(SUBSETS.items()):
         if subset in subsets:
-            own = judged.filter(benchmark=name)
-            if (own["first_error"] >= 0).n_unique() < 2:
+            rows = judged.filter(benchmark=name)
+            if (rows["first_error"] >= 0).n_unique() < 2:
                 raise BenchmarkError(
-                    f"{name} needs solutions both with and without an error for its F1; it has {len(own)}"
+                    f"{name} needs solutions both with and without an error for its F1; it has {len(rows)}"
                 )
-            solutions[subset] = read_solutions(own, samples, seed + place, readings)
+            solutions[subset] = read_solutions(rows, samples, seed + place, readings)
     return solutions
 
 
-def _scores(judged: Mapping[str, Solutions], protocol: Protocol) -> dict[str, FirstErrorScore]:
-    """Every subset by the rule that the protocol chooses, again in every resample."""
-    tuned_on = {subset: TUNED_ON.get(protocol, subset) for subset in judged}
-    chosen = {subset: _chosen(judged[subset], protocol) for subset in set(tuned_on.values())}
-    return {subset: solutions.score_at(chosen[tuned_on[subset]]) for subset, solutions in judged.items()}
+def _scores(judged: Mapping[str, Solutions], protocol: Protocol) -> dict[str, Scores]:
+    """Every subset by the rule that the protocol chooses, again in every resample; the average where all four are."""
+
+    def rules_of(solutions: Solutions) -> Chosen:
+        rows = len(solutions.weights)
+        if protocol == "fixed":
+            return Chosen(np.zeros(rows, dtype=np.intp), np.full(rows, FIXED_THRESHOLD))
+        return solutions.best_rules(solutions.weights)
+
+    tuned_on = TUNED_ON.get(protocol)
+    shared = rules_of(judged[tuned_on]) if tuned_on else None
+    scores = {subset: solutions.scores_at(shared or rules_of(solutions)) for subset, solutions in judged.items()}
+    if set(AVERAGED) <= set(scores):
+        scores[AVERAGE] = _average(scores, scores[tuned_on].rule if tuned_on else {})
+    return scores
 
 
-def _chosen(solutions: Solutions, protocol: Protocol) -> Chosen:
-    rows = len(solutions.weights)
-    if protocol == "fixed":
-        return Chosen(np.zeros(rows, dtype=np.intp), np.full(rows, FIXED_THRESHOLD))
-    return solutions.best_rules(solutions.weights)
-
-
-def _average(scores: Mapping[str, FirstErrorScore], rule: Rule | None = None) -> FirstErrorScore:
+def _average(scores: Mapping[str, Scores], rule: Mapping[str, Any]) -> Scores:
     """Plain means over the paper's subsets; each subset is resampled on its own."""
-
-    def mean(figures: Sequence[Resampled]) -> Resampled:
-        values, draws = [each.value for each in figures], [each.draws for each in figures]
-        count, units = sum(each.n for each in figures), min(each.units for each in figures)
-        return Resampled(float(np.mean(values)), np.mean(draws, axis=0), count, units, figures[0].unit)
-
-    return _combined([scores[name] for name in AVERAGED], mean, rule)
+    figures, sizes = (np.array(column) for column in zip(*(scores[name][:2] for name in AVERAGED), strict=True))
+    return Scores(figures.mean(axis=0), np.array([sizes[:, 0].sum(axis=0), sizes[:, 1].min(axis=0)]), rule)
 
 
-def _combined(
-    scores: Sequence[FirstErrorScore], mean: Callable[[Sequence[Resampled]], Resampled], rule: Rule | None = None
-) -> FirstErrorScore:
-    err, cor, f1 = (mean([getattr(score, name) for score in scores]) for name in ("err", "cor", "f1"))
-    return FirstErrorScore(err, cor, f1, rule)
-
-
-def _frame(scores: Mapping[str, FirstErrorScore]) -> pl.DataFrame:
+def _frame(scores: Mapping[str, Scores]) -> pl.DataFrame:
     rows = []
-    for subset, score in scores.items():
-        f1, err, cor = (asdict(each.estimate()) for each in (score.f1, score.err, score.cor))
-        row = {"subset": subset, "f1": f1.pop("value"), **f1}
-        for name, figure in (("err", err), ("cor", cor)):
-            row |= {name: figure.pop("value"), **{f"{name}_{key}": value for key, value in figure.items()}}
-        threshold, (patience, inverted) = score.rule or (None, (None, None))
-        rows.append({**row, "threshold": threshold, "patience": patience, "inverted": inverted})
-    types = {"threshold": pl.Float64(), "patience": pl.Int64(), "inverted": pl.Boolean()}
-    return pl.DataFrame(rows, schema_overrides=types)
+    for subset, each in scores.items():
+        row: dict[str, Any] = {"subset": subset}
+        for name, prefix in (("f1", ""), ("err", "err_"), ("cor", "cor_")):
+            figure = asdict(each.resampled(name).estimate())
+            row |= {name: figure["value"], **{f"{prefix}{key}": figure[key] for key in INTERVAL_COLUMNS}}
+        rows.append(row | dict.fromkeys(RULE_TYPES) | dict(each.rule))
+    return pl.DataFrame(rows, schema_overrides=RULE_TYPES)

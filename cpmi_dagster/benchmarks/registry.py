@@ -3,6 +3,13 @@
     QUESTION_SETS["math500"]              best-of-N accuracy, in the columns `MATH500 N=1`, … of the table best_of_n
     STEP_BENCHMARKS["processbench_math"]  F1 of the first wrong step, in the column `Math` of the table processbench
 
+Every benchmark is brought to one shape, that of `sources.benchmark_problems`:
+
+    benchmark          problem_id  question            choices  answer  steps         first_error  error_steps
+    processbench_math  math-0      Determine the rem…  –        –       [To determ…]  0            –
+    prmbench           …:circular  Three pencils and…  –        –       [1. Let's …]  –            [2, 3, 4]
+    gsm8k              0           Janet’s ducks lay…  –        18      –             –            –
+
 A new benchmark is a reader (`question_sets`, `step_sets`) and an entry here: profiles may name it, models are
 judged on it, and its figures stand in the report.
 """
@@ -14,12 +21,14 @@ from typing import Literal
 import polars as pl
 
 from cpmi_dagster.benchmarks import question_sets, step_sets
+from cpmi_dagster.benchmarks.prmbench import PRMBENCH
 from cpmi_dagster.contracts.registries import by_name
+from cpmi_dagster.contracts.tables import BenchmarkProblems
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.miniature.names import local_path
 
 Reader = Callable[[str, pl.DataFrame], pl.DataFrame]
 """From a benchmark's name and its published rows to columns of `BenchmarkProblems`."""
-
-PRMBENCH = "prmbench"
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ class StepBenchmark(Benchmark):
 
     Attributes:
         metric: `first_error` is the F1 of ProcessBench, over problems with `first_error`; `error_steps` the PRMScore.
-        subset: its short name among the sets with one metric; its name where it has none.
+        subset: its short name among the sets with one metric; its name if it has none.
         in_average: counts in the mean of the paper's four sets.
     """
 
@@ -124,3 +133,48 @@ AVERAGED_BENCHMARKS: tuple[str, ...] = tuple(name for name, entry in STEP_BENCHM
 def question_set_labels(table: str) -> dict[str, str]:
     """Column label by question set, of those whose accuracy stands in an artifact."""
     return {name: entry.label for name, entry in QUESTION_SETS.items() if entry.table == table}
+
+
+def read_benchmark(name: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """Bring a benchmark's source rows to one shape.
+
+    Args:
+        name: a key of `BENCHMARKS`.
+        rows: rows with the field names of the benchmark's published form.
+
+    Returns:
+        `BenchmarkProblems` columns, in the order of the source. An id the source repeats gets `:1`, `:2`, … appended.
+
+    Raises:
+        SourceError: the name is unknown, or a row lacks a field.
+        BenchmarkError: there are no rows.
+    """
+    if name not in BENCHMARKS:
+        raise SourceError(f"there is no benchmark `{name}`; choose from {', '.join(BENCHMARKS)}")
+    problems = BENCHMARKS[name].read(name, rows).with_columns(pl.lit(name).alias("benchmark"))
+    columns = BenchmarkProblems.create_empty().schema
+    shaped = problems.select(
+        pl.col(column).cast(dtype) if column in problems.columns else pl.lit(None, dtype).alias(column)
+        for column, dtype in columns.items()
+    )
+    repeat = pl.int_range(pl.len()).over("problem_id")
+    suffix = pl.when(repeat > 0).then(pl.format(":{}", repeat)).otherwise(pl.lit(""))
+    return shaped.with_columns(pl.col("problem_id") + suffix)
+
+
+def check_benchmark_file(name: str, path: str | None) -> None:
+    """Refuse a benchmark whose local file does not exist, with where to get it.
+
+    Args:
+        path: its path in the profile, None on the hub.
+
+    Raises:
+        SourceError: there is no such file or folder.
+    """
+    if path is None or local_path(path).exists():
+        return
+    origin = BENCHMARKS[name].origin if name in BENCHMARKS else None
+    advice = f"get it from {origin} (docs/logic_sets.md), " if origin else "correct the path, "
+    raise SourceError(
+        f"the benchmark `{name}` is not at {path}; {advice}or remove it from sources.benchmarks and best_of_n"
+    )

@@ -74,11 +74,11 @@ def _resolve(value: Any, folder: Path) -> Any:
     if isinstance(value, list):
         return [_resolve(file, folder) for file in value]
     if isinstance(value, dict):
-        own = {key: _resolve(value[key], folder) for key in ("path", "files") if key in value}
+        resolved = {key: _resolve(value[key], folder) for key in ("path", "files") if key in value}
         model = value.get("model")
         if isinstance(model, str) and (model.startswith((".", "~")) or (folder / expanded(model)).exists()):
-            own["model"] = _resolve(model, folder)
-        return {**value, **own}
+            resolved["model"] = _resolve(model, folder)
+        return {**value, **resolved}
     return str((folder / expanded(value)).absolute()) if isinstance(value, str) else value
 
 

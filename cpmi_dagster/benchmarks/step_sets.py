@@ -7,7 +7,7 @@ prmbench      idx, classification, modified_question, modified_process, error_st
 import polars as pl
 
 from cpmi_dagster.benchmarks.fields import reject_rows, required
-from cpmi_dagster.benchmarks.prm_score import CLASSIFICATIONS
+from cpmi_dagster.benchmarks.prmbench import CLASSIFICATIONS
 
 
 def read_processbench(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:

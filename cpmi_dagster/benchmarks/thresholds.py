@@ -1,12 +1,12 @@
-"""How many values lie below a threshold, and the choice of the best threshold in every resample.
+"""The best threshold in every resample, by one matrix product.
 
     value   question   cell        below 0.5, by question and cell        resample   below 0.5
     0.2     q0         0           q0: 1 0                                q0 twice   2 0
     0.7     q0         0      ->   q1: 0 1                            ->  q1 twice   0 2
     0.4     q1         1
 
-Counts by question become those of all resamples in one matrix product, `weights @ counts`. Over all questions, every
-threshold is tried; in a resample `MOST_CHOICES`, evenly spread: the next best lies within 0.4 % of the steps.
+Counts by question become those of all resamples in one product, `weights @ counts`. Over all questions, every threshold
+is tried; in a resample `MOST_CHOICES`, evenly spread: the next best lies within 0.4 % of the steps.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,21 +14,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from cpmi_dagster.benchmarks.metrics import candidate_thresholds
-from cpmi_dagster.benchmarks.resampling import FOLDS, Floats, fold_numbers
+from cpmi_dagster.benchmarks.resampling import Floats
 
 MOST_CHOICES = 250
 """Thresholds that a resample chooses from."""
+FOLDS = 2
+"""Parts of the questions between which thresholds are cross-fitted."""
 
 
 class Chosen(NamedTuple):
-    """A choice for each row of weights: the place of a tally, and a threshold.
-
-    Attributes:
-        places: [rows]
-        thresholds: [rows]
-    """
+    """For each row of weights, the number of a tally and a threshold."""
 
     places: np.ndarray
     thresholds: Floats
@@ -59,33 +56,14 @@ class Tally:
             thresholds: ascending.
             weights: [rows, questions] how often each question counts.
         """
+        each, questions, count = self.each, self.questions, self.shape[0]
         if len(weights) == 1:  # thresholds may be as many as steps: no table by question
-            return self._counts(thresholds, self.each * weights[0, self.questions], np.zeros_like(self.questions), 1)
-        counts = self._counts(thresholds, self.each, self.questions, self.shape[0])
-        sums = weights @ counts.reshape(self.shape[0], -1)
-        return sums.reshape(len(weights), len(thresholds), self.shape[1])
-
-    def at(self, thresholds: Floats, weights: Floats) -> Floats:
-        """[rows, cells] the same for each row of weights at its own threshold.
-
-        Args:
-            thresholds: [rows]
-        """
-        tried, places = np.unique(thresholds, return_inverse=True)
-        counts = self._counts(tried, self.each, self.questions, self.shape[0])
-        totals = np.empty((len(weights), self.shape[1]))
-        for place in range(len(tried)):
-            rows = places == place
-            totals[rows] = weights[rows] @ counts[:, place]
-        return totals
-
-    def _counts(self, thresholds: Floats, each: Floats, questions: np.ndarray, size: int) -> Floats:
-        """[questions, thresholds, cells]"""
+            each, questions, count, weights = each * weights[0, questions], np.zeros_like(questions), 1, np.ones((1, 1))
         # the first threshold that a value is below; those behind it follow by running sums
-        first = np.searchsorted(thresholds, self.values, side="right")
-        shape = (size, len(thresholds) + 1, self.shape[1])
+        first, shape = np.searchsorted(thresholds, self.values, "right"), (count, len(thresholds) + 1, self.shape[1])
         place = np.ravel_multi_index((questions, first, self.cells), shape)
-        return np.bincount(place, each, int(np.prod(shape))).reshape(shape)[:, :-1].cumsum(axis=1, dtype=np.float64)
+        counts = np.bincount(place, each, int(np.prod(shape))).reshape(shape)[:, :-1].cumsum(axis=1)
+        return (weights @ counts.reshape(count, -1)).reshape(len(weights), -1, self.shape[1])
 
 
 def choose(tallies: Sequence[Tally], weights: Floats, worth: Callable[[Floats, Floats], Floats]) -> Chosen:
@@ -96,23 +74,25 @@ def choose(tallies: Sequence[Tally], weights: Floats, worth: Callable[[Floats, F
         worth: called with counts below thresholds [rows, thresholds, cells] and weights [rows, questions]; returns what
             is maximised, [rows, thresholds].
     """
-    candidates = [candidate_thresholds(tally.values[np.isfinite(tally.values)]) for tally in tallies]
+    every = [candidate_thresholds(tally.values[np.isfinite(tally.values)]) for tally in tallies]
+    some = [each[np.linspace(0, len(each) - 1, min(len(each), MOST_CHOICES)).round().astype(int)] for each in every]
     parts = []
-    for rows, tried in ((weights[:1], candidates), (weights[1:], [_spread(some) for some in candidates])):
-        places = np.repeat(np.arange(len(tried)), [len(thresholds) for thresholds in tried])
-        worths = [worth(tally.below(some, rows), rows) for tally, some in zip(tallies, tried, strict=True) if len(rows)]
-        if worths:
+    for rows, tried in ((weights[:1], every), (weights[1:], some)):
+        if len(rows):
+            worths = [worth(tally.below(each, rows), rows) for tally, each in zip(tallies, tried, strict=True)]
             best = np.hstack(worths).argmax(axis=1)
-            parts.append(Chosen(places[best], np.concatenate(tried)[best]))
-    return Chosen(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+            places = np.repeat(np.arange(len(tried)), [len(each) for each in tried])
+            parts.append((places[best], np.concatenate(tried)[best]))
+    return Chosen(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def totals_at(tallies: Sequence[Tally], chosen: Chosen, weights: Floats) -> Floats:
     """[rows, cells] the chosen tally's counts below the chosen threshold, for each row of weights."""
     totals = np.empty((len(weights), tallies[0].shape[1]))
     for place in np.unique(chosen.places):
-        rows = chosen.places == place
-        totals[rows] = tallies[place].at(chosen.thresholds[rows], weights[rows])
+        rows = np.flatnonzero(chosen.places == place)
+        tried, numbers = np.unique(chosen.thresholds[rows], return_inverse=True)
+        totals[rows] = tallies[place].below(tried, weights[rows])[np.arange(len(rows)), numbers]
     return totals
 
 
@@ -125,14 +105,35 @@ def cross_fitted_totals(
         choose_on: from weights to the choice of each row.
     """
     folds = fold_numbers(weights.shape[1], seed)
-    totals = np.zeros((len(weights), tallies[0].shape[1]))
-    for fold in range(FOLDS):
-        totals += totals_at(tallies, choose_on(weights * (folds != fold)), weights * (folds == fold))
-    return totals
+    return sum(
+        (totals_at(tallies, choose_on(weights * (folds != fold)), weights * (folds == fold)) for fold in range(FOLDS)),
+        np.zeros((len(weights), tallies[0].shape[1])),
+    )
 
 
-def _spread(thresholds: Floats) -> Floats:
-    """At most `MOST_CHOICES` of the thresholds, evenly spread."""
-    if len(thresholds) <= MOST_CHOICES:
-        return thresholds
-    return thresholds[np.linspace(0, len(thresholds) - 1, MOST_CHOICES).round().astype(np.intp)]
+def fold_numbers(questions: int, seed: int) -> npt.NDArray[np.intp]:
+    """[questions] which of `FOLDS` equal parts each question is in, drawn at random."""
+    return np.random.default_rng(seed).permutation(questions) % FOLDS
+
+
+def candidate_thresholds(scores: npt.ArrayLike) -> Floats:
+    """One threshold per way to split the scores, ascending: all thresholds of one gap judge alike.
+
+        scores       0.2     0.6     0.9
+        thresholds   0.1 | 0.4 | 0.75 | 1.0…
+
+    A step is judged wrong if its score is below the threshold. The middle of a gap is taken, as it carries over best to
+    other problems; the last threshold lies above every score.
+
+    Args:
+        scores: [n] probabilities in any order, repeats allowed.
+
+    Returns:
+        [distinct scores + 1] thresholds; number i has exactly the i lowest distinct scores below it.
+    """
+    distinct = np.unique(np.asarray(scores, dtype=np.float64))
+    above_all = max(1.0, float(np.nextafter(distinct[-1], np.inf))) if len(distinct) else 1.0
+    upper = np.append(distinct, above_all)
+    lower = np.insert(distinct, 0, min(0.0, float(upper[0])))
+    middle = (lower + upper) / 2
+    return np.where(middle > lower, middle, upper)

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.metrics import candidate_thresholds
+from cpmi_dagster.benchmarks.thresholds import candidate_thresholds
 from cpmi_dagster.errors import UsageError
 from cpmi_dagster.exports import FormName
 from cpmi_dagster.rewards.dataset import KEY

@@ -7,7 +7,7 @@ artifact      row   column  paper  measured  low   high   n    units  unit      
 processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  96     question  miniature
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +17,7 @@ from cpmi_dagster.contracts import keys
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.reports import differences, efficiency, label_trust, labels, process_level, quality
 from cpmi_dagster.reports import reward_rows as rows
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.inputs import Figure, ReportInputs, figure_frame
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures
 
 PROCESS_LEVEL = (keys.PROBLEMS, keys.PROCESSBENCH, keys.JUDGES)
@@ -35,12 +35,12 @@ class Artifact:
     Attributes:
         name: of its asset, and in `paper.yaml`.
         needs: keys of the tables that our figures are measured from.
-        measure: returns our figures as `measured_frame` has them.
+        measure: makes our figures, one row of the table after another.
     """
 
     name: str
     needs: tuple[str, ...]
-    measure: Callable[[ReportInputs], pl.DataFrame]
+    measure: Callable[[ReportInputs], Iterator[Figure]]
 
     @property
     def paper(self) -> PaperTable:
@@ -60,7 +60,7 @@ ARTIFACTS: dict[str, Artifact] = by_name(
         Artifact("prmbench", STEP_LEVEL, partial(process_level.measure_prmbench, level="group")),
         Artifact("best_of_n", (keys.CHOICES,), quality.measure_best_of_n),
         Artifact("dataset_statistics_table", (keys.STATISTICS,), labels.measure_dataset_statistics),
-        Artifact("processbench_detailed", PROCESS_LEVEL, process_level.measure_processbench_detailed),
+        Artifact("processbench_detailed", PROCESS_LEVEL, partial(process_level.measure_processbench, detailed=True)),
         Artifact("prmbench_detailed", STEP_LEVEL, process_level.measure_prmbench),
         Artifact("labelers", (*QUALITY, keys.COSTS), efficiency.measure_labelers),
         Artifact("logic", (keys.CHOICES,), quality.measure_logic),
@@ -87,7 +87,7 @@ def build_artifact(artifact: Artifact, inputs: ReportInputs, profile: str) -> pl
     Raises:
         BenchmarkError: predictions do not fit their problems.
     """
-    ours = artifact.measure(inputs)
+    ours = figure_frame(artifact.measure(inputs))
     figures = paper_figures(artifact.name, profile).select("artifact", "row", "column", "paper", "profile")
     printed = figures.join(ours, on=["row", "column"], how="left", maintain_order="left")
     unprinted = ours.join(figures, on=["row", "column"], how="anti", maintain_order="left").with_columns(

@@ -7,14 +7,13 @@ One comparison is named beforehand, and its p-value stands as it is; those of al
     row "Primary: CPMI − MC"   PB (official) 3.1 [0.4, 6.0]      PB (official) p 0.03
 """
 
+import math
 from collections.abc import Iterator
 
-import polars as pl
-
-from cpmi_dagster.benchmarks.resampling import Difference, holm
-from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement, p_value
+from cpmi_dagster.benchmarks.resampling import Estimate, holm
+from cpmi_dagster.reports.inputs import Figure, ReportInputs
 from cpmi_dagster.reports.paper import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE
-from cpmi_dagster.reports.quality import MEASURES, scaled
+from cpmi_dagster.reports.quality import MEASURES
 from cpmi_dagster.reports.reward_rows import (
     BASELINE,
     BASELINE_TYPE,
@@ -41,7 +40,7 @@ PAIRS = (
 """Reward type, the one it is compared with, and the objective of both; after the main rows against MC."""
 
 
-def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
+def measure_differences(inputs: ReportInputs) -> Iterator[Figure]:
     """Every pair in every measure: difference with its 95 % interval, p-value of no difference, and Holm's p-value.
 
     The primary comparison has a row of its own and is not among those that are adjusted for.
@@ -55,20 +54,22 @@ def measure_differences(inputs: ReportInputs) -> pl.DataFrame:
         for name in COMPARED
         if (one := figures[name, recipe]) and (other := figures[name, baseline])
     }
-    primary = tested.pop(PRIMARY, None)
-    measurements = [] if primary is None else _of_test(PRIMARY_ROW, PRIMARY[1], primary)
+    if primary := tested.pop(PRIMARY, None):
+        yield from _of_test(PRIMARY_ROW, PRIMARY[1], primary)
     adjusted = holm([difference.p_value for difference in tested.values()])
     for ((row, name), difference), by_holm in zip(tested.items(), adjusted, strict=True):
-        measurements += _of_test(row, name, difference)
-        measurements.append(p_value(row, name + ADJUSTED_P_VALUE, by_holm, difference))
-    return measured_frame(measurements)
+        yield from _of_test(row, name, difference)
+        yield row, name + ADJUSTED_P_VALUE, _p_value(by_holm, difference)
 
 
-def _of_test(row: str, measure: str, difference: Difference) -> list[Measurement]:
-    return [
-        measurement(row, measure, scaled(difference, MEASURES[measure].scale)),
-        p_value(row, measure + P_VALUE, difference.p_value, difference),
-    ]
+def _of_test(row: str, measure: str, difference: Estimate) -> Iterator[Figure]:
+    yield row, measure, difference.scaled(MEASURES[measure].scale)
+    yield row, measure + P_VALUE, _p_value(difference.p_value, difference)
+
+
+def _p_value(value: float | None, difference: Estimate) -> Estimate:
+    """A p-value in place of a difference; it has no interval."""
+    return Estimate(math.nan if value is None else value, None, None, difference.n, difference.units, difference.unit)
 
 
 def _pairs(inputs: ReportInputs) -> Iterator[tuple[str, str, str]]:

@@ -11,7 +11,7 @@ it is wider than need be. Its units are those of the term that has fewest.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -19,8 +19,8 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap
 from cpmi_dagster.contracts.keys import COSTS, STEP_REWARDS
-from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
-from cpmi_dagster.reports.quality import MAIN_MEASURES, columns_of_measures, measure_quality
+from cpmi_dagster.reports.inputs import Figure, ReportInputs
+from cpmi_dagster.reports.quality import MAIN_MEASURES, measure_quality
 from cpmi_dagster.reports.reward_rows import MERGE_POINT_ROWS, RecipeRow, main_rows
 from cpmi_dagster.rewards.costs import relative_efficiency
 
@@ -33,56 +33,49 @@ RELATIVE = ("AUC", "PB", "PRMB", "MATH")
 
 def measure_efficiency(
     inputs: ReportInputs, own_rows: tuple[RecipeRow, ...] = (), baseline: str = "mc"
-) -> pl.DataFrame:
+) -> Iterator[Figure]:
     """Quality, cost relative to a baseline, and RelEff of the main reward types, or of other rows.
 
     Args:
         own_rows: in the place of the main ones; the first is the baseline's.
     """
     rows = own_rows or main_rows(inputs.recipes)
-    quality = measure_quality(inputs, rows, columns_of_measures(MAIN_MEASURES))
-    measurements, first = list(quality), rows[0].row
+    first, quality = rows[0].row, list(measure_quality(inputs, rows))
     ratios = {column: cost_ratios(inputs, rows, baseline, cost) for column, cost in COST_COLUMNS.items()}
+    yield from quality
     for column, of_rows in ratios.items():
         for row, ratio in of_rows.items():
-            measurements.append(measurement(row, column, ratio))
+            yield row, column, ratio
             if row != first:
-                saved = ratio.through(lambda own: 100 - 100 * own)
-                measurements.append(measurement(row, f"{column} saved (%)", saved))
-    return measured_frame([*measurements, *_relative_efficiencies(quality, ratios["Time"], first)])
+                yield row, f"{column} saved (%)", ratio.through(lambda share: 100 - 100 * share)
+    yield from _relative_efficiencies(quality, ratios["Time"], first)
 
 
-def measure_merge_points(inputs: ReportInputs) -> pl.DataFrame:
+def measure_merge_points(inputs: ReportInputs) -> Iterator[Figure]:
     """Shares of MC steps, quality, raw and relative cost, and RelEff by merge point."""
-    quality = measure_quality(inputs, MERGE_POINT_ROWS, columns_of_measures(MAIN_MEASURES, {"AUC": "ROC-AUC"}))
-    step_auc_as_auc = [each._replace(column="AUC") if each.column == "ROC-AUC" else each for each in quality]
-    ratios = cost_ratios(inputs, MERGE_POINT_ROWS, "mc", "wall_seconds")
-    measurements = list(quality)
     steps = inputs.table(STEP_REWARDS).filter(pl.col("reward_type") == "cpmi").group_by("trajectory_id").len("steps")
     if total := int(steps["steps"].sum()):
         taken = {f"CPMI_Merge{k}": int(steps["steps"].clip(upper_bound=k).sum()) for k in (1, 2, 3)}
-        shares = {row: 100 * count / total for row, count in {"CPMI": 0, **taken, "MC": total}.items()}
-        of_mc = [Measurement(row, "MC (%)", share, n=total) for row, share in shares.items()]
-        of_cpmi = [Measurement(row, "CPMI (%)", 100 - share, n=total) for row, share in shares.items()]
-        pairs = zip(of_mc, of_cpmi, strict=True)
-        measurements = [*(each for pair in pairs for each in pair), *quality]
+        for row, count in {"CPMI": 0, **taken, "MC": total}.items():
+            yield row, "MC (%)", Estimate(100 * count / total, n=total)
+            yield row, "CPMI (%)", Estimate(100 - 100 * count / total, n=total)
+    quality = list(measure_quality(inputs, MERGE_POINT_ROWS))
+    ratios = cost_ratios(inputs, MERGE_POINT_ROWS, "mc", "wall_seconds")
+    yield from ((row, "ROC-AUC" if column == "AUC" else column, figure) for row, column, figure in quality)
     for column, cost in RAW_COSTS.items():
-        raw = costs_per_subset(inputs, MERGE_POINT_ROWS, cost)
-        measurements += [measurement(row, column, estimate) for row, estimate in raw.items()]
-    measurements += [measurement(row, "ratio", ratio) for row, ratio in ratios.items()]
-    return measured_frame([*measurements, *_relative_efficiencies(step_auc_as_auc, ratios, "MC")])
+        for row, figure in costs_per_subset(inputs, MERGE_POINT_ROWS, cost).items():
+            yield row, column, figure
+    yield from ((row, "ratio", ratio) for row, ratio in ratios.items())
+    yield from _relative_efficiencies(quality, ratios, "MC")
 
 
-def measure_labelers(inputs: ReportInputs) -> pl.DataFrame:
+def measure_labelers(inputs: ReportInputs) -> Iterator[Figure]:
     """Quality and change of cost against MC with this profile's labeler."""
     rows = labeler_rows(inputs)
-    columns = columns_of_measures(MAIN_MEASURES, {"AUC": "ROC-AUC", "MATH": "MATH500"})
-    measurements = measure_quality(inputs, rows, columns)
+    yield from measure_quality(inputs, rows, MAIN_MEASURES, {"AUC": "ROC-AUC", "MATH": "MATH500"})
     for column, cost in COST_COLUMNS.items():
         for row, ratio in cost_ratios(inputs, rows, "mc", cost).items():
-            change = ratio.through(lambda own: 100 * own - 100)
-            measurements.append(measurement(row, f"{column} change (%)", change))
-    return measured_frame(measurements)
+            yield row, f"{column} change (%)", ratio.through(lambda share: 100 * share - 100)
 
 
 def labeler_rows(inputs: ReportInputs) -> tuple[RecipeRow, ...]:
@@ -135,39 +128,38 @@ def labeler_name(labeler: str) -> str:
     return re.sub(r"^Llama-(?=\d)", "Llama", name)
 
 
-def _relative_efficiencies(
-    quality: Iterable[Measurement], time: Mapping[str, Estimate], baseline: str
-) -> list[Measurement]:
+def _relative_efficiencies(quality: Iterable[Figure], time: Mapping[str, Estimate], baseline: str) -> Iterator[Figure]:
     """RelEff (Eq. 8) of the quality figures in the columns of `RELATIVE`, by labeling time relative to the baseline."""
-    figures = {(figure.row, figure.column): figure for figure in quality if figure.column in RELATIVE}
-    measurements = []
+    figures = {(row, column): figure for row, column, figure in quality if column in RELATIVE}
     for (row, column), figure in figures.items():
         base = figures.get((baseline, column))
-        if row in time and time[row].value and base and base.measured and figure.measured is not None:
-            value = relative_efficiency(figure.measured, time[row].value, base.measured, 1.0)
+        if row in time and time[row].value and base and base.value:
+            value = relative_efficiency(figure.value, time[row].value, base.value, 1.0)
             terms = (figure, base, time[row])
             ends = [(term.low or 0, term.high or 0) for term in terms]
             fewest = min(terms, key=lambda term: term.units or 0)
-            low, high = None, None
-            if row != baseline and all(0 < low <= high for low, high in ends):
+            relative = Estimate(value, None, None, figure.n, fewest.units, fewest.unit)
+            if row == baseline:
+                relative = Estimate(value, n=figure.n)
+            elif all(0 < low <= high for low, high in ends):
                 # each interval's half width on the logarithmic scale
                 spread = math.exp(math.hypot(*(math.log(high / low) / 2 for low, high in ends)))
-                low, high = value / spread, value * spread
-            resampled = (fewest.units, fewest.unit) if row != baseline else (None, None)
-            measurements.append(Measurement(row, f"RelEff {column}", value, low, high, figure.n, *resampled))
-    return measurements
+                relative = replace(relative, low=value / spread, high=value * spread)
+            yield row, f"RelEff {column}", relative
 
 
 def _costs(inputs: ReportInputs, method: str, cost: str) -> pl.DataFrame:
     """shard, cost, trajectories of one method."""
-    own = inputs.table(COSTS).filter(pl.col("method") == method).sort("shard")
-    return own.select("shard", pl.col(cost).cast(pl.Float64).alias("cost"), "trajectories")
+    costs = inputs.table(COSTS).filter(pl.col("method") == method).sort("shard")
+    return costs.select("shard", pl.col(cost).cast(pl.Float64).alias("cost"), "trajectories")
 
 
 def _resampled(
     inputs: ReportInputs, shards: pl.DataFrame, figure: Callable[[Floats], Floats], has_interval: bool = True
 ) -> Estimate:
     """A figure of sums over shards; without an interval where resampling shards says nothing about it."""
-    found = bootstrap(shards.drop("shard").to_numpy(), figure, *inputs.draws).estimate()
+    resampled = bootstrap(shards.drop("shard").to_numpy(), figure, *inputs.draws)
     count = int(shards["trajectories"].sum())
-    return replace(found, n=count, unit="shard") if has_interval else Estimate(found.value, None, None, count)
+    if not has_interval:
+        return Estimate(resampled.value, n=count)
+    return replace(resampled.estimate(), n=count, unit="shard")

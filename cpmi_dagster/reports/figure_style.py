@@ -6,9 +6,7 @@ one colour that the SVG takes from the page (`currentColor`), so plots follow li
 
 import base64
 import io
-import itertools
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,9 +18,8 @@ GRID = "#8c959f"
 RIGHT_STEPS = "#0072b2"
 WRONG_STEPS = "#e69f00"
 WIDTH_INCHES = 8.2
-NAME_GAP = 0.075
-"""Least distance of two names beside a panel, as a share of its height."""
 DOTS_PER_INCH = 80
+LEGEND_COLUMNS = 4
 
 REWARD_STYLES: dict[str, tuple[str, str]] = {
     "MC": ("#0072b2", "o"),
@@ -42,28 +39,20 @@ _XML_PROLOG = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|\s+xmlns(?::\w+
 
 
 def new_figure(
-    height: float,
-    panels: int = 1,
-    columns: int = 1,
-    margin: float = 0,
-    kind: "type[Figure] | None" = None,
+    height: float, panels: int = 1, columns: int = 1, kind: "type[Figure] | None" = None
 ) -> tuple["Figure", list["Axes"]]:
-    """An empty figure of the report's width.
+    """An empty figure of the report's width, and its panels, row by row.
 
     Args:
         height: inches of a row of panels.
         columns: most panels next to each other.
-        margin: inches added to the rows' height.
         kind: of figure; matplotlib's own by default.
-
-    Returns:
-        The figure and its panels, row by row.
     """
     from matplotlib.figure import Figure
 
     columns = min(columns, panels)
     rows = -(-panels // columns)
-    figure = (kind or Figure)(figsize=(WIDTH_INCHES, height * rows + margin), layout="constrained")
+    figure = (kind or Figure)(figsize=(WIDTH_INCHES, height * rows), layout="constrained")
     figure.patch.set_alpha(0)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel in axes:
@@ -86,53 +75,16 @@ def label_axes(axes: "Axes", x: str, y: str = "", title: str = "") -> None:
 
 
 def add_legend(figure: "Figure", axes: "Axes") -> None:
-    """One legend for the whole figure, under it, from the entries of one panel; plain lines come last."""
-    from matplotlib.lines import Line2D
-
-    entries = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda entry: type(entry[0]) is Line2D)
-    figure.legend(
-        [handle for handle, _ in entries],
-        [label for _, label in entries],
-        loc="outside lower center",
-        ncols=min(len(entries), 5),
-        frameon=False,
-        labelcolor=INK,
-        fontsize=9,
-    )
+    """One legend for the whole figure, under it, from the entries of one panel."""
+    handles, labels = axes.get_legend_handles_labels()
+    columns = min(len(labels), LEGEND_COLUMNS)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, labelcolor=INK, fontsize=9)
 
 
-def label_ends(axes: "Axes", ends: Sequence[tuple[float, str, str]]) -> None:
-    """Name lines at the right of the panel instead of in a legend.
-
-    Args:
-        ends: height, name and colour of every line's right end.
-    """
-    low, high = axes.get_ylim()
-    places = spread([end for end, _, _ in ends], NAME_GAP * (high - low))
-    for place, (_, name, colour) in zip(places, ends, strict=True):
-        axes.text(1.02, place, name, transform=axes.get_yaxis_transform(), color=colour, fontsize=8.5, va="center")
-
-
-def spread(values: Sequence[float], gap: float) -> list[float]:
-    """Values moved as little as possible to be `gap` apart, in the same order: neighbours push each other away."""
-    placed = list(values)
-    order = sorted(range(len(placed)), key=lambda index: placed[index])
-    for _ in range(100):
-        for lower, upper in itertools.pairwise(order):
-            push = max(0.0, gap - (placed[upper] - placed[lower])) / 2
-            placed[lower], placed[upper] = placed[lower] - push, placed[upper] + push
-    return placed
-
-
-def colour_of(row: str) -> str:
-    """Colour of a reward type by its row label; variants share that of the type they start with."""
+def style_of(row: str) -> tuple[str, str]:
+    """Colour and marker of a reward type by its row label; variants have the colour of the type they start with."""
     family = max((name for name in REWARD_STYLES if row.startswith(name)), key=len, default="")
-    return REWARD_STYLES.get(family, OTHER_STYLE)[0]
-
-
-def marker_of(row: str) -> str:
-    """Marker of a reward type by its row label."""
-    return REWARD_STYLES.get(row, OTHER_STYLE)[1]
+    return REWARD_STYLES.get(family, OTHER_STYLE)[0], REWARD_STYLES.get(row, OTHER_STYLE)[1]
 
 
 def to_svg(figure: "Figure", name: str) -> str:

@@ -10,18 +10,19 @@ is `too few (9 questions)`, and no difference is stated.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
-from cpmi_dagster.benchmarks.resampling import too_few
-from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
+from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
+from cpmi_dagster.benchmarks.resampling import Estimate, too_few
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW
 from cpmi_dagster.reports.headline import best_free
+from cpmi_dagster.reports.inputs import figures_by_column
 from cpmi_dagster.reports.labels import FOUND, LABEL_AUC, TO_BASELINE, TO_CONTROL, WITHOUT_LAST
-from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, OFFICIAL, format_figure, format_interval
+from cpmi_dagster.reports.paper import OFFICIAL, format_estimate, format_figure
 from cpmi_dagster.reports.quality import MEASURES
 from cpmi_dagster.reports.reward_rows import (
     BASELINE,
@@ -32,9 +33,7 @@ from cpmi_dagster.reports.reward_rows import (
     METHOD,
 )
 
-NOTHING = pl.DataFrame(schema=COMPARISON_SCHEMA)
 Frames = Mapping[str, pl.DataFrame]
-Figure = Mapping[str, Any]
 Verdict = bool | str | None
 """Whether a difference is above 0; None if it may be 0, `too few (9 questions)` from too few units."""
 TELLS, SILENT, NOT_MEASURED, TOO_FEW = "this data can tell", "this data cannot tell", "not measured", "too few"
@@ -61,143 +60,123 @@ def findings(frames: Frames, option: str = "") -> list[Finding]:
 
 def _labels(frames: Frames, option: str) -> Finding:
     """Are the labels as good as those by rollouts, and better than the best one that costs nothing?"""
-    title, table = "Labels on judged steps", frames.get("label_quality", NOTHING)
-    ours = _figure(table, METHOD, LABEL_AUC)
-    if ours is None:
-        judged = label_trust.judged_so_far(frames.get("label_trust", NOTHING))
+    title, table = "Labels on judged steps", figures_by_column(frames.get("label_quality"))
+    if METHOD not in table[LABEL_AUC]:
+        judged = label_trust.judged_so_far(frames["label_trust"]) if "label_trust" in frames else ""
         why = judged or "nothing says which steps are right"
         following = (
             f"Next: judge fifty steps with “cpmi explore{option}”, name its own_labels.jsonl as sources.step_truth, "
             "and run again."
         )
         return Finding(title, TOO_FEW if judged else NOT_MEASURED, f"Labels are not measured: {why}.", (following,))
-    differences = {
-        words: figure
-        for words, column in ((f"{BASELINE}'s", TO_BASELINE), ("those of the best free control", TO_CONTROL))
-        if (figure := _figure(table, METHOD, column))
-    }
-    verdict, answer = _compare(
-        f"By AUC over all steps, {METHOD}'s labels", differences or {"chance": _less(ours, CHANCE_AUC)}, 3
-    )
+    columns = {f"{BASELINE}'s": TO_BASELINE, "those of the best free control": TO_CONTROL}
+    differences = {other: table[column][METHOD] for other, column in columns.items() if METHOD in table[column]}
+    differences = differences or {"chance": _minus(table[LABEL_AUC][METHOD], CHANCE_AUC)}
+    verdict, answer = _compare(f"By AUC over all steps, {METHOD}'s labels", differences, 3)
     lines = []
     for column, words, decimals in (
         (LABEL_AUC, "AUC over all steps", 3),
         (WITHOUT_LAST, "AUC without last steps", 3),
         (FOUND, "Solutions whose lowest label is on the first wrong step", 2),
     ):
-        free = best_free(table, column)
+        free = best_free(table[column])
         named = {METHOD: METHOD, BASELINE: BASELINE, free or "": f"{free} (best free control)"}
-        figures = _listed(table, column, named | {row: row for row in GOLDLESS_ROWS}, decimals)
-        blind = _listed(table, column, {CHANCE_ROW: "chance"}, decimals) or [f"chance {CHANCE_AUC}"]
+        figures = _list_figures(table[column], named | {row: row for row in GOLDLESS_ROWS}, decimals)
+        blind = _list_figures(table[column], {CHANCE_ROW: "chance"}, decimals) or [f"chance {CHANCE_AUC}"]
         lines += [f"{words}: {', '.join([*figures, *blind])}."] if figures else []
     return Finding(title, verdict, answer, tuple(lines))
 
 
 def _costs(frames: Frames) -> Finding:
     """What do the labels cost, beside those by rollouts?"""
-    title, table = f"Cost against {BASELINE}", frames.get("efficiency", NOTHING)
-    time, tokens = (_figure(table, METHOD, column) for column in ("Time", "Token"))
-    if time is None or tokens is None:
+    title, table = f"Cost against {BASELINE}", figures_by_column(frames.get("efficiency"))
+    both = {row: (time, table["Token"][row]) for row, time in table["Time"].items() if row in table["Token"]}
+    if METHOD not in both:
         return Finding(title, NOT_MEASURED, f"Costs are not measured: no labels are by both {METHOD} and {BASELINE}.")
-    answer = (
-        f"A label by {METHOD} takes {_shown(time)} times the time of one by {BASELINE}, and {_shown(tokens)} times its "
-        "generated tokens."
-    )
-    others = [
-        f"{row} {_shown(figure)} and {_shown(spent)}"
-        for row in table["row"].unique(maintain_order=True)
-        if row not in (METHOD, BASELINE)
-        and (figure := _figure(table, row, "Time"))
-        and (spent := _figure(table, row, "Token"))
-    ]
+    texts = {row: [_format(figure) for figure in figures] for row, figures in both.items()}
+    time, tokens = texts[METHOD]
+    answer = f"A label by {METHOD} takes {time} times the time of one by {BASELINE}"
+    answer += f", and {tokens} times its generated tokens."
+    others = [f"{row} {time} and {tokens}" for row, (time, tokens) in texts.items() if row not in (METHOD, BASELINE)]
     beside = f"Time and tokens of others: {'; '.join([*others, 'free controls take neither'])}."
-    return Finding(title, _stated([_verdict(_less(time, 1))]), answer, (beside,))
+    return Finding(title, _state([_verdict(_minus(both[METHOD][0], 1))]), answer, (beside,))
 
 
 def _models(frames: Frames) -> Finding:
     """Do reward models trained on the labels differ from those on rollouts, and do their controls hold?"""
-    table, differences = (frames.get(name, NOTHING) for name in ("processbench", "differences"))
-    (pair, named), title = PRIMARY, "Reward models"
-    primary = _figure(differences, PRIMARY_ROW, named)
-    if primary is None:
+    title, differences = "Reward models", figures_by_column(frames.get("differences"))
+    (pair, named), measure = PRIMARY, MEASURES[PRIMARY[1]]
+    if PRIMARY_ROW not in differences[named]:
         why = f"no benchmark judges models trained on labels by both {METHOD} and {BASELINE}"
         return Finding(title, NOT_MEASURED, f"Reward models are not compared: {why}.")
-    decimals = MEASURES[named].decimals
-    subject, other = f"Reward models trained on {METHOD}'s labels", f"those on {BASELINE}'s in {MEASURES[named].words}"
-    verdict, answer = _compare(subject, {other: primary}, decimals)
-    official = table.filter(pl.col("row").str.ends_with(OFFICIAL)).with_columns(
-        pl.col("row").str.strip_suffix(OFFICIAL)
-    )
-    rows = (METHOD, BASELINE, CHANCE_ROW, CEILING_ROW, FLOOR_ROW)
-    averages = _listed(official, "Average", {row: row.lower() if row in rows[2:] else row for row in rows}, decimals)
+    primary = {f"those on {BASELINE}'s in {measure.words}": differences[named][PRIMARY_ROW]}
+    verdict, answer = _compare(f"Reward models trained on {METHOD}'s labels", primary, measure.decimals)
+    averages = figures_by_column(frames.get("processbench"))["Average"]
+    official = {row.removesuffix(OFFICIAL): figure for row, figure in averages.items() if row.endswith(OFFICIAL)}
+    controls = {row: row.lower() for row in (CHANCE_ROW, CEILING_ROW, FLOOR_ROW)}
+    f1s = _list_figures(official, {METHOD: METHOD, BASELINE: BASELINE, **controls}, measure.decimals)
     others = [
-        f"{MEASURES[name].words} {_shown(figure, MEASURES[name].decimals)}"
+        f"{MEASURES[name].words} {_format(differences[name][pair], MEASURES[name].decimals)}"
         for name in COMPARED
-        if (figure := _figure(differences, pair, name))
+        if pair in differences[name]
     ]
-    figures = [f"{MEASURES[named].words}, one threshold from GSM8K: {', '.join(averages)}."]
-    figures += [f"{pair} by other measures: {', '.join(others)}."] if others else []
+    lines = [f"{measure.words}, one threshold from GSM8K: {', '.join(f1s)}."]
+    lines += [f"{pair} by other measures: {', '.join(others)}."] if others else []
     if failing := list(_failing_controls(official)):
-        answer = f"These reward models cannot tell labels apart: {' and '.join(failing)}."
-        verdict = SILENT
-    return Finding(title, verdict, answer, tuple(figures))
+        verdict, answer = SILENT, f"These reward models cannot tell labels apart: {' and '.join(failing)}."
+    return Finding(title, verdict, answer, tuple(lines))
 
 
-def _failing_controls(official: pl.DataFrame) -> Iterator[str]:
+def _failing_controls(official: Mapping[str, Estimate]) -> Iterator[str]:
     """The model on true steps if its F1 is not above chance, and the one on uniform labels if it is.
 
     A control is above chance if the interval of its F1, less the mean of random judges, is above 0.
     """
-    chance = _figure(official, CHANCE_ROW, "Average")
     for row, has_to_beat in ((CEILING_ROW, True), (FLOOR_ROW, False)):
-        figure = _figure(official, row, "Average")
-        if figure and chance and figure["low"] is not None:
-            is_above = _verdict(_less(figure, chance["measured"])) is True
+        if row in official and CHANCE_ROW in official and official[row].low is not None:
+            is_above = _verdict(_minus(official[row], official[CHANCE_ROW].value)) is True
             if is_above != has_to_beat:
                 yield f"one {row.lower()} is {'not ' if has_to_beat else ''}above chance"
 
 
 def _final_answers(frames: Frames) -> Finding:
     """Without truth: does the labeler half know the answers, and do labels tell right final answers from wrong ones?"""
-    title, table = "Trust without truth", frames.get("label_trust", NOTHING)
-    knows = {
-        words: _percent(figure)
-        for words, row in (
-            ("half", label_trust.HALF), ("too little", label_trust.TOO_LITTLE), ("already", label_trust.ALREADY)
-        )
-        if (figure := _figure(table, row, label_trust.QUESTIONS))
-    }  # fmt: skip
-    if not knows:
+    title, table = "Trust without truth", figures_by_column(frames.get("label_trust"))
+    questions = table[label_trust.QUESTIONS]
+    if not questions:
         return Finding(title, NOT_MEASURED, "What the labeler knows of the answers is not measured: it scored none.")
-    answer = f"The labeler half knows {knows.pop('half')} of the answers"
-    known = f"It knows too little of {knows.get('too little', 0)}, and {knows.get('already', 0)} already."
-    prefix, column = f"{label_trust.ANSWERS}: ", label_trust.MEAN + label_trust.INNER
-    aucs = table.filter(pl.col("row").str.starts_with(prefix)).with_columns(pl.col("row").str.strip_prefix(prefix))
-    counts = [_figure(table, label_trust.SOLUTIONS, kind) for kind in (label_trust.RIGHT, label_trust.WRONG)]
-    right, wrong = (int(count["measured"]) if count else 0 for count in counts)
-    counted, ours = f"{right:,} right, {wrong:,} wrong", _figure(aucs, METHOD, column)
+    shares = (questions.get(row) for row in (label_trust.HALF, label_trust.TOO_LITTLE, label_trust.ALREADY))
+    parts = (_format(share.scaled(100), 0).partition(" ") if share else ("0", "", "") for share in shares)
+    half, too_little, already = (f"{value} % {interval}".strip() for value, _, interval in parts)
+    answer = f"The labeler half knows {half} of the answers"
+    known = f"It knows too little of {too_little}, and {already} already."
+    prefix, column = f"{label_trust.ANSWERS}: ", table[label_trust.MEAN + label_trust.INNER]
+    aucs = {row.removeprefix(prefix): figure for row, figure in column.items() if row.startswith(prefix)}
+    counts = [table[kind].get(label_trust.SOLUTIONS, Estimate(0)) for kind in (label_trust.RIGHT, label_trust.WRONG)]
+    right, wrong = (int(count.value) for count in counts)
+    counted, ours = f"{right:,} right, {wrong:,} wrong", aucs.get(METHOD)
     if right + wrong and min(right, wrong) < FEWEST_OF_EACH:
         verdict: Verdict = f"{TOO_FEW} ({counted})"
     elif ours is None:
         return Finding(title, SILENT, f"{answer}.", (known,))
     else:
-        verdict = _verdict(_less(ours, CHANCE_AUC))
+        verdict = _verdict(_minus(ours, CHANCE_AUC))
     if ours is None or isinstance(verdict, str):
         unsaid = "whether labels tell right from wrong final answers cannot be said"
-        return Finding(title, _stated([verdict]), f"{answer}; {unsaid}: {verdict}.", (known,))
+        return Finding(title, _state([verdict]), f"{answer}; {unsaid}: {verdict}.", (known,))
     words = {
         True: "tell right from wrong final answers",
         False: "are lower where the final answer is right",
         None: "cannot be shown to tell right from wrong final answers",
     }[verdict]
-    beside = {row: row for row in (*GOLDLESS_ROWS, best_free(aucs, column) or "")}
-    others = ", ".join([*_listed(aucs, column, beside), f"chance {CHANCE_AUC}"])
-    over = f"The AUC is over {ours['n']:,} solutions ({counted}), by their mean label, without last steps: {others}."
-    answer += f"; {METHOD}'s labels {words}, with AUC {_shown(ours)}."
-    return Finding(title, _stated([verdict]), answer, (over, known))
+    beside = {row: row for row in (*GOLDLESS_ROWS, best_free(aucs) or "")}
+    others = ", ".join([*_list_figures(aucs, beside), f"chance {CHANCE_AUC}"])
+    over = f"The AUC is over {ours.n:,} solutions ({counted}), by their mean label, without last steps: {others}."
+    answer += f"; {METHOD}'s labels {words}, with AUC {_format(ours)}."
+    return Finding(title, _state([verdict]), answer, (over, known))
 
 
-def _compare(subject: str, differences: Mapping[str, Figure], decimals: int) -> tuple[str, str]:
+def _compare(subject: str, differences: Mapping[str, Estimate], decimals: int) -> tuple[str, str]:
     """The verdict on some differences, by what is compared with, and the sentence that states them."""
     verdicts = {other: _verdict(figure) for other, figure in differences.items()}
     phrases = []
@@ -210,11 +189,11 @@ def _compare(subject: str, differences: Mapping[str, Figure], decimals: int) -> 
         if isinstance(verdict := verdicts[other], str):
             phrases.append(f"cannot be compared with {other}: {verdict}")
         else:
-            phrases.append(f"{words[verdict]} {_shown(figure, decimals)}")
-    return _stated(verdicts.values()), f"{subject} {', and '.join(phrases)}."
+            phrases.append(f"{words[verdict]} {_format(figure, decimals)}")
+    return _state(verdicts.values()), f"{subject} {', and '.join(phrases)}."
 
 
-def _stated(verdicts: Iterable[Verdict]) -> str:
+def _state(verdicts: Iterable[Verdict]) -> str:
     """One verdict for several: the data can tell if one of them says so."""
     every = list(verdicts)
     if any(isinstance(verdict, bool) for verdict in every):
@@ -223,39 +202,23 @@ def _stated(verdicts: Iterable[Verdict]) -> str:
     return few[0] if len(few) == len(every) else SILENT
 
 
-def _verdict(difference: Figure) -> Verdict:
+def _verdict(difference: Estimate) -> Verdict:
     """The verdict on a difference by its interval."""
-    if few := too_few(difference["units"], difference["unit"]):
+    if few := too_few(difference.units, difference.unit):
         return few
-    is_noise = difference["low"] is None or difference["low"] <= 0 <= difference["high"]
-    return None if is_noise else difference["measured"] > 0
+    is_noise = difference.low is None or difference.high is None or difference.low <= 0 <= difference.high
+    return None if is_noise else difference.value > 0
 
 
-def _figure(table: pl.DataFrame, row: str, column: str) -> Figure | None:
-    """The measured figure of a cell."""
-    found = table.filter(pl.col("row") == row, pl.col("column") == column).drop_nulls("measured")
-    return None if found.is_empty() else found.row(0, named=True)
+def _minus(figure: Estimate, amount: float) -> Estimate:
+    return figure.through(lambda value: value - amount)
 
 
-def _listed(table: pl.DataFrame, column: str, names: Mapping[str, str], decimals: int = 2) -> list[str]:
+def _list_figures(figures: Mapping[str, Estimate], names: Mapping[str, str], decimals: int = 2) -> list[str]:
     """The figures of a column with their names, by row; rows without one are left out."""
-    figures = {name: _figure(table, row, column) for row, name in names.items()}
-    return [f"{name} {_shown(figure, decimals)}" for name, figure in figures.items() if figure]
+    return [f"{name} {_format(figures[row], decimals)}" for row, name in names.items() if row in figures]
 
 
-def _less(figure: Figure, amount: float, scale: float = 1.0) -> Figure:
-    """A figure and its interval times `scale`, minus `amount`."""
-    ends = ("measured", "low", "high")
-    return {**figure, **{end: None if figure[end] is None else scale * figure[end] - amount for end in ends}}
-
-
-def _percent(figure: Figure) -> str:
-    """A share and its interval in percent."""
-    value, *interval = _shown(_less(figure, 0, scale=100), 0).split(" ", 1)
-    return " ".join([value, "%", *interval])
-
-
-def _shown(figure: Figure, decimals: int = 2) -> str:
+def _format(figure: Estimate, decimals: int = 2) -> str:
     """A figure and its interval, if it has one: the verdict says `too few`."""
-    interval = "" if figure["low"] is None else format_interval(figure, decimals)
-    return f"{format_figure(figure['measured'], decimals)} {interval}".strip()
+    return format_figure(figure.value, decimals) if figure.low is None else format_estimate(figure, decimals)

@@ -8,7 +8,7 @@
 A comparison with more than `WIDEST` columns and fewer rows is transposed, so that it fits the page.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -23,7 +23,7 @@ from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.figure_style import to_svg
 from cpmi_dagster.reports.findings import TELLS, findings
-from cpmi_dagster.reports.headline import headline_table, headline_texts, shown_columns
+from cpmi_dagster.reports.headline import UNMEASURED, format_headline, headline_table
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import LABEL_AUC
 from cpmi_dagster.reports.paper import (
@@ -56,7 +56,7 @@ HEADINGS = {"AUC": "Step AUC", "ROC-AUC": "Step AUC", "RelEff AUC": "RelEff Step
 
 
 class TableCell(NamedTuple):
-    """The texts of one cell; empty strings where there is nothing.
+    """The texts of one cell of figures; empty strings if there is nothing.
 
     `within_noise` marks a difference whose interval contains 0, and its p-value.
     """
@@ -76,7 +76,7 @@ class Table(NamedTuple):
 
 
 class PlainCell(NamedTuple):
-    """The text of one cell and what it links to; `whole` is the full text where it is cut, `number` aligns it right."""
+    """The text of one cell, the whole text if it is cut, whether it is aligned right, and the link it opens."""
 
     text: str
     whole: str = ""
@@ -106,46 +106,24 @@ def render_report(
         provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
         profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
     """
-    headline, plots = headline_table(comparisons, inputs.recipes), report_plots(inputs, comparisons)
-    shown = shown_columns(headline)
-    rows = [
-        (row["reward"], [TableCell(*headline_texts(row, column)) for column in shown])
-        for row in headline.iter_rows(named=True)
-    ]
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}
     has_truth = bool(frames["label_quality"].filter(column=LABEL_AUC)["measured"].count())
     papers = [name for name in ARTIFACTS if name not in (*OF_LABELS, *OF_MODELS)]
     conditionings = "; ".join(
         f"{entry.words}{' (CPMI)' if name == PAPERS else ''}: {entry.compares}" for name, entry in CONDITIONINGS.items()
     )
+    plots, labelled = report_plots(inputs, comparisons), inputs.table(STEP_REWARDS)["trajectory_id"]
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(shipped_text("report.html.j2"))
     return template.render(
         css=shipped_text("report.css"),
         profile=profile,
         date=date,
         models=models,
-        headline=Table([column.title for column in shown], rows),
+        headline=_headline(format_headline(headline_table(comparisons, inputs.recipes))),
         findings=findings(comparisons, profile_option),
         tells=TELLS,
         plots={name: to_svg(figure, f"plot-{name}") for name, figure in plots.items()},
-        groups=[
-            [
-                {
-                    "name": name,
-                    "paper": ARTIFACTS[name].paper,
-                    "printed": frames[name]["paper"].count(),
-                    "absent": frames[name].drop_nulls("paper")["measured"].null_count(),
-                    "measured": frames[name]["measured"].count() > 0,
-                    "tables": [
-                        (title, table)
-                        for title, part in _parts(name, frames[name])
-                        if (table := comparison_table(ARTIFACTS[name].paper, part)).rows
-                    ],
-                }
-                for name in names
-            ]
-            for names in (OF_LABELS, papers, OF_MODELS)
-        ],
+        groups=[[_section(name, frames[name]) for name in names] for names in (OF_LABELS, papers, OF_MODELS)],
         has_truth=has_truth,
         judged=label_trust.judged_so_far(frames["label_trust"]),
         opened=OF_LABELS[0] if has_truth else OF_LABELS[1],
@@ -155,26 +133,46 @@ def render_report(
         provenance=plain_table(provenance),
         versions=versions,
         option=profile_option,
-        traced=inputs.table(STEP_REWARDS)["trajectory_id"].min(),
-        labelled=inputs.table(STEP_REWARDS)["trajectory_id"].n_unique(),
+        traced=labelled.min(),
+        labelled=labelled.n_unique(),
         has_models=bool(inputs.recipes),
     )
 
 
-def _parts(name: str, comparison: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """The tables of an artifact: a title, and rows of the comparison; `label_trust` has one for each grouping."""
-    if name != "label_trust":
-        yield "", comparison
-        return
-    for grouping, title in label_trust.GROUPINGS.items():
-        rows = comparison.filter(pl.col("row").str.starts_with(f"{grouping}: "))
-        yield title, rows.with_columns(pl.col("row").str.strip_prefix(f"{grouping}: "))
+def _headline(texts: pl.DataFrame) -> Table:
+    """The headline as `format_headline` has it, with intervals in cells' second lines."""
+    rows = [
+        (row, [TableCell() if text == UNMEASURED else TableCell(*text.partition(" ")[::2]) for text in cells])
+        for row, *cells in texts.iter_rows()
+    ]
+    return Table(texts.columns[1:], rows)
+
+
+def _section(name: str, comparison: pl.DataFrame) -> dict[str, Any]:
+    """An artifact as the template shows it; `label_trust` has a table for each of its groupings."""
+    paper, tables = ARTIFACTS[name].paper, {"": comparison}
+    if name == "label_trust":
+        row = pl.col("row")
+        tables = {
+            title: comparison.filter(row.str.starts_with(f"{grouping}: ")).with_columns(
+                row.str.strip_prefix(f"{grouping}: ")
+            )
+            for grouping, title in label_trust.GROUPINGS.items()
+        }
+    return {
+        "name": name,
+        "paper": paper,
+        "printed": comparison["paper"].count(),
+        "absent": comparison.drop_nulls("paper")["measured"].null_count(),
+        "measured": comparison["measured"].count() > 0,
+        "tables": [(title, table) for title, part in tables.items() if (table := comparison_table(paper, part)).rows],
+    }
 
 
 def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
     """Arrange `tables.PaperComparison` rows by row and column, as the paper prints them.
 
-    Columns that have no figure of ours are left out, and rows that are then empty; where there is no figure of ours at
+    Columns that have no figure of ours are left out, and rows that are then empty; if there is no figure of ours at
     all, the paper's columns are shown.
 
     Args:
@@ -205,11 +203,11 @@ def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
 def order_columns(printed: Sequence[str], present: Sequence[str]) -> list[str]:
     """The paper's columns in its order, then ours; columns of other protocols follow their namesake."""
     extra = [column for column in present if column not in printed]
-    own = [column for column in extra if without_protocol(column) not in printed]
+    unprinted = [column for column in extra if without_protocol(column) not in printed]
     ordered = []
-    for column in (*(column for column in printed if column in present), *own):
+    for column in (*(column for column in printed if column in present), *unprinted):
         ordered.append(column)
-        ordered += [other for other in extra if other not in own and without_protocol(other) == column]
+        ordered += [other for other in extra if other not in unprinted and without_protocol(other) == column]
     return ordered
 
 
@@ -234,16 +232,13 @@ def _cell(figure: Mapping[str, Any], table: PaperTable) -> TableCell:
 def suspicious_table(steps: pl.DataFrame) -> tuple[list[str], list[list[PlainCell]]]:
     """Steps of `label_trust.suspicious_steps` as text, each with a link into the explorer."""
     types = [name for name in steps.columns if name in REWARD_TYPES]
-    shown = steps.select(
-        pl.format("{}\u00a0step\u00a0{}", "trajectory_id", "step_index").alias("where"),
-        "question",
-        "step",
-        *(pl.col(name).alias(reward_label(name)) for name in types),
+    where = pl.format("{}\u00a0step\u00a0{}", "trajectory_id", "step_index").alias("where")
+    headings, rows = plain_table(
+        steps.select(where, "question", "step", *(pl.col(name).alias(reward_label(name)) for name in types))
     )
-    headings, rows = plain_table(shown)
-    asked = [("types", name) for name in types]
     for cells, (trajectory, step) in zip(rows, steps.select("trajectory_id", "step_index").iter_rows(), strict=True):
-        cells[0] = cells[0]._replace(link=f"{EXPLORER}/trajectory/{trajectory}?{urlencode([*asked, ('step', step)])}")
+        asked = urlencode([*(("types", name) for name in types), ("step", step)])
+        cells[0] = cells[0]._replace(link=f"{EXPLORER}/trajectory/{trajectory}?{asked}")
     return headings, rows
 
 

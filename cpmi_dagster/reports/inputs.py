@@ -1,43 +1,26 @@
-"""What the tables and figures are measured from, and what a measurement is.
+"""What the figures of the report are measured from, and what a figure is.
 
 ReportInputs(frames={"benchmarks/best_of_n_choices": choices, ...}, recipes=settings.recipes, labeler="Qwen3-8B-Base")
+("CPMI", "Label AUC", Estimate(0.791, 0.766, 0.815, n=2893, units=154))   row, column and figure of a table
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any
 
 import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
-from cpmi_dagster.benchmarks.resampling import Difference, Estimate
+from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.contracts.keys import JUDGES
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.reward_rows import RecipeRow
 
-
-class Measurement(NamedTuple):
-    """One measured figure with its 95 % interval.
-
-    Attributes:
-        row: row label, as in the paper where it has the row.
-        column: column label, likewise.
-        measured: None for a p-value that too few units do not give.
-        low: lower end of the interval; None where there is none.
-        n: number of problems, steps or trajectories.
-        units: how many of `unit` are resampled; None where nothing is.
-    """
-
-    row: str
-    column: str
-    measured: float | None
-    low: float | None = None
-    high: float | None = None
-    n: int | None = None
-    units: int | None = None
-    unit: str | None = None
+Figure = tuple[str, str, Estimate]
+"""Labels of its row and column, as in the paper where it has them, and our figure."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +60,7 @@ class ReportInputs:
         return self.shards[key]() if key in self.shards else iter([self.table(key)])
 
     def recipe_of(self, row: RecipeRow) -> str | None:
-        """The recipe that feeds a row, None where the profile has none."""
+        """The recipe that feeds a row, None if the profile has none."""
         wanted = (row.reward_type, row.objective)
         plain = (each.name for each in self.recipes if each.is_plain and (each.reward_type, each.objective) == wanted)
         return row.recipe or next(plain, None)
@@ -99,18 +82,28 @@ class ReportInputs:
         return [(str(name), said) for (name,), said in by_judge.items()]
 
 
-def measurement(row: str, column: str, figure: Estimate) -> Measurement:
-    """An estimate in its cell of a table."""
-    units, unit = (None, None) if figure.units is None else (figure.units, figure.unit)
-    return Measurement(row, column, figure.value, figure.low, figure.high, figure.n, units, unit)
+def figure_frame(figures: Iterable[Figure]) -> pl.DataFrame:
+    """Our figures as rows: row, column, measured, low, high, n, units, unit."""
+    rows = [
+        (row, column, each.value, each.low, each.high, each.n, each.units, None if each.units is None else each.unit)
+        for row, column, each in figures
+    ]
+    columns = ("row", "column", "measured", "low", "high", "n", "units", "unit")
+    schema = {column: COMPARISON_SCHEMA[column] for column in columns}
+    return pl.DataFrame(rows, schema, orient="row").with_columns(pl.col("measured").fill_nan(None))
 
 
-def p_value(row: str, column: str, value: float | None, difference: Difference) -> Measurement:
-    """A p-value of a difference in its cell of a table."""
-    return measurement(row, column, difference)._replace(measured=value, low=None, high=None)
+def figures_by_column(comparison: pl.DataFrame | None) -> Mapping[str, dict[str, Estimate]]:
+    """Our figures of a comparison by column, then by row; columns without a figure are empty."""
+    columns: defaultdict[str, dict[str, Estimate]] = defaultdict(dict)
+    if comparison is not None:
+        names = ("column", "row", "measured", "low", "high", "n", "units", "unit")
+        for column, row, *figure in comparison.drop_nulls("measured").select(names).iter_rows():
+            columns[column][row] = Estimate(*figure)
+    return columns
 
 
-def measured_frame(measurements: Iterable[Measurement]) -> pl.DataFrame:
-    """Measurements as a frame, one row each, with the columns of `Measurement`."""
-    schema = {column: COMPARISON_SCHEMA[column] for column in Measurement._fields}
-    return pl.DataFrame(list(measurements), schema=schema, orient="row")
+def percent(row: Mapping[str, Any], figure: str, prefix: str = "") -> Estimate:
+    """A row's share in percent, with its interval in the columns `low` and so on behind the prefix."""
+    others = (row[f"{prefix}{name}"] for name in ("low", "high", "n", "units", "unit"))
+    return Estimate(row[figure], *others).scaled(100)

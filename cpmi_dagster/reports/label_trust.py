@@ -14,7 +14,7 @@ of the last step, and of the steps with labels that `sources.step_truth` judges.
 """
 
 from collections.abc import Iterator
-from itertools import chain, combinations
+from itertools import combinations
 
 import numpy as np
 import polars as pl
@@ -22,8 +22,8 @@ import polars as pl
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, IS_LAST, STEP, label_aucs
 from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap, bootstrap_mean
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES
-from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
-from cpmi_dagster.reports.labels import TRUE_LABELS, auc_figures, gold_probabilities, in_order, right_and_wrong
+from cpmi_dagster.reports.inputs import Figure, ReportInputs
+from cpmi_dagster.reports.labels import TRUE_LABELS, column_of, gold_probabilities, in_order, right_and_wrong
 from cpmi_dagster.reports.reward_rows import METHOD_TYPE
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
@@ -51,15 +51,17 @@ BY_FINAL_ANSWER = [name for name, entry in REWARD_TYPES.items() if entry.takes_f
 MOST_SUSPICIOUS = 20
 
 
-def measure_label_trust(inputs: ReportInputs) -> pl.DataFrame:
+def measure_label_trust(inputs: ReportInputs) -> Iterator[Figure]:
     """What the labeler knows, whether labels tell right final answers from wrong ones, and whether they agree."""
     rewards = inputs.table(STEP_REWARDS).filter(~pl.col("reward_type").is_in(TRUE_LABELS))
-    parts = (_knowledge(inputs), _final_answers(inputs, rewards), _agreement(inputs, rewards))
-    return measured_frame([*chain(*parts), *_counts(JUDGED, *right_and_wrong(inputs))])
+    yield from _knowledge(inputs)
+    yield from _final_answers(inputs, rewards)
+    yield from _agreement(inputs, rewards)
+    yield from _counts(JUDGED, *right_and_wrong(inputs))
 
 
 def judged_so_far(table: pl.DataFrame) -> str:
-    """How many steps are judged, from the frame of `label_trust`, where they are too few; empty where none is."""
+    """How many steps are judged, from the frame of `label_trust`, where they are too few; empty if none is."""
     counts = dict(table.filter(row=JUDGED).drop_nulls("measured").select("column", "measured").iter_rows())
     if not counts or min(counts.values()) >= FEWEST_OF_EACH:
         return ""
@@ -71,12 +73,14 @@ def judged_so_far(table: pl.DataFrame) -> str:
     )
 
 
-def _counts(row: str, right: int, wrong: int) -> list[Measurement]:
-    """Both counts of a row; nothing where there is nothing to count."""
-    return [Measurement(row, RIGHT, right), Measurement(row, WRONG, wrong)] if right + wrong else []
+def _counts(row: str, right: int, wrong: int) -> Iterator[Figure]:
+    """Both counts of a row; nothing if there is nothing to count."""
+    if right + wrong:
+        yield row, RIGHT, Estimate(right)
+        yield row, WRONG, Estimate(wrong)
 
 
-def _knowledge(inputs: ReportInputs) -> Iterator[Measurement]:
+def _knowledge(inputs: ReportInputs) -> Iterator[Figure]:
     """Shares of questions by the probability of the gold answer, as mean over a question's solutions."""
     known = gold_probabilities(inputs).join(_questions_of(inputs), on="trajectory_id")
     by_question = known.group_by("question_id", maintain_order=True).agg(pl.col("knowledge").mean())["knowledge"]
@@ -86,10 +90,10 @@ def _knowledge(inputs: ReportInputs) -> Iterator[Measurement]:
         (ALREADY, by_question >= MOST),
     ):
         if len(by_question):
-            yield measurement(row, QUESTIONS, bootstrap_mean(is_there, *inputs.draws).estimate())
+            yield row, QUESTIONS, bootstrap_mean(is_there, *inputs.draws).estimate()
 
 
-def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Measurement]:
+def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:
     """AUC of a solution's mean and lowest reward; solutions that state no final answer are left out."""
     stated = inputs.table(TRAJECTORIES).join(rewards, on="trajectory_id", how="semi").drop_nulls("final_answer")
     right = inputs.comparison.each(stated["gold_answer"].to_list(), stated["final_answer"].to_list())
@@ -100,13 +104,14 @@ def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Meas
     for suffix, steps in ((INNER, judged.filter(~IS_LAST)), ("", judged)):
         by_solution = steps.group_by("reward_type", *solutions.columns, maintain_order=True)
         for column, reward in ((MEAN, pl.col("reward").mean()), (LOWEST, pl.col("reward").min())):
-            for figure in auc_figures(label_aucs(by_solution.agg(reward), *inputs.draws), column + suffix):
-                yield figure._replace(row=f"{ANSWERS}: {figure.row}")
+            aucs = label_aucs(by_solution.agg(reward), *inputs.draws)
+            for row, name, figure in column_of(aucs, column + suffix):
+                yield f"{ANSWERS}: {row}", name, figure
     compared = judged.filter(~IS_LAST).unique("trajectory_id")["correct"]
     yield from _counts(SOLUTIONS, int(compared.sum()), int((~compared).sum()))
 
 
-def _agreement(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Measurement]:
+def _agreement(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:
     """Spearman's correlation of each pair over the steps that both label; without merges, which are parts of others."""
     of_questions = rewards.join(_questions_of(inputs), on="trajectory_id")
     names = in_order(rewards["reward_type"].unique())
@@ -119,7 +124,7 @@ def _agreement(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Measurem
         both = labels[one].join(labels[other].select(*STEP, other="reward"), on=STEP, maintain_order="left")
         if both["reward"].n_unique() > 1 and both["other"].n_unique() > 1:
             alike = _correlation(both["reward"].rank(), both["other"].rank(), both["question_id"], inputs)
-            yield measurement(f"{AGREEMENT}: {reward_label(one)}", reward_label(other), alike)
+            yield f"{AGREEMENT}: {reward_label(one)}", reward_label(other), alike
 
 
 def _questions_of(inputs: ReportInputs) -> pl.DataFrame:
@@ -161,6 +166,6 @@ def suspicious_steps(inputs: ReportInputs) -> pl.DataFrame:
         *STEP, "question", step=pl.col("steps").list.get(pl.col("step_index"))
     )
     for name in in_order(steps["reward_type"].unique()):
-        own = rewards.filter(reward_type=name).select(*STEP, pl.col("reward").alias(name))
-        shown = shown.join(own, on=STEP, how="left", maintain_order="left")
+        of_type = rewards.filter(reward_type=name).select(*STEP, pl.col("reward").alias(name))
+        shown = shown.join(of_type, on=STEP, how="left", maintain_order="left")
     return shown

@@ -9,7 +9,7 @@ row "CPMI", column "Difference to MC"          paired difference over the same q
 row "CPMI", column "Difference to best control"  likewise, to the free control with the highest AUC
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -24,9 +24,9 @@ from cpmi_dagster.benchmarks.label_quality import (
     paired_differences,
     true_steps,
 )
-from cpmi_dagster.benchmarks.resampling import Resampled
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled
 from cpmi_dagster.contracts.keys import LOGPROBS, STATISTICS, STEP_REWARDS, TRAJECTORIES, TRUTH
-from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
+from cpmi_dagster.reports.inputs import Figure, ReportInputs
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW
 from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, listing_place, reward_label
 from cpmi_dagster.scoring.conditionings import candidate_logprobs
@@ -60,7 +60,7 @@ PART_ROWS = {
 
 
 def steps_with_truth(inputs: ReportInputs) -> pl.DataFrame:
-    """`labelled_steps` of the profile; empty where too little truth is known. True steps are not judged as labels."""
+    """`labelled_steps` of the profile; empty if too little truth is known. True steps are not judged as labels."""
     judged = inputs.table(STEP_REWARDS).filter(~pl.col("reward_type").is_in(TRUE_LABELS))
     tables = (judged, inputs.table(TRAJECTORIES), inputs.table(TRUTH))
     if any(table.is_empty() for table in tables) or min(right_and_wrong(inputs)) < inputs.fewest_judged:
@@ -96,35 +96,35 @@ def best_anew(figures: Sequence[Resampled]) -> Resampled:
     return Resampled(max(figure.value for figure in figures), draws, figures[0].n, units)
 
 
-def auc_figures(figures: Mapping[str, Resampled], column: str) -> list[Measurement]:
+def column_of(figures: Mapping[str, Resampled], column: str) -> Iterator[Figure]:
     """A figure of every reward type, in its row of a column."""
-    return [measurement(reward_label(name), column, figures[name].estimate()) for name in in_order(figures)]
+    for name in in_order(figures):
+        yield reward_label(name), column, figures[name].estimate()
 
 
-def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
+def measure_label_quality(inputs: ReportInputs) -> Iterator[Figure]:
     """How well every reward type ranks true right steps above wrong ones, and those that the corpus calls so.
 
     Over all steps, without last ones, by position, and by what the labeler knows of the answer; how often the lowest
     label of a solution is on its first wrong step.
     """
-    steps, measured = steps_with_truth(inputs), []
-    if steps.height:
-        aucs = label_aucs(steps, *inputs.draws)
-        measured += auc_figures(aucs, LABEL_AUC)
-        measured += auc_figures(label_aucs(steps.filter(~IS_LAST), *inputs.draws), WITHOUT_LAST)
+    if (steps := steps_with_truth(inputs)).height:
         measure = partial(label_aucs, samples=inputs.bootstrap_samples, seed=inputs.seed)
+        aucs = measure(steps)
+        yield from column_of(aucs, LABEL_AUC)
+        yield from column_of(measure(steps.filter(~IS_LAST)), WITHOUT_LAST)
         for column, baseline in ((TO_BASELINE, "mc"), (TO_CONTROL, best_free_control(aucs))):
             if baseline in aucs:
                 apart = paired_differences(steps, aucs, baseline, measure)
-                measured += [measurement(reward_label(name), column, apart[name]) for name in in_order(apart)]
+                yield from ((reward_label(name), column, apart[name]) for name in in_order(apart))
         for column, is_there in BY_POSITION.items():
-            measured += auc_figures(label_aucs(steps.filter(is_there), *inputs.draws), column)
+            yield from column_of(measure(steps.filter(is_there)), column)
         for column, of_third in aucs_by_knowledge(inputs, steps).items():
-            measured += auc_figures(of_third, column)
+            yield from column_of(of_third, column)
         firsts = first_wrong_steps(steps, *inputs.draws)
-        measured += auc_figures({name: figure.found for name, figure in firsts.items()}, FOUND)
+        yield from column_of({name: figure.found for name, figure in firsts.items()}, FOUND)
         if blind := max((figure.blind for figure in firsts.values()), key=lambda each: each.n, default=None):
-            measured.append(measurement(CHANCE_ROW, FOUND, blind.estimate()))
+            yield CHANCE_ROW, FOUND, blind.estimate()
     # the corpus's own labels in the place of the truth, as in the authors' notebook
     rewards, trajectories = inputs.table(STEP_REWARDS), inputs.table(TRAJECTORIES)
     labels = trajectories.select("row_number", correct="shepherd_labels").drop_nulls()
@@ -135,12 +135,7 @@ def measure_label_quality(inputs: ReportInputs) -> pl.DataFrame:
         if name not in (CORPUS_LABELS, *TRUE_LABELS):
             steps = labelled_steps(rewards.filter(reward_type=name), trajectories, labels)
             against_corpus |= label_aucs(steps.filter(reward_type=name), *inputs.draws)
-    return measured_frame([*measured, *auc_figures(against_corpus, CORPUS_AUC)])
-
-
-def first_errors_found(steps: pl.DataFrame, inputs: ReportInputs) -> dict[str, Resampled]:
-    """How often the lowest label of a solution with an error is on its first wrong step, by reward type."""
-    return {name: figure.found for name, figure in first_wrong_steps(steps, *inputs.draws).items()}
+    yield from column_of(against_corpus, CORPUS_AUC)
 
 
 def gold_probabilities(inputs: ReportInputs) -> pl.DataFrame:
@@ -179,15 +174,14 @@ def aucs_by_knowledge(inputs: ReportInputs, steps: pl.DataFrame) -> dict[str, di
     }
 
 
-def measure_dataset_statistics(inputs: ReportInputs) -> pl.DataFrame:
+def measure_dataset_statistics(inputs: ReportInputs) -> Iterator[Figure]:
     """Counts of the data set, and its shares in the unit of the paper's ratios."""
     statistics: dict[str, float] = dict(inputs.table(STATISTICS).select("statistic", "actual").iter_rows())
     count = int(statistics.get("trajectories", 0))
-    measured = [
-        Measurement(row, "Count", statistics[name], n=count) for name, row in COUNT_ROWS.items() if name in statistics
-    ]
+    for name, row in COUNT_ROWS.items():
+        if name in statistics:
+            yield row, "Count", Estimate(statistics[name], n=count)
     for row, (name, whole, columns) in PART_ROWS.items():
         if name in statistics:
             for column, share in zip(columns, (statistics[name], 1 - statistics[name]), strict=True):
-                measured.append(Measurement(row, column, share * whole, n=count))
-    return measured_frame(measured)
+                yield row, column, Estimate(share * whole, n=count)

@@ -23,21 +23,13 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from cpmi_dagster.benchmarks.resampling import Estimate, too_few
 from cpmi_dagster.contracts.report_tables import PaperComparison
 
-OFFICIAL = " (official)"
-"""Suffix of rows and columns that follow ProcessBench's own protocol."""
-RELEASED = " (released)"
-"""Suffix of ProcessBench's rows by the rule of the authors' code; PRMBench's follow it without a suffix."""
-BEST = " (best)"
-"""Suffix of PRMBench's rows and columns at the threshold with the best PRMScore."""
-FIXED = " (fixed)"
-"""Suffix of rows at the threshold 0.5."""
-CROSS_FITTED = " (cross-fitted)"
-"""Suffix of columns where each half of the questions is judged by what was chosen on the other."""
-PROTOCOL_SUFFIXES = (OFFICIAL, RELEASED, BEST, FIXED, CROSS_FITTED)
-P_VALUE = " p"
-"""Suffix of columns of p-values."""
-ADJUSTED_P_VALUE = " p (Holm)"
-"""Suffix of columns of p-values that are adjusted for the number of tests."""
+PROTOCOL_SUFFIXES = (" (official)", " (released)", " (best)", " (fixed)", " (cross-fitted)")
+"""Suffixes of rows and columns: ProcessBench's own protocol; the rule of the authors' code, which PRMBench's rows
+follow without a suffix; the threshold with the best PRMScore; the threshold 0.5; each half of the questions judged by
+the choice on the other."""
+OFFICIAL, RELEASED, BEST, FIXED, CROSS_FITTED = PROTOCOL_SUFFIXES
+P_VALUE, ADJUSTED_P_VALUE = " p", " p (Holm)"
+"""Suffixes of columns of p-values; the second are adjusted for the number of tests."""
 SIGNIFICANT = 0.05
 DIFFERENCE = " − "
 """Part of the label of a row or column that is one figure minus another."""
@@ -114,13 +106,13 @@ def format_figure(figure: float | None, decimals: int | None = None) -> str:
     return f"{round(figure, decimals) + 0.0:,.{decimals}f}".replace("-", "−")  # + 0.0: no minus before a zero
 
 
-def format_interval(figure: Mapping[str, Any], decimals: int | None = None, prefix: str = "") -> str:
-    """`[31.0, 38.1; n=96]`, n of what is resampled; where there is no interval, `too few (1 question)` or nothing.
+def format_interval(figure: Mapping[str, Any], decimals: int | None = None) -> str:
+    """`[31.0, 38.1; n=96]`, n of what is resampled; without an interval `too few (1 question)` or nothing.
 
     Args:
-        figure: a row with low, high, units and unit, the names behind the prefix.
+        figure: a row with low, high, units and unit.
     """
-    low, high, units, unit = (figure[f"{prefix}{name}"] for name in ("low", "high", "units", "unit"))
+    low, high, units, unit = (figure[name] for name in ("low", "high", "units", "unit"))
     if low is None or high is None:
         return too_few(units, unit)
     count = "" if units is None else f"; n={units:,}"

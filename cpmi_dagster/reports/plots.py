@@ -1,8 +1,8 @@
-"""The report's plots, by the section they are in; a plot is only drawn where it has data.
+"""The report's plots, by the section they are in; a plot is only drawn if it has data.
 
     report_plots(inputs, comparisons)  ->  {"label_quality": Figure, "best_of_n": Figure, …}
 
-Training curves and calibration are also shown beside the assets of models.
+Training curves are also shown beside the assets of models.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,49 +11,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC
-from cpmi_dagster.contracts.keys import MODELS
+from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, scored_steps
+from cpmi_dagster.contracts.keys import MODELS, PROBLEMS
 from cpmi_dagster.reports.figure_style import (
     INK,
     OTHER_STYLE,
     RIGHT_STEPS,
     WRONG_STEPS,
     add_legend,
-    colour_of,
     label_axes,
-    label_ends,
-    marker_of,
     new_figure,
+    style_of,
 )
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
-from cpmi_dagster.reports.process_level import score_histogram_steps
+from cpmi_dagster.reports.process_level import distribution_predictions
 from cpmi_dagster.reports.quality import BOUNDS
-from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, FREE_ROWS, NEGATIVES_ROWS, main_rows
+from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, FREE_ROWS, main_rows
 from cpmi_dagster.rewards.registry import reward_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-METRIC_UNITS = {
-    "ROC-AUC": "Step AUC",
-    "PB": "ProcessBench F1 (%)",
-    "PRMB": "PRMScore (%)",
-    "Math": "MATH500, best of 8 (%)",
-    "MMLU": "MMLU-Stem, best of 8 (%)",
-    LABEL_AUC: LABEL_AUC,
-}
-"""Metrics of the ablation on M that are drawn, in order, and their titles."""
 UNAIDED_STYLES = {BOUNDS["pass_at_n"]: ":", BOUNDS["majority"]: "--", BOUNDS["pass_at_1"]: "-."}
-DRAWN = ["label_quality", "best_of_n", "negatives_ablation"]
-"""Artifacts whose figures are drawn."""
-POINTS: dict[str, Any] = {"fmt": "o", "markersize": 6, "elinewidth": 1.4, "capsize": 3}
 LINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": ":"}
 BANDED = ("MC", "CPMI")
 """Rows whose intervals are drawn; the tables hold the others."""
 BINS = 25
-CALIBRATION_BINS = 10
 FEW_CURVES = 6
 """Models in a panel beyond which their training losses, which jump, would hide everything."""
 
@@ -65,13 +50,12 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
         comparisons: `tables.PaperComparison` rows by artifact.
     """
     nothing = pl.DataFrame(schema=COMPARISON_SCHEMA)
-    measured = {name: comparisons.get(name, nothing).drop_nulls("measured") for name in DRAWN}
+    labels, choices = (comparisons.get(name, nothing).drop_nulls("measured") for name in ("label_quality", "best_of_n"))
     models = inputs.table(MODELS).filter(pl.col("training_curve").list.len() > 0)
     figures = {
-        "label_quality": _draw_label_quality(measured["label_quality"]),
-        "best_of_n": _draw_best_of_n(measured["best_of_n"], [row.row for row in main_rows(inputs.recipes)]),
-        "negatives_ablation": _draw_ablation(measured["negatives_ablation"]),
-        "distribution_figure": _draw_histograms(score_histogram_steps(inputs)),
+        "label_quality": _draw_label_quality(labels),
+        "best_of_n": _draw_best_of_n(choices, [row.row for row in main_rows(inputs.recipes)]),
+        "distribution_figure": _draw_histograms(distribution_predictions(inputs), inputs.table(PROBLEMS)),
         "objectives": draw_training_curves(models) if models.height else None,
     }
     return {section: figure for section, figure in figures.items() if figure is not None}
@@ -79,54 +63,32 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
 
 def _draw_best_of_n(measured: pl.DataFrame, rows: Sequence[str]) -> "Figure | None":
     """Accuracy against the number of candidates, a panel per question set; thin lines need no reward model."""
-    from matplotlib.ticker import NullLocator
-
-    measured = measured.with_columns(
+    measured = measured.filter(pl.col("row").is_in([*rows, *UNAIDED_STYLES])).with_columns(
         pl.col("column").str.extract(r"^(.*) N=\d+$").alias("set"),
         pl.col("column").str.extract(r" N=(\d+)$").cast(pl.Int64).alias("candidates"),
     )
     sets = measured["set"].drop_nulls().unique(maintain_order=True).to_list()
     if not sets:
         return None
-    figure, panels = new_figure(2.9, len(sets), columns=2, margin=0.5)
+    figure, panels = new_figure(3.1, len(sets), columns=2)
     for panel, name in zip(panels, sets, strict=True):
-        figures, ends = measured.filter(set=name), []
+        figures = measured.filter(set=name)
         for row in (*rows, *UNAIDED_STYLES):
             curve = figures.filter(row=row).sort("candidates")
-            if curve.is_empty():
-                continue
-            colour, marker, width = (INK, "", 1.0) if row in UNAIDED_STYLES else (colour_of(row), marker_of(row), 1.8)
-            style = {"color": colour, "linewidth": width, "linestyle": UNAIDED_STYLES.get(row, "-")}
-            panel.plot(curve["candidates"], curve["measured"], marker=marker, markersize=5, **style)
-            ends.append((curve["measured"][-1], row, colour))
+            colour, marker = (INK, "") if row in UNAIDED_STYLES else style_of(row)
+            style = {"linewidth": 1.0 if row in UNAIDED_STYLES else 1.8, "linestyle": UNAIDED_STYLES.get(row, "-")}
+            panel.plot(
+                curve["candidates"], curve["measured"], marker=marker, markersize=5, color=colour, label=row, **style
+            )
             if row in BANDED and curve["low"].count():
                 band = (curve["candidates"], curve["low"], curve["high"])
                 panel.fill_between(*band, color=colour, alpha=0.12, linewidth=0)
         counts = figures["candidates"].unique().sort().to_list()
         panel.set_xscale("log", base=2)
         panel.set_xticks(counts, [str(count) for count in counts])
-        panel.xaxis.set_minor_locator(NullLocator())
-        label_ends(panel, ends)
+        panel.minorticks_off()
         label_axes(panel, "candidates N", "accuracy (%)", name)
-    return figure
-
-
-def _draw_ablation(measured: pl.DataFrame) -> "Figure | None":
-    """One panel per metric with two points or more: the single terms and CPMI by number of hard negatives."""
-    order = [row.row for row in NEGATIVES_ROWS]
-    measured = measured.filter(pl.col("row").is_in(order))
-    metrics = [metric for metric in METRIC_UNITS if measured["column"].to_list().count(metric) > 1]
-    if not metrics:
-        return None
-    figure, panels = new_figure(2.5, len(metrics), columns=3, margin=0.3)
-    present = [row for row in order if row in set(measured["row"])]
-    for panel, metric in zip(panels, metrics, strict=True):
-        figures = measured.filter(pl.col("column") == metric)
-        positions = [present.index(row) for row in figures["row"]]
-        panel.errorbar(positions, figures["measured"], yerr=_error_arms(figures), color=colour_of("CPMI"), **POINTS)
-        panel.set_xticks(range(len(present)), [row.replace("_", "\n").replace(" = ", "=") for row in present])
-        panel.set_xlim(-0.5, len(present) - 0.5)
-        label_axes(panel, "", "", METRIC_UNITS[metric])
+    add_legend(figure, panels[0])
     return figure
 
 
@@ -137,10 +99,10 @@ def _draw_label_quality(measured: pl.DataFrame) -> "Figure | None":
         return None
     figure, (panel,) = new_figure(0.27 * ranked.height + 0.9)
     places = {row: place for place, row in enumerate(ranked["row"])}
-    for is_control, colour in ((False, RIGHT_STEPS), (True, OTHER_STYLE[0])):
-        own = ranked.filter(pl.col("row").is_in(CONTROL_ROWS) == is_control)
-        heights = own["row"].replace_strict(places)
-        panel.errorbar(own["measured"], heights, xerr=_error_arms(own), color=colour, **POINTS)
+    for row, auc, low, high in ranked.select("row", "measured", "low", "high").iter_rows():
+        arms = None if low is None else [[max(0, auc - low)], [max(0, high - auc)]]
+        colour = OTHER_STYLE[0] if row in CONTROL_ROWS else RIGHT_STEPS
+        panel.errorbar(auc, places[row], xerr=arms, color=colour, fmt="o", markersize=6, elinewidth=1.4, capsize=3)
     others = measured.filter(pl.col("column") == WITHOUT_LAST, pl.col("row").is_in(list(places)))
     panel.plot(others["measured"], others["row"].replace_strict(places), "o", markersize=5, mfc="none", color=INK)
     free, free_inner = (
@@ -157,20 +119,14 @@ def _draw_label_quality(measured: pl.DataFrame) -> "Figure | None":
     return figure
 
 
-def _error_arms(figures: pl.DataFrame) -> list[list[float]]:
-    """[2, points] lengths of the interval below and above each figure, 0 where there is none."""
-    measured = pl.col("measured")
-    arms = figures.select(below=measured - pl.col("low"), above=pl.col("high") - measured)
-    return [arm.fill_null(0).clip(0).to_list() for arm in arms]
-
-
-def _draw_histograms(values: Mapping[str, pl.DataFrame]) -> "Figure | None":
+def _draw_histograms(models: Mapping[str, pl.DataFrame], problems: pl.DataFrame) -> "Figure | None":
     """Densities of the scores of right and of wrong steps, a panel per row."""
-    if not values:
+    if not models:
         return None
-    figure, panels = new_figure(2.2, len(values), columns=3, margin=0.5)
+    figure, panels = new_figure(2.4, len(models), columns=3)
     edges = np.linspace(0, 1, BINS + 1).tolist()
-    for panel, (row, steps) in zip(panels, values.items(), strict=True):
+    for panel, (row, predictions) in zip(panels, models.items(), strict=True):
+        steps = scored_steps(predictions, problems)
         for correct, colour, label in ((True, RIGHT_STEPS, "right steps"), (False, WRONG_STEPS, "wrong steps")):
             chosen = steps.filter(correct=correct)["probability"].to_numpy()
             if len(chosen):
@@ -182,45 +138,24 @@ def _draw_histograms(values: Mapping[str, pl.DataFrame]) -> "Figure | None":
 
 
 def draw_training_curves(models: pl.DataFrame) -> "Figure":
-    """Loss by epoch, a panel per objective: validation solid; training dotted, where the panel has few models.
+    """Loss by epoch, a panel per objective: validation solid; training dotted, if the panel has few models.
 
-    Rows of `models.process_reward_models` with one reward type share a colour and a name in the legend.
+    Args:
+        models: rows of `models.process_reward_models`; those of one reward type share a colour and a name in the
+            legend.
     """
-    losses = models.select("recipe", "objective", "training_curve").explode("training_curve")
-    losses = losses.drop_nulls("training_curve").unnest("training_curve").sort("step", maintain_order=True)
     objectives = models["objective"].unique(maintain_order=True).to_list()
     figure, panels = new_figure(3.3, len(objectives), columns=len(objectives))
     for panel, objective in zip(panels, objectives, strict=True):
-        own = losses.filter(objective=objective)
-        named: set[str] = set()
-        for recipe, reward_type in models.filter(objective=objective).select("recipe", "reward_type").iter_rows():
-            row, curve = reward_label(reward_type), own.filter(recipe=recipe)
-            validation, training = (curve.filter(split=split) for split in ("validation", "train"))
-            if own["recipe"].n_unique() <= FEW_CURVES:
-                panel.plot(training["epoch"], training["loss"], ":", linewidth=1.1, alpha=0.8, color=colour_of(row))
-            solid = validation if validation.height else training
-            label = "_again" if row in named else row  # what begins with _ is not in the legend
-            panel.plot(solid["epoch"], solid["loss"], "-", linewidth=1.6, color=colour_of(row), label=label)
-            named.add(row)
+        trained = models.filter(objective=objective)
+        for reward_type, curve in trained.select("reward_type", "training_curve").iter_rows():
+            row, losses = reward_label(reward_type), pl.DataFrame(curve).sort("step", maintain_order=True)
+            colour, named = style_of(row)[0], panel.get_legend_handles_labels()[1]
+            validation, training = (losses.filter(split=split) for split in ("validation", "train"))
+            if trained.height <= FEW_CURVES:
+                panel.plot(training["epoch"], training["loss"], ":", linewidth=1.1, alpha=0.8, color=colour)
+            solid, label = validation if validation.height else training, None if row in named else row
+            panel.plot(solid["epoch"], solid["loss"], "-", linewidth=1.6, color=colour, label=label)
         label_axes(panel, "epoch", f"{objective.upper()} loss", objective.upper())
     add_legend(figure, panels[0])
-    return figure
-
-
-def draw_calibration(steps: pl.DataFrame) -> "Figure":
-    """The share of steps that are right by the probability a model gave them, in bins of equally many steps.
-
-    A calibrated model lies on the dotted line.
-
-    Args:
-        steps: probability and is_right, as of `judged_steps`; at least one row.
-    """
-    from sklearn.calibration import calibration_curve
-
-    right, given = steps["is_right"], steps["probability"]
-    shares, means = calibration_curve(right, given, n_bins=CALIBRATION_BINS, strategy="quantile")
-    figure, (panel,) = new_figure(3.3)
-    panel.plot([0, 1], [0, 1], ":", linewidth=1.1, color=INK)
-    panel.plot(means, shares, "-o", linewidth=1.6, markersize=4, color=RIGHT_STEPS)
-    label_axes(panel, "probability that a step is right", "share that is", f"Calibration on {steps.height:,} steps")
     return figure

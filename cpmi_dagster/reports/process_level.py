@@ -18,28 +18,28 @@ both           row "CPMI (fixed)"     the threshold 0.5
 Shares are in percent, with 95 % intervals over questions; AUC, Wasserstein and means are in [0, 1].
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import polars as pl
 
 from cpmi_dagster.benchmarks import prmbench, processbench
 from cpmi_dagster.benchmarks.judges import PlacedLine, judge_predictions
-from cpmi_dagster.benchmarks.prm_score import OVERALL
-from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
-from cpmi_dagster.benchmarks.processbench import AVERAGE, TUNED_ON, Protocol
-from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH, STEP_BENCHMARKS, SUBSETS
-from cpmi_dagster.benchmarks.resampling import bootstrap_mean
-from cpmi_dagster.benchmarks.step_distribution import (
+from cpmi_dagster.benchmarks.metrics import (
     CHANCE_AUC,
     DISTRIBUTION_SUBSET,
-    StepDistribution,
     chance_wasserstein,
-    step_distribution,
+    scored_steps,
+    step_auc,
+    step_wasserstein,
 )
+from cpmi_dagster.benchmarks.prmbench import OVERALL
+from cpmi_dagster.benchmarks.prmbench import Protocol as PrmProtocol
+from cpmi_dagster.benchmarks.processbench import AVERAGE, TUNED_ON, Protocol
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH, STEP_BENCHMARKS, SUBSETS
+from cpmi_dagster.benchmarks.resampling import Estimate, bootstrap_mean
 from cpmi_dagster.contracts.keys import JUDGES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
-from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
+from cpmi_dagster.reports.inputs import Figure, ReportInputs, figure_frame, percent
 from cpmi_dagster.reports.paper import (
     BEST,
     CROSS_FITTED,
@@ -50,11 +50,10 @@ from cpmi_dagster.reports.paper import (
     format_interval,
     load_paper_tables,
 )
-from cpmi_dagster.reports.quality import in_percent
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW, main_rows
 
 SUBSET_COLUMNS = {**{subset: STEP_BENCHMARKS[name].label for name, subset in SUBSETS.items()}, AVERAGE: "Average"}
-STEP_AUC = "ROC-AUC"
+STEP_AUC, WASSERSTEIN = "ROC-AUC", "Wasserstein"
 PROTOCOLS: dict[Protocol, str] = {"paper": "", "official": OFFICIAL, "released": RELEASED, "fixed": FIXED}
 PRM_PROTOCOLS: dict[PrmProtocol, str] = {"released": "", "best": BEST, "fixed": FIXED}
 """Suffix of the rows of each protocol; rows without one stand beside the paper's figures."""
@@ -70,24 +69,21 @@ def _models(inputs: ReportInputs, key: str) -> Iterator[tuple[str, pl.DataFrame]
             yield row.row, predictions
 
 
-def _distributions(inputs: ReportInputs) -> Iterator[tuple[str, StepDistribution]]:
-    """Scores of right and wrong steps on ProcessBench-Math, by every model and judge."""
-    for row, predictions in (*_models(inputs, PROCESSBENCH), *inputs.judged([DISTRIBUTION_SUBSET])):
-        if DISTRIBUTION_SUBSET in predictions["benchmark"]:
-            yield row, step_distribution(predictions, inputs.table(PROBLEMS), *inputs.draws)
+def distribution_predictions(inputs: ReportInputs) -> dict[str, pl.DataFrame]:
+    """Predictions for ProcessBench-Math of every model and judge that has some, by row label."""
+    models = (*_models(inputs, PROCESSBENCH), *inputs.judged([DISTRIBUTION_SUBSET]))
+    return {row: predictions for row, predictions in models if DISTRIBUTION_SUBSET in predictions["benchmark"]}
 
 
-def measure_distribution(inputs: ReportInputs) -> pl.DataFrame:
+def measure_distribution(inputs: ReportInputs) -> Iterator[Figure]:
     """ROC-AUC and 1-Wasserstein distance on ProcessBench-Math."""
-    measurements = []
-    for row, scores in _distributions(inputs):
-        measurements.append(measurement(row, STEP_AUC, scores.auc))
-        measurements.append(measurement(row, "Wasserstein", scores.wasserstein))
-    if measurements:
-        by_chance = chance_wasserstein(inputs.table(PROBLEMS), inputs.seed)
-        measurements.append(Measurement(CHANCE_ROW, STEP_AUC, CHANCE_AUC))
-        measurements.append(measurement(CHANCE_ROW, "Wasserstein", by_chance))
-    return measured_frame(measurements)
+    problems, models = inputs.table(PROBLEMS), distribution_predictions(inputs)
+    for row, predictions in models.items():
+        yield row, STEP_AUC, step_auc(predictions, problems, *inputs.draws).estimate()
+        yield row, WASSERSTEIN, step_wasserstein(predictions, problems, *inputs.draws).estimate()
+    if models:
+        yield CHANCE_ROW, STEP_AUC, Estimate(CHANCE_AUC)
+        yield CHANCE_ROW, WASSERSTEIN, chance_wasserstein(problems, inputs.seed).estimate()
 
 
 def against_chance(distribution: pl.DataFrame) -> pl.DataFrame:
@@ -106,103 +102,71 @@ def against_chance(distribution: pl.DataFrame) -> pl.DataFrame:
     return measured.select("row", "measured", "low", "high", "units", "unit", verdict=verdict)
 
 
-def measure_score_means(inputs: ReportInputs) -> pl.DataFrame:
+def measure_score_means(inputs: ReportInputs) -> Iterator[Figure]:
     """Mean scores of right and of wrong steps on ProcessBench-Math, resampled over questions."""
-    measurements = []
-    for row, scores in _distributions(inputs):
+    for row, predictions in distribution_predictions(inputs).items():
+        steps = scored_steps(predictions, inputs.table(PROBLEMS))
         for correct, column in ((True, "Right steps, mean"), (False, "Wrong steps, mean")):
-            chosen = scores.steps.filter(pl.col("correct") == correct)
-            mean = bootstrap_mean(chosen["probability"].to_numpy(), *inputs.draws, chosen["question"].to_numpy())
-            measurements.append(measurement(row, column, mean.estimate()))
-    return measured_frame(measurements)
+            chosen = steps.filter(correct=correct)
+            yield row, column, bootstrap_mean(chosen["probability"], *inputs.draws, chosen["question"]).estimate()
 
 
-def score_histogram_steps(inputs: ReportInputs) -> dict[str, pl.DataFrame]:
-    """By row label, the scored steps of ProcessBench-Math: problem_id, question, step_index, probability, correct."""
-    return {row: scores.steps for row, scores in _distributions(inputs)}
+def measure_processbench(inputs: ReportInputs, *, detailed: bool = False) -> Iterator[Figure]:
+    """F1 of every subset and their mean, with Err and Corr if detailed, under every protocol.
 
-
-def _subset_scores(inputs: ReportInputs) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Every subset of every recipe and judge, and of chance where recipes are measured, protocol by protocol.
-
-    Each is the label of its row, that of its column, what a cross-fitted figure's column ends with, and a row of
-    `processbench_scores`. A recipe without predictions for one of the subsets has no rows, a judge those of the subsets
-    it has judged.
+    Of every recipe and judge, and of chance if recipes are measured. A recipe without predictions for one of the
+    paper's subsets has no rows, a judge those of the subsets it has judged.
     """
     problems = inputs.table(PROBLEMS)
-    models = [
-        model for model in _models(inputs, PROCESSBENCH) if set(AVERAGED_BENCHMARKS) <= set(model[1]["benchmark"])
-    ]
-    of_models = {benchmark for _, predictions in models for benchmark in predictions["benchmark"].unique()}
-    judges = [*models, *inputs.judged(list(SUBSETS))]
+    models = [each for each in _models(inputs, PROCESSBENCH) if set(AVERAGED_BENCHMARKS) <= set(each[1]["benchmark"])]
+    judges = {row: (said, _subsets_in([said])) for row, said in (*models, *inputs.judged(list(SUBSETS)))}
     for protocol, suffix in PROTOCOLS.items():
-        measured: list[tuple[str, pl.DataFrame]] = []
-        for row, predictions in judges:
-            judged = set(predictions["benchmark"].unique())
-            subsets = [subset for benchmark, subset in SUBSETS.items() if benchmark in judged]
-            if TUNED_ON.get(protocol, subsets[0]) in subsets:
-                scores = processbench.processbench_scores(
-                    predictions, problems, protocol, *inputs.draws, subsets, cross_fitted=True
-                )
-                measured.append((row, scores))
+        measured = {
+            row: processbench.processbench_scores(said, problems, protocol, *inputs.draws, subsets, cross_fitted=True)
+            for row, (said, subsets) in judges.items()
+            if TUNED_ON.get(protocol, subsets[0]) in subsets
+        }
         if models:
-            subsets = [SUBSETS[benchmark] for benchmark in of_models]
-            chance = processbench.processbench_chance(problems, protocol, inputs.seed, subsets)
-            measured.append((CHANCE_ROW, chance))
-        for row, scores in measured:
+            subsets = _subsets_in([said for _, said in models])
+            measured[CHANCE_ROW] = processbench.processbench_chance(problems, protocol, inputs.seed, subsets)
+        for row, scores in measured.items():
             for score in scores.iter_rows(named=True):
                 is_refitted = score["subset"] == processbench.CROSS_FITTED
                 column = SUBSET_COLUMNS[AVERAGE if is_refitted else score["subset"]]
-                yield row + suffix, column, CROSS_FITTED if is_refitted else "", score
+                if detailed and column != SUBSET_COLUMNS[AVERAGE]:
+                    yield row + suffix, f"{column} Err", percent(score, "err", "err_")
+                    yield row + suffix, f"{column} Corr", percent(score, "cor", "cor_")
+                heading = f"{column} F1" if detailed else column
+                yield row + suffix, heading + (CROSS_FITTED if is_refitted else ""), percent(score, "f1")
 
 
-def measure_processbench(inputs: ReportInputs) -> pl.DataFrame:
-    """F1 of every subset and their mean, under every protocol."""
-    return measured_frame(
-        measurement(row, f"{column}{fitted}", in_percent(score, "f1"))
-        for row, column, fitted, score in _subset_scores(inputs)
-    )
+def _subsets_in(predictions: list[pl.DataFrame]) -> list[str]:
+    """Short names of the subsets that any of some predictions are about."""
+    judged = set().union(*(each["benchmark"].unique() for each in predictions))
+    return [subset for benchmark, subset in SUBSETS.items() if benchmark in judged]
 
 
-def measure_processbench_detailed(inputs: ReportInputs) -> pl.DataFrame:
-    """Err, Corr and F1 of every subset, and the mean F1, under every protocol."""
-    measurements: list[Measurement] = []
-    for row, column, fitted, score in _subset_scores(inputs):
-        if column != SUBSET_COLUMNS[AVERAGE]:
-            measurements += [
-                measurement(row, f"{column} Err", in_percent(score, "err", "err_")),
-                measurement(row, f"{column} Corr", in_percent(score, "cor", "cor_")),
-            ]
-        measurements.append(measurement(row, f"{column} F1{fitted}", in_percent(score, "f1")))
-    return measured_frame(measurements)
-
-
-def measure_prmbench(inputs: ReportInputs, level: str = "category") -> pl.DataFrame:
+def measure_prmbench(inputs: ReportInputs, level: str = "category") -> Iterator[Figure]:
     """PRMScore overall and of the nine categories, or of the three groups."""
-    columns = {OVERALL: PRM_TOTALS[level], prmbench.CROSS_FITTED: PRM_TOTALS[level] + CROSS_FITTED}
-
-    def in_cells(row: str, scores: pl.DataFrame) -> Iterable[Measurement]:
-        for score in scores.filter(pl.col("level").is_in([level, "overall"])).iter_rows(named=True):
-            yield measurement(row, columns.get(score["name"]) or str(score["name"]), in_percent(score, "score"))
-
+    columns: dict[str, str] = {OVERALL: PRM_TOTALS[level], prmbench.CROSS_FITTED: PRM_TOTALS[level] + CROSS_FITTED}
     models, problems = list(_models(inputs, PRMBENCH_PREDICTIONS)), inputs.table(PROBLEMS)
-    measurements: list[Measurement] = []
+    tables: dict[str, pl.DataFrame] = {}
     for protocol, suffix in PRM_PROTOCOLS.items():
-        for row, predictions in (*models, *inputs.judged([PRMBENCH])):
-            scores = prmbench.prmbench_scores(predictions, problems, protocol, *inputs.draws, cross_fitted=True)
-            measurements += in_cells(row + suffix, scores)
+        for row, said in (*models, *inputs.judged([PRMBENCH])):
+            scores = prmbench.prmbench_scores(said, problems, protocol, *inputs.draws, cross_fitted=True)
+            tables[row + suffix] = scores
         if models:
-            chance = prmbench.prmbench_chance(problems, protocol, inputs.seed)
-            measurements += in_cells(CHANCE_ROW + suffix, chance)
+            tables[CHANCE_ROW + suffix] = prmbench.prmbench_chance(problems, protocol, inputs.seed)
     if models:
         nothing_flagged = prmbench.constant_predictions(problems, 1.0)
-        scores = prmbench.prmbench_scores(nothing_flagged, problems, "fixed", *inputs.draws)
-        measurements += in_cells(FLAG_NOTHING_ROW, scores)
-    return measured_frame(measurements)
+        tables[FLAG_NOTHING_ROW] = prmbench.prmbench_scores(nothing_flagged, problems, "fixed", *inputs.draws)
+    for row, scores in tables.items():
+        for score in scores.filter(pl.col("level").is_in([level, "overall"])).iter_rows(named=True):
+            yield row, columns.get(name := str(score["name"]), name), percent(score, "score")
 
 
 EVALUATED = {
-    "processbench_detailed": ("ProcessBench", measure_processbench_detailed, PROTOCOLS),
+    "processbench_detailed": ("ProcessBench", partial(measure_processbench, detailed=True), PROTOCOLS),
     "distribution": ("ProcessBench-Math", measure_distribution, {}),
     "distribution_figure": ("ProcessBench-Math", measure_score_means, {}),
     "prmbench_detailed": ("PRMBench", measure_prmbench, PRM_PROTOCOLS),
@@ -217,7 +181,7 @@ def evaluate(
     """The figures of one judge on every benchmark it covers.
 
     Returns:
-        judge, benchmark, protocol (null where no threshold is involved; `chance` is a random judge), figure, value,
+        judge, benchmark, protocol (null if no threshold is involved; `chance` is a random judge), figure, value,
         low, high, n, units, unit.
 
     Raises:
@@ -229,15 +193,11 @@ def evaluate(
     for benchmark, measure, suffixes in EVALUATED.values():
         protocols = {CHANCE_ROW: "chance", **{name + suffix: protocol for protocol, suffix in suffixes.items()}}
         protocol = pl.col("row").replace_strict(protocols, default=None, return_dtype=pl.String)
-        measured = measure(inputs).select(
-            pl.lit(name).alias("judge"),
-            pl.lit(benchmark).alias("benchmark"),
-            protocol.alias("protocol"),
-            pl.col("column").alias("figure"),
-            pl.col("measured").alias("value"),
-            *("low", "high", "n", "units", "unit"),
+        renamed = figure_frame(measure(inputs)).rename({"column": "figure", "measured": "value"})
+        named = renamed.with_columns(judge=pl.lit(name), benchmark=pl.lit(benchmark), protocol=protocol)
+        figures.append(
+            named.select("judge", "benchmark", "protocol", pl.exclude("row", "judge", "benchmark", "protocol"))
         )
-        figures.append(measured)
     # the total beside the groups is the overall score beside the categories
     return pl.concat(figures).filter(~pl.col("figure").str.starts_with(PRM_TOTALS["group"]))
 
@@ -245,12 +205,10 @@ def evaluate(
 def readable(figures: pl.DataFrame) -> pl.DataFrame:
     """Figures of `evaluate` for people: `47.9 [42.1, 53.0; n=96]`, with the decimals of the paper's tables."""
     tables = load_paper_tables()
-    artifacts: dict[str, list[str]] = {}
-    for artifact, (benchmark, *_) in EVALUATED.items():
-        artifacts.setdefault(benchmark, []).append(artifact)
     shown = []
     for row in figures.iter_rows(named=True):
-        found = (tables[artifact].decimals(row["figure"]) for artifact in artifacts[row["benchmark"]])
-        places = next((decimals for decimals in found if decimals is not None), 1)
+        of_benchmark = (tables[artifact] for artifact, (name, *_) in EVALUATED.items() if name == row["benchmark"])
+        decimals = (table.decimals(row["figure"]) for table in of_benchmark)
+        places = next((each for each in decimals if each is not None), 1)
         shown.append(f"{format_figure(row['value'], places)} {format_interval(row, places)}")
     return figures.select("benchmark", "protocol", "figure", pl.Series("value", shown, pl.String))

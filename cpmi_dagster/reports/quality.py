@@ -11,22 +11,20 @@ Best-of-N on the question sets has a row per way to choose a candidate:
     Majority vote   needs no reward model; so do Pass@1 (a blind pick) and Pass@N (the best that any pick could be)
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.benchmarks.best_of_n import accuracy
+from cpmi_dagster.benchmarks.best_of_n import accuracies
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, label_aucs
-from cpmi_dagster.benchmarks.prm_score import OVERALL
-from cpmi_dagster.benchmarks.prm_score import Protocol as PrmProtocol
-from cpmi_dagster.benchmarks.prmbench import prmbench_chance, prmbench_overall
+from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, DISTRIBUTION_SUBSET, step_auc
+from cpmi_dagster.benchmarks.prmbench import OVERALL, prmbench_chance, prmbench_overall
+from cpmi_dagster.benchmarks.prmbench import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol, processbench_average, processbench_chance
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, question_set_labels
 from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean
-from cpmi_dagster.benchmarks.step_distribution import CHANCE_AUC, DISTRIBUTION_SUBSET, resampled_step_auc
 from cpmi_dagster.contracts.keys import (
     CHOICES,
     NEGATIVES,
@@ -35,7 +33,7 @@ from cpmi_dagster.contracts.keys import (
     PROCESSBENCH,
     TRAJECTORIES,
 )
-from cpmi_dagster.reports.inputs import Measurement, ReportInputs, measured_frame, measurement
+from cpmi_dagster.reports.inputs import Figure, ReportInputs, percent
 from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, steps_with_truth
 from cpmi_dagster.reports.paper import format_estimate, format_figure
 from cpmi_dagster.reports.reward_rows import (
@@ -53,6 +51,7 @@ DEFAULT_RULE = "mean"
 OTHER_RULES = {"min": "min", "last": "last", "product": "product", "weighted_vote": "weighted vote"}
 BOUNDS = {"pass_at_1": "Pass@1", "majority": "Majority vote", "pass_at_n": "Pass@N"}
 NOT_IN_LOGIC = "pav"
+OWN_ANSWER = "Own answer among them (%)"
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ class Measure:
         name: on a model card.
         words: in a sentence.
         table: key of the table of predictions.
-        benchmarks: those that a model must have judged, where the table has several.
-        resample: the figure as a share, from predictions, problems, resamples and seed; None where there is none.
+        benchmarks: those that a model must have judged, if the table has several.
+        resample: the figure as a share, from predictions, problems, resamples and seed; None if there is none.
         by_chance: the figure of random step scores, or of a blind pick in best of 8.
         scale: what shares are multiplied by.
         decimals: that it is shown with.
@@ -80,7 +79,7 @@ class Measure:
     decimals: int = 1
 
     def resampled(self, inputs: ReportInputs, recipe: str) -> Resampled | None:
-        """A model's figure as a share, with its resamples; None where a benchmark was not judged."""
+        """A model's figure as a share, with its resamples; None if a benchmark was not judged."""
         predictions = inputs.predictions(self.table, recipe)
         judged = set(predictions["benchmark"]) if self.benchmarks else set()
         if predictions.is_empty() or not set(self.benchmarks) <= judged:
@@ -88,43 +87,29 @@ class Measure:
         return self.resample(predictions, inputs.table(PROBLEMS), samples=inputs.bootstrap_samples, seed=inputs.seed)
 
     def of(self, inputs: ReportInputs, recipe: str) -> Estimate | None:
-        """A model's figure with its interval; None where a benchmark was not judged."""
+        """A model's figure with its interval; None if a benchmark was not judged."""
         figure = self.resampled(inputs, recipe)
-        return figure and scaled(figure.estimate(), self.scale)
-
-
-def scaled(figure: Estimate, scale: float) -> Estimate:
-    """A figure and its interval, multiplied."""
-    return figure.through(lambda value: scale * value)
-
-
-def in_percent(row: Mapping[str, Any], figure: str, prefix: str = "") -> Estimate:
-    """A row's share in percent, with what else an `Estimate` has in columns of these names behind the prefix."""
-    others = (row[f"{prefix}{name}"] for name in ("low", "high", "n", "units", "unit"))
-    return scaled(Estimate(row[figure], *others), 100)
-
-
-def _right_choices(
-    choices: pl.DataFrame, _problems: pl.DataFrame, samples: int, seed: int, *, benchmark: str, rule: str = DEFAULT_RULE
-) -> Resampled | None:
-    """Share of problems of one question set where the best of 8 candidates is right."""
-    own = choices.filter(benchmark=benchmark, n=CANDIDATES, aggregation=rule).sort("problem_id")
-    return bootstrap_mean(own["correct"].to_numpy(), samples, seed) if own.height else None
+        return figure and figure.estimate().scaled(self.scale)
 
 
 def best_of_eight(benchmark: str, name: str, words: str = "") -> Measure:
     """Best-of-8 accuracy on one question set, by the mean step reward."""
-    right = partial(_right_choices, benchmark=benchmark)
-    blind = Measure(name, words, CHOICES, (benchmark,), partial(right, rule="pass_at_1"), lambda *_: None)
-    return Measure(name, words, CHOICES, (benchmark,), right, blind.of)
+
+    def right(choices: pl.DataFrame, _: pl.DataFrame, samples: int, seed: int, rule: str) -> Resampled | None:
+        chosen = choices.filter(benchmark=benchmark, n=CANDIDATES, aggregation=rule)
+        return accuracies(chosen, samples, seed).get(CANDIDATES)
+
+    measure = partial(Measure, name, words, CHOICES, (benchmark,))
+    blind = measure(partial(right, rule="pass_at_1"), lambda *_: None)
+    return measure(partial(right, rule=DEFAULT_RULE), blind.of)
 
 
 def _processbench(protocol: Protocol, name: str, words: str) -> Measure:
-    """Mean F1 of the four ProcessBench subsets."""
+    """Mean F1 of the paper's four subsets."""
 
     def by_chance(inputs: ReportInputs, _recipe: str) -> Estimate:
         scores = processbench_chance(inputs.table(PROBLEMS), protocol, inputs.seed)
-        return in_percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")
+        return percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")
 
     average = partial(processbench_average, protocol=protocol)
     return Measure(name, words, PROCESSBENCH, AVERAGED_BENCHMARKS, average, by_chance)
@@ -135,7 +120,7 @@ def _prmbench(protocol: PrmProtocol, name: str, words: str) -> Measure:
 
     def by_chance(inputs: ReportInputs, _recipe: str) -> Estimate:
         scores = prmbench_chance(inputs.table(PROBLEMS), protocol, inputs.seed)
-        return in_percent(scores.row(by_predicate=pl.col("name") == OVERALL, named=True), "score")
+        return percent(scores.row(by_predicate=pl.col("name") == OVERALL, named=True), "score")
 
     return Measure(name, words, PRMBENCH_PREDICTIONS, (), partial(prmbench_overall, protocol=protocol), by_chance)
 
@@ -146,8 +131,8 @@ MEASURES: dict[str, Measure] = {
         "AUC of steps",
         PROCESSBENCH,
         (DISTRIBUTION_SUBSET,),
-        resampled_step_auc,
-        lambda _inputs, _recipe: Estimate(CHANCE_AUC, None, None, 0),
+        step_auc,
+        lambda *_: Estimate(CHANCE_AUC),
         scale=1,
         decimals=3,
     ),
@@ -168,8 +153,7 @@ MEASURES: dict[str, Measure] = {
     "MATH": best_of_eight("math500", "MATH500, best of 8 (%)", "MATH500"),
     "MMLU": best_of_eight("mmlu_stem", "MMLU-STEM, best of 8 (%)", "MMLU-STEM"),
 }
-MAIN_MEASURES = ("AUC", "PB", "PB (official)", "PRMB", "PRMB (best)", "MATH")
-OWN_ANSWER = "Own answer among them (%)"
+MAIN_MEASURES = {name: measure for name, measure in MEASURES.items() if name != "MMLU"}
 OBJECTIVE_HEADINGS = {
     "PB": "ProcessBench",
     "PB (official)": "ProcessBench (official)",
@@ -180,55 +164,57 @@ OBJECTIVE_HEADINGS = {
 
 
 def measure_quality(
-    inputs: ReportInputs, rows: Iterable[RecipeRow], columns: Mapping[str, Measure]
-) -> list[Measurement]:
-    """One measurement per row and column that can be measured; rows whose recipe the profile lacks are left out.
+    inputs: ReportInputs,
+    rows: Iterable[RecipeRow],
+    measures: Mapping[str, Measure] = MAIN_MEASURES,
+    headings: Mapping[str, str] = {},
+) -> Iterator[Figure]:
+    """A figure per row and measure that can be measured; rows whose recipe the profile lacks are left out.
 
     Args:
-        columns: measures by column of the artifact; `columns_of_measures` gives those of `MEASURES`.
+        headings: columns of measures whose column is not their name.
     """
-    recipes = [(row.row, recipe) for row in rows if (recipe := inputs.recipe_of(row))]
-    return [
-        measurement(row, column, estimate)
-        for row, recipe in recipes
-        for column, measure in columns.items()
-        if (estimate := measure.of(inputs, recipe)) is not None
-    ]
-
-
-def columns_of_measures(measures: Iterable[str], headings: Mapping[str, str] = {}) -> dict[str, Measure]:
-    """Measures by column of an artifact: a measure's own name, or its heading there."""
-    return {headings.get(measure, measure): MEASURES[measure] for measure in measures}
-
-
-def measure_contrast(inputs: ReportInputs) -> pl.DataFrame:
-    """The two terms of CPMI alone, and both with one and with all hard negatives."""
-    return measured_frame(measure_quality(inputs, CONTRAST_ROWS, columns_of_measures(MEASURES, {"MATH": "Math"})))
-
-
-def measure_objectives(inputs: ReportInputs) -> pl.DataFrame:
-    """MC and CPMI labels under every training objective."""
-    columns = columns_of_measures(OBJECTIVE_HEADINGS, OBJECTIVE_HEADINGS)
-    return measured_frame(measure_quality(inputs, objective_rows(inputs.recipes), columns))
-
-
-def measure_negatives_ablation(inputs: ReportInputs) -> pl.DataFrame:
-    """The hard negatives, how many and from what: reward models, labels where the truth is known, own wrong answers."""
-    rows, columns = negatives_rows(inputs.negatives), columns_of_measures(MEASURES, {"AUC": "ROC-AUC", "MATH": "Math"})
-    measured, steps = measure_quality(inputs, rows, columns), steps_with_truth(inputs)
-    for column, is_in in ((LABEL_AUC, True), (WITHOUT_LAST, ~IS_LAST)) if steps.height else ():
-        own = steps.filter(pl.col("reward_type").is_in([row.reward_type for row in rows]), is_in)
-        aucs = label_aucs(own, *inputs.draws)
-        measured += [
-            measurement(row.row, column, aucs[row.reward_type].estimate()) for row in rows if row.reward_type in aucs
-        ]
     for row in rows:
-        if row.reward_type == METHOD_TYPE and (found := own_answers_found(inputs)):
-            measured.append(measurement(row.row, OWN_ANSWER, scaled(found.estimate(), 100)))
-    return measured_frame(measured)
+        recipe = inputs.recipe_of(row)
+        for name, measure in measures.items() if recipe else ():
+            if (figure := measure.of(inputs, str(recipe))) is not None:
+                yield row.row, headings.get(name, name), figure
 
 
-def own_answers_found(inputs: ReportInputs) -> Resampled | None:
+def measure_contrast(inputs: ReportInputs) -> Iterator[Figure]:
+    """The two terms of CPMI alone, and both with one and with all hard negatives."""
+    return measure_quality(inputs, CONTRAST_ROWS, MEASURES, {"MATH": "Math"})
+
+
+def measure_objectives(inputs: ReportInputs) -> Iterator[Figure]:
+    """MC and CPMI labels under every training objective."""
+    measures = {name: MEASURES[name] for name in OBJECTIVE_HEADINGS}
+    return measure_quality(inputs, objective_rows(inputs.recipes), measures, OBJECTIVE_HEADINGS)
+
+
+def measure_logic(inputs: ReportInputs) -> Iterator[Figure]:
+    """Best-of-8 accuracy on the logic sets."""
+    rows = (row for row in main_rows(inputs.recipes) if row.reward_type != NOT_IN_LOGIC)
+    sets = question_set_labels("logic").items()
+    return measure_quality(inputs, rows, {label: best_of_eight(name, label) for name, label in sets})
+
+
+def measure_negatives_ablation(inputs: ReportInputs) -> Iterator[Figure]:
+    """The hard negatives, how many and from what: reward models, labels where the truth is known, own wrong answers."""
+    rows, steps = negatives_rows(inputs.negatives), steps_with_truth(inputs)
+    yield from measure_quality(inputs, rows, MEASURES, {"AUC": "ROC-AUC", "MATH": "Math"})
+    for column, is_in in ((LABEL_AUC, True), (WITHOUT_LAST, ~IS_LAST)) if steps.height else ():
+        labelled = steps.filter(pl.col("reward_type").is_in([row.reward_type for row in rows]), is_in)
+        aucs = label_aucs(labelled, *inputs.draws)
+        for row in rows:
+            if row.reward_type in aucs:
+                yield row.row, column, aucs[row.reward_type].estimate()
+    for row in rows:
+        if row.reward_type == METHOD_TYPE and (share := own_answers_share(inputs)):
+            yield row.row, OWN_ANSWER, share.estimate().scaled(100)
+
+
+def own_answers_share(inputs: ReportInputs) -> Resampled | None:
     """How often a wrong final answer is itself among the trajectory's hard negatives; None without any."""
     if (negatives := inputs.table(NEGATIVES).select("trajectory_id", "answer")).is_empty():
         return None
@@ -237,41 +223,27 @@ def own_answers_found(inputs: ReportInputs) -> Resampled | None:
     gold, final, wrong = (pairs[name].to_list() for name in ("gold_answer", "final_answer", "answer"))
     is_right, is_own = inputs.comparison.each(gold, final), inputs.comparison.each(final, wrong)
     judged = pairs.with_columns(right=pl.Series(is_right, dtype=pl.Boolean), own=pl.Series(is_own, dtype=pl.Boolean))
-    found = judged.filter(~pl.col("right")).group_by("question_id", "trajectory_id").agg(pl.col("own").any())
-    return bootstrap_mean(found["own"], *inputs.draws, found["question_id"]) if found.height else None
+    solutions = judged.filter(~pl.col("right")).group_by("question_id", "trajectory_id").agg(pl.col("own").any())
+    return bootstrap_mean(solutions["own"], *inputs.draws, solutions["question_id"]) if solutions.height else None
 
 
-def measure_logic(inputs: ReportInputs) -> pl.DataFrame:
-    """Best-of-8 accuracy on the logic sets."""
-    rows = (row for row in main_rows(inputs.recipes) if row.reward_type != NOT_IN_LOGIC)
-    columns = {label: best_of_eight(name, label) for name, label in question_set_labels("logic").items()}
-    return measured_frame(measure_quality(inputs, rows, columns))
-
-
-def measure_best_of_n(inputs: ReportInputs) -> pl.DataFrame:
+def measure_best_of_n(inputs: ReportInputs) -> Iterator[Figure]:
     """Accuracy for every N, by the mean step reward, without a reward model, and by the other rules."""
     recipes = {name: row.row for row in main_rows(inputs.recipes) if (name := inputs.recipe_of(row))}
     choices, labels = inputs.table(CHOICES), question_set_labels("best_of_n")
+    if choices.is_empty():
+        return
     first = choices["recipe"].min()  # bounds do not depend on a reward model: those of any recipe stand for all
     rows = [
         *((recipe, DEFAULT_RULE, row) for recipe, row in recipes.items()),
         *((first, rule, row) for rule, row in BOUNDS.items()),
         *((recipe, rule, f"{row}, {name}") for recipe, row in recipes.items() for rule, name in OTHER_RULES.items()),
     ]
-    sets = pl.DataFrame({"benchmark": list(labels), "set": labels.values()}).with_row_index("place")
-    wanted = pl.DataFrame(rows, schema=dict.fromkeys(("recipe", "aggregation", "row"), pl.String), orient="row")
-    shown = choices.join(wanted, on=["recipe", "aggregation"], how="semi").join(sets, on="benchmark", how="semi")
-    if shown.is_empty():
-        return measured_frame([])
-    figures = wanted.join(
-        accuracy(shown, *inputs.draws).join(sets, on="benchmark").sort("place", "n"),
-        on=["recipe", "aggregation"],
-        maintain_order="left_right",
-    ).rename({"n": "candidates", "problems": "n"})
-    return measured_frame(
-        measurement(figure["row"], f"{figure['set']} N={figure['candidates']}", in_percent(figure, "value"))
-        for figure in figures.iter_rows(named=True)
-    )
+    for recipe, rule, row in rows:
+        chosen = choices.filter(recipe=recipe, aggregation=rule)
+        for benchmark, label in labels.items():
+            for n, figure in accuracies(chosen.filter(benchmark=benchmark), *inputs.draws).items():
+                yield row, f"{label} N={n}", figure.estimate().scaled(100)
 
 
 def card_figures(inputs: ReportInputs, recipe: str) -> list[tuple[str, str]]:

@@ -84,21 +84,15 @@ def main_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:
     others = [RecipeRow(reward_label(name), name) for name in with_data]
     others += [row for row in INSTRUMENT_ROWS if (row.reward_type, row.objective) in plain]
     # other objectives of labels that have a main row are in the table of objectives
-    shown = {(row.reward_type, row.objective) for row in (*PAPER_ROWS, *others)} | {
-        pair for pair in plain if pair[0] in with_data
-    }
-
-    def has_row(recipe: Recipe) -> bool:
-        """Whether a row of its reward type and objective is fed by the recipe."""
-        return recipe.is_plain and (recipe.reward_type, recipe.objective) in shown
-
-    def own_row(recipe: Recipe) -> RecipeRow:
-        """The label of its rewards where these tell it from the others, else its name."""
-        is_told = recipe.is_plain and recipe.objective == "bce"
-        row = reward_label(recipe.reward_type) if is_told else recipe.name
-        return RecipeRow(row, recipe.reward_type, recipe.objective, recipe.name)
-
-    return (*MAIN_ROWS, *others, *(own_row(each) for each in recipes if not has_row(each)))
+    shown = {(row.reward_type, row.objective) for row in (*PAPER_ROWS, *others)}
+    shown |= {pair for pair in plain if pair[0] in with_data}
+    for recipe in recipes:
+        if not recipe.is_plain or (recipe.reward_type, recipe.objective) not in shown:
+            # the label of its rewards if these tell it from the others, else its name
+            is_told = recipe.is_plain and recipe.objective == "bce"
+            row = reward_label(recipe.reward_type) if is_told else recipe.name
+            others.append(RecipeRow(row, recipe.reward_type, recipe.objective, recipe.name))
+    return (*MAIN_ROWS, *others)
 
 
 def negatives_rows(count: int) -> tuple[RecipeRow, ...]:

@@ -55,11 +55,11 @@ def plot_steps(steps: pl.DataFrame, id: str | None = None) -> Figure:
         given = pl.lit("probability").alias("reward_type"), pl.col("probability").alias("reward")
         steps = steps.with_columns(*given, soft_label="probability")
     name = steps["id"].first() if id is None else id
-    own = steps.filter(pl.col("id").eq_missing(name))
-    if own.is_empty():
+    chosen = steps.filter(pl.col("id").eq_missing(name))
+    if chosen.is_empty():
         raise ScoringError(f"there are no steps of trajectory `{name}` to draw; give an id that is among them")
-    panels = own.partition_by("reward_type", maintain_order=True, as_dict=True)
-    texts = own.unique("step_index").sort("step_index")["step"]
+    panels = chosen.partition_by("reward_type", maintain_order=True, as_dict=True)
+    texts = chosen.unique("step_index").sort("step_index")["step"]
     figure, axes = new_figure(BAR_INCHES * len(texts) + AXIS_INCHES, len(panels), MOST_COLUMNS, kind=StepFigure)
     for place, (axis, ((kind,), rows)) in enumerate(zip(axes, panels.items(), strict=True)):
         entry = REWARD_TYPES.get(kind)

@@ -20,10 +20,16 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
-from cpmi_dagster.benchmarks.label_regression import out_of_fold, regression_on, steps_with_labels
+from cpmi_dagster.benchmarks.label_quality import (
+    IS_LAST,
+    STEP,
+    label_aucs,
+    out_of_fold,
+    regression_on,
+    steps_with_labels,
+)
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import Difference, Estimate, shown
+from cpmi_dagster.benchmarks.resampling import Estimate, shown
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.errors import BenchmarkError, UsageError
 from cpmi_dagster.files.whole_files import write_whole
@@ -51,7 +57,7 @@ class Calibration(NamedTuple):
     coefficients: dict[str, float]
     alone: dict[str, Estimate]
     together: Estimate
-    gain: Difference
+    gain: Estimate
     solutions: int
     probabilities: pl.DataFrame
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from cpmi_dagster.benchmarks.judges import benchmarks_named, read_judged_lines
-from cpmi_dagster.benchmarks.problems import read_benchmark
+from cpmi_dagster.benchmarks.registry import read_benchmark
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.profiles.settings import Settings

@@ -6,8 +6,8 @@ import pytest
 
 from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.benchmarks.choices import grade_answer, render_choices
-from cpmi_dagster.benchmarks.problems import read_benchmark
 from cpmi_dagster.benchmarks.question_sets import FOLIO_VERDICTS, LOGICNLI_VERDICTS
+from cpmi_dagster.benchmarks.registry import read_benchmark
 
 ATOMS = ["a light atom", "x + 1", "x - 1", "(A) and (B)"]
 BY_LETTER = (

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.problems import read_benchmark
+from cpmi_dagster.benchmarks.registry import read_benchmark
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import BenchmarkError, SourceError
 

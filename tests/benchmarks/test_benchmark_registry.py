@@ -11,7 +11,7 @@ from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.quality import measure_best_of_n, measure_logic
 
 RECIPES = (Recipe(name="cpmi_bce", reward_type="cpmi"),)
@@ -32,7 +32,7 @@ def choices_of(benchmark: str) -> pl.DataFrame:
 def test_a_question_set_that_is_sampled_has_its_row_in_a_report(name):
     entry = QUESTION_SETS[name]
     inputs = ReportInputs({CHOICES: choices_of(name)}, RECIPES, bootstrap_samples=10)
-    measured = MEASURES[entry.table](inputs).filter(pl.col("row") == "CPMI")
+    measured = figure_frame(MEASURES[entry.table](inputs)).filter(pl.col("row") == "CPMI")
     assert measured["column"].to_list() == [f"{entry.label} N=8" if entry.table == "best_of_n" else entry.label]
     assert measured["measured"].to_list() == [50.0]
 
@@ -41,7 +41,7 @@ def test_a_question_set_that_is_added_has_its_row_too(monkeypatch):
     entry = replace(QUESTION_SETS["gsm8k"], name="svamp", label="SVAMP")
     monkeypatch.setitem(QUESTION_SETS, "svamp", entry)
     inputs = ReportInputs({CHOICES: choices_of("svamp")}, RECIPES, bootstrap_samples=10)
-    assert measure_best_of_n(inputs).filter(pl.col("row") == "CPMI")["column"].to_list() == ["SVAMP N=8"]
+    assert figure_frame(measure_best_of_n(inputs)).filter(pl.col("row") == "CPMI")["column"].to_list() == ["SVAMP N=8"]
 
 
 def test_entries_bear_the_name_they_are_found_by_and_sets_of_one_table_have_different_labels():

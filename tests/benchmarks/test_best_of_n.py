@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cpmi_dagster.benchmarks.best_of_n import (
     AGGREGATIONS,
     STEP_AGGREGATIONS,
-    accuracy,
+    accuracies,
     check_gold_answers,
     choose,
     powers_of_two,
@@ -135,16 +135,11 @@ def test_votes_tie_where_answers_weigh_the_same_and_a_lone_best_is_no_tie():
 def test_accuracy_is_the_share_of_problems_with_its_interval():
     problems = [frames(("1", number < 9, [0.5]), problem_id=f"p{number}") for number in range(12)]
     candidates, scores = (pl.concat(part) for part in zip(*problems, strict=True))
-    estimates = accuracy(choose(candidates, scores, ns=[1]), bootstrap_samples=200, seed=0)
-    row = estimates.filter(aggregation="mean").row(0, named=True)
-    assert (row["benchmark"], row["n"], row["problems"], row["value"]) == ("gsm8k", 1, 12, 0.75)
-    assert row["low"] < 0.75 < row["high"]
-
-
-def test_accuracy_keeps_recipes_apart():
-    choices = choose(*frames(*EXAMPLE), ns=[3])
-    both = pl.concat([choices.with_columns(recipe=pl.lit(name)) for name in ("a", "b")])
-    assert accuracy(both, bootstrap_samples=10)["recipe"].unique().sort().to_list() == ["a", "b"]
+    by_mean = choose(candidates, scores, ns=[1]).filter(aggregation="mean")
+    figures = accuracies(by_mean, samples=200, seed=0)
+    assert list(figures) == [1] and (figures[1].value, figures[1].n) == (0.75, 12)
+    figure = figures[1].estimate()
+    assert figure.low < 0.75 < figure.high
 
 
 @pytest.mark.parametrize(

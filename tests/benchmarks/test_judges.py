@@ -11,9 +11,8 @@ import pytest
 
 from cpmi_dagster.benchmarks.judges import benchmarks_named, judge_predictions, read_judged_lines
 from cpmi_dagster.benchmarks.prmbench import prmbench_scores
-from cpmi_dagster.benchmarks.problems import read_benchmark
 from cpmi_dagster.benchmarks.processbench import processbench_scores
-from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
+from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS, read_benchmark
 from cpmi_dagster.errors import BenchmarkError, CpmiError
 
 PROBLEMS = pl.DataFrame(

@@ -16,14 +16,11 @@ import polars as pl
 import pytest
 from sklearn.metrics import f1_score
 
-from cpmi_dagster.benchmarks.first_errors import NEVER, right_intervals
-from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
+from cpmi_dagster.benchmarks.first_errors import NEVER, f1_of_accuracies, right_intervals
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.prm_score import CATEGORIES, GROUPS
-from cpmi_dagster.benchmarks.prmbench import prmbench_scores
-from cpmi_dagster.benchmarks.problems import read_benchmark
+from cpmi_dagster.benchmarks.prmbench import CATEGORIES, GROUPS, prmbench_scores
 from cpmi_dagster.benchmarks.processbench import AVERAGED, processbench_scores
-from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, read_benchmark
 
 OFFICIAL = json.loads((Path(__file__).parent / "official_metrics.json").read_text(encoding="utf-8"))
 KINDS = ("made_up", "real")

@@ -9,24 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-from cpmi_dagster.benchmarks.prm_score import (
+from cpmi_dagster.benchmarks.prmbench import (
     CATEGORIES,
     CLASSIFICATIONS,
+    CROSS_FITTED,
     FIGURES,
     GROUPS,
     Protocol,
+    constant_predictions,
     members,
     prm_scores,
-    worth_of_threshold,
-)
-from cpmi_dagster.benchmarks.prmbench import (
-    CROSS_FITTED,
-    constant_predictions,
     prmbench_chance,
     prmbench_overall,
     prmbench_scores,
+    worth_of_threshold,
 )
-from cpmi_dagster.benchmarks.resampling import resample_counts
+from cpmi_dagster.benchmarks.resampling import question_weights
 from cpmi_dagster.benchmarks.thresholds import Tally, choose
 from cpmi_dagster.errors import BenchmarkError
 
@@ -209,7 +207,7 @@ def test_every_resample_chooses_its_own_threshold(protocol):
     problems, predictions = frames(rows)
     overall = score_of(prmbench_scores(predictions, problems, protocol, bootstrap_samples=50, seed=4), "Overall")
     draws = []
-    for counts in np.concatenate(list(resample_counts(12, 50, 4))).astype(int):
+    for counts in question_weights(12, 50, 4)[1:].astype(int):
         drawn = [row for row in rows for _ in range(counts[int(row["question"].split()[-1])])]
         draws.append(overall_by_loop(drawn, protocol))
     assert overall["score"] == pytest.approx(overall_by_loop(rows, protocol))

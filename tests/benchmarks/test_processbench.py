@@ -8,19 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.benchmarks.first_errors import NEVER, right_intervals
-from cpmi_dagster.benchmarks.metrics import f1_of_accuracies
+from cpmi_dagster.benchmarks.first_errors import NEVER, f1_of_accuracies, right_intervals
+from cpmi_dagster.benchmarks.metrics import scored_steps, step_auc, step_wasserstein
 from cpmi_dagster.benchmarks.processbench import (
     AVERAGED,
     CROSS_FITTED,
     Protocol,
-    judged_steps,
     processbench_average,
     processbench_chance,
     processbench_scores,
 )
-from cpmi_dagster.benchmarks.resampling import FOLDS, fold_numbers, resample_counts
-from cpmi_dagster.benchmarks.step_distribution import step_distribution
+from cpmi_dagster.benchmarks.resampling import question_weights
+from cpmi_dagster.benchmarks.thresholds import FOLDS, fold_numbers
 from cpmi_dagster.errors import BenchmarkError
 
 # Err, Corr, F1 of GSM8K, Math, Olympiad, Omni, then the average F1: the paper's detailed ProcessBench table.
@@ -166,7 +165,7 @@ def test_every_resample_chooses_its_own_threshold():
     problems, predictions = everywhere(pairs)
     row = processbench_scores(predictions, problems, "paper", bootstrap_samples=60, seed=5).row(0, named=True)
     draws = []
-    for counts in np.concatenate(list(resample_counts(len(pairs), 60, 5))).astype(int):
+    for counts in question_weights(len(pairs), 60, 5)[1:].astype(int):
         drawn = [
             pairs[each] for each, times in zip(in_order_of_texts(pairs), counts, strict=True) for _ in range(times)
         ]
@@ -241,11 +240,10 @@ def test_two_models_are_compared_on_the_same_problems():
 
 def test_steps_from_the_first_error_on_count_as_wrong():
     problems, predictions = frames({"math": [([0.9, 0.2, 0.4], 1), ([0.8], -1)]})
-    distribution = step_distribution(predictions, problems, bootstrap_samples=50, seed=0)
-    assert distribution.steps["correct"].to_list() == [True, False, False, True]
-    assert distribution.auc.value == 1
-    assert distribution.wasserstein.value == pytest.approx(0.85 - 0.3)
-    assert distribution.auc.n == 4
+    assert scored_steps(predictions, problems)["correct"].to_list() == [True, False, False, True]
+    auc, distance = (figure(predictions, problems, samples=50, seed=0) for figure in (step_auc, step_wasserstein))
+    assert (auc.value, auc.n) == (1, 4)
+    assert distance.value == pytest.approx(0.85 - 0.3)
 
 
 PAIRS = [([0.9, 0.2], 1), ([0.9, 0.8], -1)]
@@ -291,11 +289,3 @@ def test_the_papers_f1_follow_from_their_accuracies_but_for_four(reward_type, pl
 @pytest.mark.parametrize("reward_type", PAPER)
 def test_the_papers_average_is_the_plain_mean_of_the_four(reward_type):
     assert np.mean(PAPER[reward_type][2:12:3]) == pytest.approx(PAPER[reward_type][-1], abs=0.1)
-
-
-def test_steps_have_a_truth_up_to_the_first_wrong_one():
-    rows = [("a", step, 0.1 * step) for step in range(4)] + [("b", step, 0.9) for step in range(2)]
-    predictions = pl.DataFrame(rows, schema=["problem_id", "step_index", "probability"], orient="row")
-    problems = pl.DataFrame({"benchmark": "processbench_math", "problem_id": ["a", "b"], "first_error": [1, -1]})
-    steps = judged_steps(predictions.with_columns(benchmark=pl.lit("processbench_math")), problems)
-    assert steps.sort("probability").rows() == [(0.0, True), (0.1, False), (0.9, True), (0.9, True)]

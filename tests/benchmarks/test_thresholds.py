@@ -33,15 +33,8 @@ def test_what_lies_below_is_counted_as_often_as_its_question_is_drawn(rows, samp
     for drawn, of_row in zip(weights, below, strict=True):
         assert of_row.tolist() == [counted(rows, threshold, drawn) for threshold in thresholds]
     own = np.resize(thresholds, len(weights))
-    at = tally_of(rows).at(own, weights)
+    at = totals_at([tally_of(rows)], Chosen(np.zeros(len(weights), dtype=int), own), weights)
     assert at.tolist() == [counted(rows, *each) for each in zip(own, weights, strict=True)]
-
-
-def test_each_row_is_counted_in_the_tally_and_at_the_threshold_that_it_chose():
-    tallies = [tally_of([(1, 0, 0), (3, 1, 1)]), tally_of([(5, 0, 2)])]
-    weights = np.array([[1.0, 1.0, 1.0], [0.0, 2.0, 1.0], [2.0, 0.0, 1.0]])
-    chosen = Chosen(np.array([0, 0, 1]), np.array([2.0, 4.0, 6.0]))
-    assert totals_at(tallies, chosen, weights).tolist() == [[1, 0], [0, 2], [1, 0]]
 
 
 @pytest.mark.parametrize("count", [3, MOST_CHOICES, 5000])

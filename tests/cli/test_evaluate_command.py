@@ -9,8 +9,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from cpmi_dagster.benchmarks.problems import read_benchmark
 from cpmi_dagster.benchmarks.processbench import processbench_scores
+from cpmi_dagster.benchmarks.registry import read_benchmark
 from cpmi_dagster.cli.commands import app
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.reports.process_level import PROTOCOLS

@@ -46,7 +46,7 @@ def reward_type(settings: Settings) -> None:
 def question_set(settings: Settings) -> None:
     """SVAMP's rows are read, graded, and have their columns in the report."""
     from cpmi_dagster.answers.verdicts import equivalent
-    from cpmi_dagster.benchmarks.problems import read_benchmark
+    from cpmi_dagster.benchmarks.registry import read_benchmark
     from cpmi_dagster.prm.settings import Recipe
     from cpmi_dagster.reports.inputs import ReportInputs
     from cpmi_dagster.resources.sources.data_sources import DataSources
@@ -101,11 +101,10 @@ def conditioning(settings: Settings) -> None:
 
 def step_benchmark(settings: Settings) -> None:
     """PRM800K has its columns beside the paper's four sets, whose average stays."""
-    from cpmi_dagster.benchmarks.problems import read_benchmark
-    from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS
+    from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, read_benchmark
     from cpmi_dagster.prm.settings import Recipe
-    from cpmi_dagster.reports.inputs import ReportInputs
-    from cpmi_dagster.reports.process_level import PROTOCOLS, measure_processbench, measure_processbench_detailed
+    from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
+    from cpmi_dagster.reports.process_level import PROTOCOLS, measure_processbench
     from cpmi_dagster.resources.sources.data_sources import DataSources
 
     rows = DataSources(settings).rows(settings.sources.benchmarks["prm800k"])
@@ -129,10 +128,10 @@ def step_benchmark(settings: Settings) -> None:
     with_it = ReportInputs(frames, recipes, bootstrap_samples=DRAWS)
     four = {key: frame.filter(pl.col("benchmark") != "prm800k") for key, frame in frames.items()}
     without = ReportInputs(four, recipes, bootstrap_samples=DRAWS)
-    for measure in (measure_processbench, measure_processbench_detailed):
-        measured = measure(with_it)
+    for detailed in (False, True):
+        measured = figure_frame(measure_processbench(with_it, detailed=detailed))
         of_it = pl.col("column").str.starts_with("PRM800K")
-        assert measured.filter(~of_it).equals(measure(without))
+        assert measured.filter(~of_it).equals(figure_frame(measure_processbench(without, detailed=detailed)))
         assert measured.filter(of_it)["row"].unique(maintain_order=True).to_list() == [
             row + suffix for suffix in PROTOCOLS.values() for row in ("CPMI", "Chance")
         ]
@@ -156,7 +155,7 @@ def _check_judge_of(benchmark: str, problems: pl.DataFrame) -> None:
 
 def _check_cost_and_labels(name: str, label: str, share: float) -> None:
     """It pays for its share of the scores, is normalised by Eq. 7, and has a row by its label."""
-    from cpmi_dagster.reports.inputs import ReportInputs
+    from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
     from cpmi_dagster.reports.labels import measure_label_quality
     from cpmi_dagster.rewards import costs, soft_labels
     from cpmi_dagster.rewards.settings import SoftLabels
@@ -184,7 +183,7 @@ def _check_cost_and_labels(name: str, label: str, share: float) -> None:
     )
     truth = pl.DataFrame({"row_number": [0, 1], "correct": correct})
     frames = {"labels/step_rewards": rewards, "alignment/trajectories": trajectories, "sources/step_truth": truth}
-    quality = measure_label_quality(ReportInputs(frames, bootstrap_samples=DRAWS))
+    quality = figure_frame(measure_label_quality(ReportInputs(frames, bootstrap_samples=DRAWS)))
     assert (label, "Label AUC", 1.0) in quality.select("row", "column", "measured").rows()
 
 

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.answers.extraction import extract_answer
-from cpmi_dagster.benchmarks.problems import read_benchmark
+from cpmi_dagster.benchmarks.registry import read_benchmark
 from cpmi_dagster.miniature.names import DATA, SUFFIX, local_path
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.trajectories.math_shepherd import parse_row

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from cpmi_dagster.benchmarks.problems import check_benchmark_file
+from cpmi_dagster.benchmarks.registry import check_benchmark_file
 from cpmi_dagster.errors import SettingsError, SourceError
 from cpmi_dagster.profiles.removed import GONE
 from cpmi_dagster.profiles.settings import PROFILES, load_settings

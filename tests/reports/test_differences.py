@@ -11,7 +11,7 @@ from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.differences import COMPARED, measure_differences
 from cpmi_dagster.reports.html import comparison_table
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.quality import MEASURES
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ Figures = dict[tuple[str, str], dict[str, float]]
 @pytest.fixture(scope="module")
 def figures(inputs: ReportInputs) -> Figures:
     """The artifact's rows by row and column."""
-    return {(row["row"], row["column"]): row for row in measure_differences(inputs).iter_rows(named=True)}
+    return {(row["row"], row["column"]): row for row in figure_frame(measure_differences(inputs)).iter_rows(named=True)}
 
 
 @pytest.mark.parametrize("measure", [name for name in COMPARED if name != "PB (official)"])
@@ -46,7 +46,7 @@ def test_only_pairs_that_were_trained_are_compared(inputs: ReportInputs, figures
     rows = {row for row, _ in figures}
     assert {"Gold_only − CPMI", "PQM, CPMI − PQM, MC", "CPMI_Merge − Rand_Merge"} < rows
     assert not any("CPMI_Merge2" in row or row.startswith("CPMI (M = 1)") for row in rows)
-    assert measure_differences(ReportInputs()).is_empty()
+    assert figure_frame(measure_differences(ReportInputs())).is_empty()
 
 
 def test_labels_without_a_row_of_the_paper_are_compared_with_mc_and_no_model_with_itself(inputs: ReportInputs) -> None:
@@ -57,7 +57,7 @@ def test_labels_without_a_row_of_the_paper_are_compared_with_mc_and_no_model_wit
     renamed = [said.with_columns(recipe=pl.lit(name)) for name in (added.name, smaller.name)]
     frames = {**inputs.frames, key: pl.concat([inputs.table(key), *renamed])}
     recipes = (*inputs.recipes, added, smaller)
-    rows = measure_differences(replace(inputs, frames=frames, recipes=recipes))["row"].unique().to_list()
+    rows = figure_frame(measure_differences(replace(inputs, frames=frames, recipes=recipes)))["row"].unique().to_list()
     assert [row for row in sorted(rows) if "prefix" in row] == ["CPMI (prefix) − MC", "prefix_short − CPMI (prefix)"]
 
 

@@ -9,7 +9,7 @@ from cpmi_dagster.contracts.keys import JUDGES
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paper import PROTOCOL_SUFFIXES
-from cpmi_dagster.reports.process_level import score_histogram_steps
+from cpmi_dagster.reports.process_level import distribution_predictions
 
 pytestmark = pytest.mark.slow
 
@@ -64,5 +64,5 @@ def test_a_judge_has_figures_of_the_benchmarks_it_covers_alone(inputs: ReportInp
     rows = [TWIN + suffix for suffix in ("", " (official)", " (released)", " (fixed)")]
     assert scores.select("row", "column").rows() == [(row, column) for row in rows for column in ("GSM8K", "Math")]
     steps_alone = with_judge(inputs, pl.col("benchmark") == "prmbench")
-    assert TWIN not in score_histogram_steps(steps_alone)
-    assert TWIN in score_histogram_steps(two)
+    assert TWIN not in distribution_predictions(steps_alone)
+    assert TWIN in distribution_predictions(two)

@@ -7,12 +7,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cpmi_dagster.benchmarks.label_quality import first_wrong_steps
 from cpmi_dagster.contracts.tables import AnswerLogprobs
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.labels import (
     BY_KNOWLEDGE,
     best_anew,
-    first_errors_found,
     gold_probabilities,
     measure_label_quality,
     steps_with_truth,
@@ -52,7 +52,7 @@ def inputs(**labels: np.ndarray) -> ReportInputs:
 
 
 def figures(given: ReportInputs, row: str) -> dict[str, float]:
-    table = measure_label_quality(given).filter(row=row)
+    table = figure_frame(measure_label_quality(given)).filter(row=row)
     return dict(table.select("column", "measured").iter_rows())
 
 
@@ -65,7 +65,7 @@ def test_a_label_that_sees_errors_where_the_labeler_knows_the_answer_ranks_right
 
 
 def test_thirds_are_of_the_questions_and_not_measured_without_scored_answers():
-    table = measure_label_quality(inputs(cpmi=NOISE)).filter(pl.col("column").is_in(BY_KNOWLEDGE))
+    table = figure_frame(measure_label_quality(inputs(cpmi=NOISE))).filter(pl.col("column").is_in(BY_KNOWLEDGE))
     assert table["n"].to_list() == [40] * 3
     unscored = inputs(cpmi=NOISE)
     without = replace(unscored, frames={key: frame for key, frame in unscored.frames.items() if key != LOGPROBS})
@@ -83,11 +83,13 @@ def test_log_probabilities_that_are_read_shard_by_shard_give_the_same_figures():
     parts = [rows.filter(pl.col("trajectory_id").is_in(names)) for names in (NAMES[:10], NAMES[10:])]
     frames = {key: frame for key, frame in whole.frames.items() if key != LOGPROBS}
     by_shard = replace(whole, frames=frames, shards={LOGPROBS: lambda: iter(parts)})
-    assert measure_label_quality(by_shard).equals(measure_label_quality(whole))
+    assert figure_frame(measure_label_quality(by_shard)).equals(figure_frame(measure_label_quality(whole)))
 
 
 def test_first_wrong_steps_found_stand_beside_a_blind_pick():
-    found = measure_label_quality(inputs(cpmi=NOISE - 10 * ERRORS)).filter(column="First wrong step found")
+    found = figure_frame(measure_label_quality(inputs(cpmi=NOISE - 10 * ERRORS))).filter(
+        column="First wrong step found"
+    )
     assert found.select("row", "measured", "n").rows() == [
         ("CPMI", 1.0, COUNT // 2), ("Chance", pytest.approx(1 / 3), COUNT // 2),
     ]  # fmt: skip
@@ -97,5 +99,6 @@ def test_the_best_free_label_is_chosen_anew_in_every_resample():
     """Two labels that find the errors of one half each: their better half is above one half in most resamples."""
     first = np.arange(COUNT)[:, None] < COUNT // 2
     given = inputs(position=np.where(first, -ERRORS, ERRORS), step_length=np.where(first, ERRORS, -ERRORS))
-    best = best_anew(list(first_errors_found(steps_with_truth(given), given).values())).estimate()
+    found = first_wrong_steps(steps_with_truth(given), *given.draws)
+    best = best_anew([figure.found for figure in found.values()]).estimate()
     assert best.value == 0.5 and best.low is not None and best.low >= 0.5

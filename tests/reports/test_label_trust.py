@@ -14,7 +14,7 @@ from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.findings import SILENT, TELLS, Finding, findings
 from cpmi_dagster.reports.headline import headline_table
 from cpmi_dagster.reports.html import EXPLORER, render_report
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.label_trust import measure_label_trust, suspicious_steps
 from cpmi_dagster.reports.labels import measure_label_quality
 
@@ -71,7 +71,7 @@ def judged(*correct: list[bool | None]) -> dict[str, pl.DataFrame]:
 
 
 def cells(prefix: str) -> dict[tuple[str, str], float]:
-    table = measure_label_trust(inputs()).filter(pl.col("row").str.starts_with(f"{prefix}: "))
+    table = figure_frame(measure_label_trust(inputs())).filter(pl.col("row").str.starts_with(f"{prefix}: "))
     rows = table.select(pl.col("row").str.strip_prefix(f"{prefix}: "), "column", "measured").iter_rows()
     return {(row, column): value for row, column, value in rows}
 
@@ -114,7 +114,7 @@ def test_solutions_that_labels_are_compared_on_and_judged_steps_are_counted():
     assert cells("Counts") == {
         ("Solutions by final answer", "Right"): 2, ("Solutions by final answer", "Wrong"): 2,
     }  # fmt: skip
-    counts = measure_label_trust(inputs(**judged([True, None, False], [False, False, None], [True] * 3)))
+    counts = figure_frame(measure_label_trust(inputs(**judged([True, None, False], [False, False, None], [True] * 3))))
     assert counts.filter(row="Counts: Judged steps").select("column", "measured").rows() == [("Right", 4), ("Wrong", 3)]
 
 
@@ -134,7 +134,7 @@ def test_labels_are_not_measured_against_a_few_judged_steps_and_the_report_says_
     few = inputs(**judged([True, True, True], [True, False, False], [True, None, None]))
     frames = {name: build_artifact(artifact, few, "mine") for name, artifact in ARTIFACTS.items() if name in OF_TRUTH}
     assert not any(frames[name]["measured"].count() for name in OF_TRUTH if name != "label_trust")
-    assert headline_table(frames).is_empty()
+    assert not headline_table(frames)
     html = render_report("mine", "2026-01-31", frames, few)
     assert "<h2>Trust without truth" in html and "cannot be measured: 7 judged steps (5 right, 2 wrong)" in html
     assert "Labels are not measured: 7 judged steps (5 right, 2 wrong): too few; judge at least 10 of each." in html
@@ -150,14 +150,14 @@ def test_a_truth_of_ten_right_and_ten_wrong_steps_is_one(right, wrong, is_measur
         "alignment/trajectories": trajectories,
         "labels/step_rewards": steps.with_columns(reward=pl.col("step_index").cast(pl.Float64)),
     }
-    table = measure_label_quality(inputs(**frames, **judged(correct)))
+    table = figure_frame(measure_label_quality(inputs(**frames, **judged(correct))))
     assert table.filter(column="Label AUC").height == is_measured
 
 
 @pytest.mark.parametrize("absent", ["labels/step_rewards", "labels/answer_logprobs", "alignment/trajectories"])
 def test_what_has_no_table_is_not_said(absent):
-    whole, rest = measure_label_trust(inputs()), inputs(**{absent: inputs().table(absent).clear()})
-    assert set(measure_label_trust(rest)["row"]) < set(whole["row"])
+    whole, rest = figure_frame(measure_label_trust(inputs())), inputs(**{absent: inputs().table(absent).clear()})
+    assert set(figure_frame(measure_label_trust(rest))["row"]) < set(whole["row"])
     assert suspicious_steps(rest).is_empty() == (absent != "labels/answer_logprobs")
 
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from cpmi_dagster.answers.comparison import Comparison
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.quality import measure_negatives_ablation
 
 CORRECT = [[True, True, False], [True, False, False], [False, True, False], [True, True, True]]
@@ -43,7 +43,7 @@ def inputs() -> ReportInputs:
 
 
 def figures(inputs: ReportInputs) -> dict[tuple[str, str], float]:
-    rows = measure_negatives_ablation(inputs).select("row", "column", "measured").iter_rows()
+    rows = figure_frame(measure_negatives_ablation(inputs)).select("row", "column", "measured").iter_rows()
     return {(row, column): measured for row, column, measured in rows}
 
 

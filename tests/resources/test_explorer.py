@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from cpmi_dagster.cli.results import explore
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.reports.html import EXPLORER
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.labels import measure_label_quality
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import query
@@ -233,7 +233,7 @@ def test_the_figures_are_those_of_the_report_with_the_file_as_step_truth(client,
     frames = {key: Lake.of(settings).read(key) for key in ("labels/step_rewards", "alignment/trajectories")}
     frames["sources/step_truth"] = read_step_truth(rows)[0]
     inputs = ReportInputs(frames, bootstrap_samples=settings.benchmarks.bootstrap_samples, seed=settings.seed)
-    (mc,) = measure_label_quality(inputs).filter(row="MC", column="Label AUC").to_dicts()
+    (mc,) = figure_frame(measure_label_quality(inputs)).filter(row="MC", column="Label AUC").to_dicts()
     interval = f"{mc['measured']:.3f} [{mc['low']:.3f}, {mc['high']:.3f}; n={mc['units']}]"
     assert f'<td>mc</td><td class="number">{interval}</td><td class="number">{mc["n"]}</td>' in text
     assert re.search(r'<td>ann, bob</td><td class="number">30</td><td class="number">0\.\d\d\d \[', text)
