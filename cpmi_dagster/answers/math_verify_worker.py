@@ -12,6 +12,8 @@ import logging
 import re
 import sys
 from contextlib import suppress
+from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit, setrlimit
+from signal import ITIMER_PROF, setitimer
 from typing import Any
 
 from math_verify import LatexExtractionConfig, parse, verify
@@ -21,24 +23,6 @@ PAIR_SECONDS, MEMORY_BYTES = 4.0, 4 << 30
 _COMPARED = re.compile(r"[<>]|\\(?:le|ge|ne)(?![A-Za-z])")
 _JOINT = re.compile(r"\b(?:and|or)\b")
 _MEMBER = re.compile(r"\s*([A-Za-z])\s*\\in(?![A-Za-z])")
-
-
-def _limit_memory() -> None:
-    """Keep a runaway computation from taking the machine's memory, if the system can; a lower limit stays."""
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        if soft == resource.RLIM_INFINITY or soft > MEMORY_BYTES:
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, hard))
-
-
-def _limit_time(seconds: float) -> None:
-    """End this process when it has used so many more seconds of the processor, if the system can; 0 is no limit."""
-    with suppress(ImportError):
-        from signal import ITIMER_PROF, setitimer
-
-        setitimer(ITIMER_PROF, seconds)
 
 
 def _parse(formula: str) -> list[Any]:
@@ -81,11 +65,14 @@ def _judge(gold: str, candidate: str) -> bool:
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
-    _limit_memory()
+    soft, hard = getrlimit(RLIMIT_AS)
+    if soft == RLIM_INFINITY or soft > MEMORY_BYTES:
+        with suppress(ValueError):  # not every system can
+            setrlimit(RLIMIT_AS, (MEMORY_BYTES, hard))
     output, sys.stdout = sys.stdout, sys.stderr
     _judge(r"\sin^2 x + \cos^2 x", "1")  # loads what math-verify loads late
     for request in sys.stdin:
-        _limit_time(PAIR_SECONDS)
+        setitimer(ITIMER_PROF, PAIR_SECONDS)
         verdict = _judge(*json.loads(request))
-        _limit_time(0)
+        setitimer(ITIMER_PROF, 0)
         print("true" if verdict else "false", file=output, flush=True)

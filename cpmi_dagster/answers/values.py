@@ -30,6 +30,39 @@ FUNCTIONS = (*TRIGONOMETRIC, "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh
 
 Number = Any  # mpmath's numbers have no types
 Numbers = tuple[Number, ...]
+_mp = mpmath.MPContext()
+_mp.dps = FEW
+_lock = threading.Lock()
+_CONSTANTS = {"pi": _mp.pi, "e": _mp.e, "i": _mp.j}
+_LETTERS = (
+    *("pi", "alpha", "beta", "gamma", "delta", "theta", "lambda", "mu", "phi", "varphi", "omega", "rho", "sigma"),
+    *("tau", "zeta", "epsilon", "infty", "ell"),
+)
+_GROUP = r"\((?:[^()]|\([^()]*\))*\)|\{(?:[^{}]|\{[^{}]*\})*\}"
+_APPLIED = re.compile(
+    rf"\\({'|'.join(FUNCTIONS)})(?![A-Za-z])\s*(?:\^\s*\{{?(-1|[0-9])\}}?)?\s*(?:_\s*\{{?([0-9]+|[A-Za-z])\}}?)?"
+    rf"\s*({_GROUP}|(?:\\frac\{{[^{{}}]*\}}\{{[^{{}}]*\}}|\\sqrt\{{[^{{}}]*\}}|\\(?:{'|'.join(_LETTERS)})(?![A-Za-z])"
+    rf"|[0-9.]+|[A-Za-z]|\^(?:[0-9]|{_GROUP})|\s)++)(?!\s*[/(])"
+)
+_MIXED = re.compile(
+    r"(?<![0-9._])([0-9]+)(?:\s*\\frac\{([0-9]{1,9})\}\{([0-9]{1,9})\}|\s+([0-9]{1,9})/([0-9]{1,9})(?![0-9/.]))"
+)
+_REPEATING = re.compile(r"([0-9]*)\.([0-9]*)\\(?:overline|bar)\s*\{?([0-9]{1,50})\}?")
+_OPERAND = re.compile(
+    r"@[a-z]+|(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)|\\(?P<command>[A-Za-z]+)"
+    r"|(?P<letter>[fghFGHPQ]\(\s*[0-9]+\s*\)|[A-Za-z](?:_(?:\{[A-Za-z0-9]+\}|[A-Za-z0-9]))?)"
+)
+_REWRITTEN = [(re.compile(pattern), replacement) for pattern, replacement in (
+    (r"\|([^|]*)\|", r"@abs(\1)"),
+    (r"\\sqrt\s*\[\s*([0-9]{1,2})\s*\]\s*(?=\{)", r"@root{\1}"),
+    (r"\\(frac|binom|sqrt)(?![A-Za-z])\s*(?=[({])", r"@\1"),
+    (r"([0-9]+|(?<![A-Za-z@])[A-Za-z]|\((?:[^()]|\([^()]*\))*\))!", r"@factorial(\1)"),
+    (r"\}\s*\{", ","),
+    (r"\\(?:cdot|times)(?![A-Za-z])", "*"),
+    (r"\\div(?![A-Za-z])", "/"),
+)]  # fmt: skip
+_ALLOWED = re.compile(r"[\w\s.+*/^(){}\[\]\\@,-]*", re.ASCII)
+_SIDE_BY_SIDE = re.compile(r"(?<=[)\]])\s*(?=[(\[@])")
 
 
 class Value(NamedTuple):
@@ -37,44 +70,6 @@ class Value(NamedTuple):
 
     text: str
     numbers: Numbers
-
-
-_mp = mpmath.MPContext()
-_mp.dps = FEW
-_lock = threading.Lock()
-_CONSTANTS = {"pi": _mp.pi, "e": _mp.e, "i": _mp.j}
-_LETTERS = {
-    "pi", "alpha", "beta", "gamma", "delta", "theta", "lambda", "mu", "phi", "varphi", "omega", "rho", "sigma", "tau",
-    "zeta", "epsilon", "infty", "ell",
-}  # fmt: skip
-_MIXED = re.compile(
-    r"(?<![0-9._])([0-9]+)(?:\s*\\frac\{([0-9]{1,9})\}\{([0-9]{1,9})\}|\s+([0-9]{1,9})/([0-9]{1,9})(?![0-9/.]))"
-)
-_REPEATING = re.compile(r"([0-9]*)\.([0-9]*)\\(?:overline|bar)\s*\{?([0-9]{1,50})\}?")
-_GROUP = r"\((?:[^()]|\([^()]*\))*\)|\{(?:[^{}]|\{[^{}]*\})*\}"
-_APPLIED = re.compile(
-    rf"\\({'|'.join(FUNCTIONS)})(?![A-Za-z])\s*(?:\^\s*(\{{[^{{}}]*\}}|[0-9]))?\s*(?:_\s*(\{{[^{{}}]*\}}|[0-9A-Za-z]))?"
-    rf"\s*({_GROUP}|(?:\\frac\{{[^{{}}]*\}}\{{[^{{}}]*\}}|\\sqrt\{{[^{{}}]*\}}|\\(?:pi|{'|'.join(_LETTERS)})(?![A-Za-z])"
-    rf"|[0-9.]+|[A-Za-z]|\^(?:[0-9]|{_GROUP})|\s)++(?!\s*[/(]))"
-)
-_REWRITTEN = [
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"\|([^|]*)\|", r"@abs(\1)"),
-        (r"\\sqrt\s*\[\s*([0-9]{1,2})\s*\]\s*(?=\{)", r"@root{\1}"),
-        (r"\\(frac|binom|sqrt)(?![A-Za-z])\s*(?=[({])", r"@\1"),
-        (r"([0-9]+|(?<![A-Za-z@])[A-Za-z]|\((?:[^()]|\([^()]*\))*\))!", r"@factorial(\1)"),
-        (r"\}\s*\{", ","),
-        (r"\\(?:cdot|times)(?![A-Za-z])", "*"),
-        (r"\\div(?![A-Za-z])", "/"),
-    )
-]
-_ALLOWED = re.compile(r"[\w\s.+*/^(){}\[\]\\@,-]*", re.ASCII)
-_OPERAND = re.compile(
-    r"@[a-z]+|(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)|\\(?P<command>[A-Za-z]+)"
-    r"|(?P<letter>[fghFGHPQ]\(\s*[0-9]+\s*\)|[A-Za-z](?:_(?:\{[A-Za-z0-9]+\}|[A-Za-z0-9]))?)"
-)
-_SIDE_BY_SIDE = re.compile(r"(?<=[)\]])\s*(?=[(\[@])")
 
 
 class Undecidable(Exception):
@@ -87,7 +82,7 @@ def read_value(text: str) -> Value:
     Raises:
         Undecidable: the text is not an expression, or its value cannot be worked out.
     """
-    return Value(text, _numbers(text, FEW))
+    return Value(text, _evaluate_text(text, FEW))
 
 
 def same(one: Value, other: Value, scale: Fraction = Fraction(1)) -> bool | None:
@@ -95,7 +90,7 @@ def same(one: Value, other: Value, scale: Fraction = Fraction(1)) -> bool | None
     left, right = one.numbers, other.numbers
     for digits in (FEW, MANY, MOST):
         if digits > FEW:
-            left, right = _numbers(one.text, digits), _numbers(other.text, digits)
+            left, right = _evaluate_text(one.text, digits), _evaluate_text(other.text, digits)
         points = max(len(left), len(right))
         with _lock, _mp.workdps(digits):
             pairs = list(zip(left * (points // len(left)), right * (points // len(right)), strict=True))
@@ -107,17 +102,6 @@ def same(one: Value, other: Value, scale: Fraction = Fraction(1)) -> bool | None
         if digits == MANY and all(abs(size) < 3 * digits for size in sizes):
             break
     return True if all(are_close) else None
-
-
-def _numbers(text: str, digits: int) -> Numbers:
-    try:
-        tree = ast.parse(_write_in_python(text), mode="eval").body
-        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        points = POINTS if names - set(_CONSTANTS) - set(_FUNCTIONS) else 1
-        with _lock, _mp.workdps(digits):
-            return tuple(_evaluate(tree, point) for point in range(points))
-    except (SyntaxError, ValueError, ArithmeticError, TypeError, RecursionError, MemoryError) as error:
-        raise Undecidable(str(error)) from error
 
 
 def real_value(value: Value) -> float | None:
@@ -134,6 +118,34 @@ def is_rounded(decimal: Value, places: int, exact: Value) -> bool:
         return False
     shifted = exact.numbers[0] * 10**places
     return _mp.nint(decimal.numbers[0] * 10**places) in {int(shifted), _mp.nint(shifted)}
+
+
+def _evaluate_text(text: str, digits: int) -> Numbers:
+    try:
+        tree = ast.parse(_write_in_python(text), mode="eval").body
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        points = POINTS if names - set(_CONSTANTS) - set(_FUNCTIONS) else 1
+        with _lock, _mp.workdps(digits):
+            return tuple(_evaluate(tree, point) for point in range(points))
+    except (SyntaxError, ValueError, ArithmeticError, TypeError, RecursionError, MemoryError) as error:
+        raise Undecidable(str(error)) from error
+
+
+def _evaluate(node: ast.expr, point: int) -> Number:
+    match node:
+        case ast.Constant(value=int(number)):
+            return _mp.mpf(number)
+        case ast.Name(id=name):
+            return +_CONSTANTS[name] if name in _CONSTANTS else _number_at(name, point)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand) | ast.List(elts=[operand]):
+            return _evaluate(operand, point)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_evaluate(operand, point)
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
+            return _OPERATORS[type(sign)](_evaluate(left, point), _evaluate(right, point))
+        case ast.Call(func=ast.Name(id=name), args=arguments) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(_evaluate(argument, point) for argument in arguments))
+    raise Undecidable("not an expression")
 
 
 def _write_in_python(text: str) -> str:
@@ -169,27 +181,11 @@ def _write_repeating_decimal(decimal: re.Match[str]) -> str:
 
 
 def _write_application(applied: re.Match[str]) -> str:
-    r"""`\sin^2 x` as `(@sin{x})^{2}`, `\sin^{-1} x` as `@arcsin{x}`, `\log_2 8` as `@log{8}{2}`."""
-    name, power, base, argument = (part and part.strip(" {}") for part in applied.groups())
+    r"""`\sin^2 x` as `(@sin{x})^2`, `\sin^{-1} x` as `@arcsin{x}`, `\log_2 8` as `@log{8}{2}`."""
+    name, power, base, argument = applied.groups()
+    argument = argument[1:-1] if argument[0] in "({" else argument
     call = f"@{'arc' if power == '-1' else ''}{name}{{{argument}}}" + (f"{{{base}}}" if base else "")
-    return f"({call})^{{{power}}}" if power and power != "-1" else call
-
-
-def _evaluate(node: ast.expr, point: int) -> Number:
-    match node:
-        case ast.Constant(value=int(number)):
-            return _mp.mpf(number)
-        case ast.Name(id=name):
-            return +_CONSTANTS[name] if name in _CONSTANTS else _number_at(name, point)
-        case ast.UnaryOp(op=ast.UAdd(), operand=operand) | ast.List(elts=[operand]):
-            return _evaluate(operand, point)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_evaluate(operand, point)
-        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
-            return _OPERATORS[type(sign)](_evaluate(left, point), _evaluate(right, point))
-        case ast.Call(func=ast.Name(id=name), args=arguments) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](*(_evaluate(argument, point) for argument in arguments))
-    raise Undecidable("not an expression")
+    return f"({call})^{power}" if power and power != "-1" else call
 
 
 def _number_at(letter: str, point: int) -> Number:
@@ -212,17 +208,15 @@ def _root(degree: Number, radicand: Number) -> Number:
     return -_mp.root(-radicand, int(degree)) if is_negative else _mp.root(radicand, int(degree))
 
 
-def _apply(function: Callable[[Number], Number], argument: Number) -> Number:
-    if abs(argument) > LARGEST_ARGUMENT:
+def _apply(function: Callable[..., Number], *arguments: Number) -> Number:
+    """A function, if its argument is small; a factorial or a binomial coefficient if it is of whole numbers."""
+    if any(abs(argument) > LARGEST_ARGUMENT for argument in arguments):
         raise Undecidable("argument too large")
-    return function(argument)
-
-
-def _count(function: Callable[..., int], *numbers: Number) -> Number:
-    """A factorial or a binomial coefficient of whole numbers."""
-    if not all(_mp.isint(number) and 0 <= number <= LARGEST_ARGUMENT for number in numbers):
-        raise Undecidable("not of whole numbers, or too large")
-    return _mp.mpf(function(*map(int, numbers)))
+    if function not in {factorial, comb}:
+        return function(*arguments)
+    if not all(_mp.isint(argument) and argument >= 0 for argument in arguments):
+        raise Undecidable("not of whole numbers")
+    return _mp.mpf(function(*map(int, arguments)))
 
 
 _OPERATORS: dict[type, Callable[[Number, Number], Number]] = {
@@ -233,12 +227,12 @@ _FUNCTIONS: dict[str, Callable[..., Number]] = {
         name: partial(_apply, getattr(_mp, name.replace("arc", "a")))
         for name in (*FUNCTIONS, "arccot", "arcsec", "arccsc")
     },
-    "ln": lambda number: _mp.ln(number),
+    "ln": _mp.ln,
     "log": lambda number, base=10: _mp.ln(number) / _mp.ln(base),
     "frac": operator.truediv,
     "sqrt": partial(_root, 2),
     "root": _root,
     "abs": abs,
-    "factorial": partial(_count, factorial),
-    "binom": partial(_count, comb),
+    "factorial": partial(_apply, factorial),
+    "binom": partial(_apply, comb),
 }
