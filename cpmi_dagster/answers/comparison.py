@@ -61,7 +61,11 @@ class Comparison:
 
     def each(self, golds: Sequence[str], candidates: Sequence[str]) -> list[bool]:
         """`same` of many pairs, in order; each different pair is compared once."""
-        return equivalent(golds, candidates, compare=self.same)
+        if self.function is None:
+            return equivalent(golds, candidates)
+        pairs = list(zip(golds, candidates, strict=True))
+        verdicts = {pair: self.same(*pair) for pair in dict.fromkeys(pairs)}
+        return [verdicts[pair] for pair in pairs]
 
     def clearly_same(self, one: str, other: str) -> bool:
         """`same` without what is slow: the built-in equivalence leaves doubtful pairs to math-verify."""
@@ -73,7 +77,7 @@ BUILT_IN = Comparison()
 
 @lru_cache
 def load_comparison(name: str, folder: str | None) -> Comparison:
-    """The comparison by a function `module:function`, whose module is in the folder or where Python finds it.
+    """The comparison by `module:function`, whose module is in the folder or where Python finds it.
 
     Raises:
         SettingsError: there is no such module or function.

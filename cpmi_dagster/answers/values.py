@@ -61,7 +61,7 @@ _REWRITTEN = [(re.compile(pattern), replacement) for pattern, replacement in (
     (r"\\(?:cdot|times)(?![A-Za-z])", "*"),
     (r"\\div(?![A-Za-z])", "/"),
 )]  # fmt: skip
-_ALLOWED = re.compile(r"[\w\s.+*/^(){}\[\]\\@,-]*", re.ASCII)
+_ALLOWED = re.compile(r"[\w\s.+*/^(){}\[\]\\!|°-]*", re.ASCII)
 _SIDE_BY_SIDE = re.compile(r"(?<=[)\]])\s*(?=[(\[@])")
 
 
@@ -150,12 +150,12 @@ def _evaluate(node: ast.expr, point: int) -> Number:
 
 def _write_in_python(text: str) -> str:
     """The text in Python's grammar: every operand in brackets, every multiplication written out."""
+    if not _ALLOWED.fullmatch(text):
+        raise Undecidable(f"cannot read {text!r}")
     text = _REPEATING.sub(_write_repeating_decimal, _MIXED.sub(_write_mixed_number, text.strip()))
     text = _APPLIED.sub(_write_application, re.sub(r"([0-9.]+)\s*°", r"(\1\\pi/180)", text))
     for pattern, replacement in _REWRITTEN:
         text = pattern.sub(replacement, text)
-    if not _ALLOWED.fullmatch(text):
-        raise Undecidable(f"cannot read {text!r}")
     text = _OPERAND.sub(_write_operand, text).replace("{", "(").replace("}", ")")
     return _SIDE_BY_SIDE.sub("*", text).replace("^", "**").replace("@", "")
 

@@ -5,7 +5,8 @@ decide("50\%", "50")                  True      decide("\sum_{k=1}^3 k", "6")   
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -35,13 +36,14 @@ def is_equivalent(gold: str, candidate: str) -> bool:
     return _verify(*sorted(_plain_pair(gold, candidate))) if verdict is None else verdict
 
 
-def equivalent(
-    golds: Sequence[str], candidates: Sequence[str], *, compare: Callable[[str, str], bool] = is_equivalent
-) -> list[bool]:
-    """`is_equivalent`, or another comparison, of many pairs, in order; each different pair is compared once."""
+def equivalent(golds: Sequence[str], candidates: Sequence[str]) -> list[bool]:
+    """`is_equivalent` of many pairs, in order; each different pair is compared once."""
     pairs = list(zip(golds, candidates, strict=True))
-    verdicts = {pair: compare(*pair) for pair in dict.fromkeys(pairs)}
-    return [verdicts[pair] for pair in pairs]
+    verdicts = {pair: decide(*pair) for pair in dict.fromkeys(pairs)}
+    undecided = [pair for pair, verdict in verdicts.items() if verdict is None]
+    with ThreadPoolExecutor(math_verify_pool.MAX_WORKERS) as threads:
+        verdicts.update(zip(undecided, threads.map(lambda pair: is_equivalent(*pair), undecided), strict=True))
+    return [bool(verdicts[pair]) for pair in pairs]
 
 
 def decide(gold: str, candidate: str) -> bool | None:
@@ -59,9 +61,8 @@ def decide(gold: str, candidate: str) -> bool | None:
         verdict = _compare(one, other)
     except (Undecidable, RecursionError):
         verdict = None
-    if not verdict and any(
-        isinstance(form := read_form(text), Parts) and form.kind == "words" for text in (one, other)
-    ):
+    forms = read_form(one), read_form(other)
+    if not verdict and any(isinstance(form, Parts) and form.kind == "words" for form in forms):
         return _squeeze(one) == _squeeze(other)
     if verdict is None and one and one.replace(" ", "") == other.replace(" ", ""):
         return True

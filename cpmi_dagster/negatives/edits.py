@@ -154,15 +154,9 @@ class _Number(NamedTuple):
 
 
 def _change_numbers(answer: str) -> Iterator[Edit]:
-    """One number changed; roots, numbers of two digits, and those of lists and unions wherever they stand."""
-    is_several = "," in answer or "\\cup" in answer
-    groups: dict[tuple[str, str, int], list[_Number]] = defaultdict(list)
     for number in _find_numbers(answer):
-        is_linked = is_several or number.role == "root" or len(number.text) > 1
-        groups[number.text, number.role, -1 if is_linked else number.start].append(number)
-    for numbers in groups.values():
-        for rank, offset, heuristic in _list_offsets(numbers[0]):
-            if (edited := _move(answer, numbers, offset)) is not None:
+        for rank, offset, heuristic in _list_offsets(number):
+            if (edited := _move(answer, number, offset)) is not None:
                 yield rank, edited, heuristic
 
 
@@ -183,19 +177,15 @@ def _list_offsets(number: _Number) -> Iterator[tuple[int, int, str]]:
             yield LAST_RESORT, sign * step * unit, name or f"plus_minus_{step}"
 
 
-def _move(answer: str, numbers: list[_Number], offset: int) -> str | None:
-    """The answer with the numbers, which are the same number, moved; None if one would not write the result."""
-    for number in reversed(numbers):
-        scaled = number.scaled + offset
-        if scaled < number.least:
-            return None
-        text, before, after = number.write(scaled), answer[: number.start], answer[number.start + len(number.text) :]
-        if text == "1" and number.role == "inner" and _FACTOR.match(after) and not _EXPONENT.match(after):
-            text, after = "", after.lstrip()
-        elif len(text) > 1 and _BARE_ARGUMENT.search(before):
-            text = f"{{{text}}}"
-        answer = before + text + after
-    return answer
+def _move(answer: str, number: _Number, offset: int) -> str | None:
+    """The answer with one number moved; None if one would not write the result."""
+    scaled = number.scaled + offset
+    if scaled < number.least:
+        return None
+    text, before, after = number.write(scaled), answer[: number.start], answer[number.start + len(number.text) :]
+    if text == "1" and number.role == "inner" and _FACTOR.match(after) and not _EXPONENT.match(after):
+        return before + after.lstrip()
+    return before + (f"{{{text}}}" if len(text) > 1 and _BARE_ARGUMENT.search(before) else text) + after
 
 
 def _find_numbers(answer: str) -> Iterator[_Number]:
