@@ -17,7 +17,7 @@ SHARD_EXAMPLES = 5
 @stage(
     TRAJECTORIES,
     also=[REJECTED_ROWS],
-    code_version="6",
+    code_version="7",
     inputs=[SHEPHERD, REFERENCES],
     settings=["answers.identity"],
     lineage={

@@ -57,7 +57,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
 
 @model_stage(
     NEGATIVES,
-    code_version="7",
+    code_version="8",
     inputs=[TRAJECTORIES, SELECTED],
     models=["labeler"],
     settings=[
@@ -168,7 +168,7 @@ def template_scores(run: StageRun) -> StageOutput:
 
 rolls_out = partial(
     model_stage,
-    code_version="6",
+    code_version="7",
     inputs=[TRAJECTORIES, SELECTED],
     lineage={
         "answer": ["alignment/trajectories.question", "alignment/trajectories.steps"],

@@ -1,37 +1,28 @@
-"""How a run compares answers: by the built-in equivalence, or by a function that the profile names.
-
-    BUILT_IN.same("1/2", "0.5")                                                      ->  True
+r"""How a run compares answers: by the built-in equivalence, or by a function that the profile names.
 
     answers: {equivalent: "my_module:same"}                  in the profile, beside which my_module.py stands
     def same(gold: str, candidate: str) -> bool: ...         in my_module.py
-    load_comparison("my_module:same", folder, digest).same("Ann", "ann")             ->  what the function returns
 
 Wrong answers are compared with one another too, the earlier one as `gold`.
 """
 
 import hashlib
-import importlib
-import importlib.util
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from pkgutil import resolve_name
+from typing import Any
 
 import numpy as np
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from cpmi_dagster.answers.verdicts import decide, equivalent, is_equivalent
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_line
 from cpmi_dagster.files.text import cut
 
-if TYPE_CHECKING:
-    from importlib.machinery import ModuleSpec
-
-NAME = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*)")
 LONGEST_SHOWN = 80
 
 
@@ -42,10 +33,12 @@ class Comparison:
     Attributes:
         name: `module:function` of the user's function; empty for the built-in equivalence.
         function: takes the gold answer and another, returns a bool; None for the built-in equivalence.
+        digest: sha256 of the file of the function's module.
     """
 
     name: str = ""
     function: Callable[[str, str], Any] | None = None
+    digest: str = ""
 
     def same(self, gold: str, candidate: str) -> bool:
         """Whether a candidate is the gold answer.
@@ -82,69 +75,27 @@ class Comparison:
 BUILT_IN = Comparison()
 
 
-def module_digest(name: str, folder: str | None) -> str:
-    """Sha256 of the file that a `module:function` is in.
-
-    Raises:
-        SettingsError: there is no such module, or the name is not of that form.
-    """
-    return hashlib.sha256(_file_of(name, folder).read_bytes()).hexdigest()
-
-
 @lru_cache
-def load_comparison(name: str, folder: str | None, digest: str) -> Comparison:
-    """The comparison by a function of the user's.
-
-    Args:
-        name: `module:function`.
-        folder: where the module is looked for first.
-        digest: sha256 of its file as it was when the profile was read.
+def load_comparison(name: str, folder: str | None) -> Comparison:
+    """The comparison by `module:function`, whose module is in the folder or where Python finds it.
 
     Raises:
-        SettingsError: there is no such module or function, or the file has been changed.
+        SettingsError: there is no such module or function.
     """
-    file = _file_of(name, folder)
-    source = file.read_bytes()
-    if hashlib.sha256(source).hexdigest() != digest:
-        raise SettingsError(f"{file} has changed since the profile was read; run again")
-    name_of_module, _, function = name.partition(":")
     if folder and folder not in sys.path:
-        sys.path.append(folder)  # for what the module imports from its own folder, also when it is called
+        sys.path.append(folder)
     try:
-        # a name of its own: no other module of that name is taken for it, and it for no other
-        spec = importlib.util.spec_from_file_location(f"{name_of_module}_{digest[:12]}", file)
-        module = importlib.util.module_from_spec(cast("ModuleSpec", spec))
-        sys.modules[module.__name__] = module
-        # run from its source: Python's cache of compiled files misses changes within a second
-        exec(compile(source, str(file), "exec"), module.__dict__)
+        function = resolve_name(name)
     except Exception as error:  # whatever the module does when it is imported
-        reason = f"{type(error).__name__}: {first_line(error)}"
-        problem = f"the module `{name_of_module}` ({file}) cannot be imported: {reason}; correct it"
-        raise SettingsError(problem) from error
-    found = getattr(module, function, None)
-    if not callable(found):
-        problem = f"has no `{function}`" if found is None else f"has a `{function}` that cannot be called"
-        raise SettingsError(f"the module `{name_of_module}` {problem}; name a function of {file}")
-    return Comparison(name, found)
-
-
-def _file_of(name: str, folder: str | None) -> Path:
-    """The file of a module, in the folder or among those that Python finds."""
-    if not (written := NAME.fullmatch(name)):
+        problem = f"{type(error).__name__}: {first_line(error)}"
+        where = (
+            f"; its module is looked for beside the profile in {folder}, then where Python finds it" if folder else ""
+        )
+        raise SettingsError(f"`{name}` cannot be imported: {problem}{where}") from error
+    if ":" not in name or not callable(function):
         raise SettingsError(f"`{name}` does not name a function; write it as `module:function`")
-    module = written["module"]
-    place = Path(folder or "", *module.split("."))
-    for file in (place.with_suffix(".py"), place / "__init__.py") if folder else ():
-        if file.is_file():
-            return file
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
-        spec = None
-    if spec is None or not str(spec.origin).endswith(".py"):
-        beside = f"beside the profile in {folder}, or " if folder else ""
-        raise SettingsError(f"there is no module `{module}`; put it {beside}where Python finds it")
-    return Path(str(spec.origin))
+    file = sys.modules[name.partition(":")[0]].__file__
+    return Comparison(name, function, hashlib.sha256(Path(file).read_bytes() if file else b"").hexdigest())
 
 
 class Answers(Frozen):
@@ -156,24 +107,21 @@ class Answers(Frozen):
     folder: str | None = Field(
         default=None, description="where its module is looked for first; the folder of the profile that names it"
     )
-    _digest: str = PrivateAttr(default="")
 
     @model_validator(mode="after")
     def _can_be_loaded(self) -> "Answers":
-        if self.equivalent:
-            try:
-                self._digest = module_digest(self.equivalent, self.folder)
-                load_comparison(self.equivalent, self.folder, self._digest)
-            except SettingsError as error:
-                raise ValueError(str(error)) from error
+        try:
+            self.comparison  # noqa: B018
+        except SettingsError as error:
+            raise ValueError(str(error)) from error
         return self
 
     @property
     def comparison(self) -> Comparison:
         """The function that the profile names, loaded once in every process; else the built-in equivalence."""
-        return load_comparison(self.equivalent, self.folder, self._digest) if self.equivalent else BUILT_IN
+        return load_comparison(self.equivalent, self.folder) if self.equivalent else BUILT_IN
 
     @property
     def identity(self) -> dict[str, str] | None:
         """The function's name and the sha256 of its module's file; None for the built-in equivalence."""
-        return {"function": self.equivalent, "sha256": self._digest} if self.equivalent else None
+        return {"function": self.equivalent, "sha256": self.comparison.digest} if self.equivalent else None

@@ -14,8 +14,8 @@ that is a part of something longer is none.
 import re
 from itertools import pairwise
 
-from cpmi_dagster.answers.equivalence.units import SCALES
 from cpmi_dagster.answers.fences import unwrapped
+from cpmi_dagster.answers.units import SCALES
 
 LONGEST_CONCLUSION = 1_000
 _HEADING = re.compile(

@@ -5,7 +5,7 @@ r"""Hard negatives: wrong answers that a reader of the steps might give (section
          HardNegative("17", "plus_minus_1"), HardNegative("16", "plus_minus_2")
 
 Model samples come first, in the order sampled; what equals the gold answer or an earlier negative is dropped; edits of
-the gold answer (`mistakes`) fill what is missing. A trajectory for which fewer than M can be found keeps what it has.
+the gold answer (`edits`) fill what is missing. A trajectory for which fewer than M can be found keeps what it has.
 Trajectories with the same prompt share its samples, as all of a question do if the labeler is shown the question alone:
 no trajectory's negatives depend on the others in its batch.
 """
@@ -23,7 +23,7 @@ from cpmi_dagster.answers.fences import boxed_answer, unwrapped
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
-from cpmi_dagster.negatives.mistakes import HardNegative, propose
+from cpmi_dagster.negatives.edits import HardNegative, propose
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question, render_target
 

@@ -7,8 +7,8 @@ import pytest
 
 from cpmi_dagster.contracts.seeded import derived_seed, text_hash, uniform_number
 from cpmi_dagster.generation.token_sampling import prompt_seed, uniform_numbers
+from cpmi_dagster.negatives.edits import propose
 from cpmi_dagster.negatives.hard_negatives import trajectory_seed
-from cpmi_dagster.negatives.mistakes import propose
 from scripts.miniature_world.held_out import is_held_out
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cpmi_dagster.alignment.references import read_references
-from cpmi_dagster.answers.equivalence import math_verify
+from cpmi_dagster.answers import math_verify_pool as math_verify
 from cpmi_dagster.negatives import heuristic_negatives
 
 SHARED_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

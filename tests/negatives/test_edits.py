@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.answers.verdicts import decide
+from cpmi_dagster.negatives.edits import LONGEST_ANSWER, propose
 from cpmi_dagster.negatives.hard_negatives import heuristic_negatives
-from cpmi_dagster.negatives.mistakes import LONGEST_ANSWER, propose
 
 WANTED = 4
 INTEGERS = st.integers(-(10**6), 10**6).map(str)
@@ -127,34 +127,27 @@ def test_a_text_too_long_to_be_an_answer_has_no_edits():
         (r"\frac2b", r"\frac{b}2", "fraction_swap"),
         ("7/8", "8/7", "fraction_swap"),
         (r"2\sqrt{5}", r"2\sqrt{6}", "root"),
+        ("3,-3", "4,-3", "inner_number"),
         (r"2\sqrt{5}", r"\sqrt{5}", "inner_number"),
         ("2^{10}", "2^{9}", "inner_number"),
         ("x^2 - 3x", "x^2 + 3x", "operator_substitution"),
-        (r"\sin^2 x", r"\cos^2 x", "operator_substitution"),
         (r"x \le -2", "x < -2", "operator_substitution"),
         (r"-80\leq x\leq 82", r"-80< x\leq 82", "operator_substitution"),
         ("(3, -2)", "(3, 2)", "sign_inversion"),
-        ("(3, -2)", "(-2, 3)", "entry_swap"),
-        ("3:5", "5:3", "entry_swap"),
-        ("[2, 5)", "(2, 5)", "bracket"),
         (r"(-\infty,\infty)", r"(0,\infty)", "half_line"),
-        (r"\{4, 5, 7\}", r"\{4, 7\}", "missing_entry"),
         (r"\frac{\pi}{2}", r"\frac{3\pi}{2}", "multiple"),
         ("i,-i", "2i,-2i", "multiple"),
         ("n", "2n", "multiple"),
         ("B", "C", "letter"),
         ("A,B,E", "A,D,E", "letter"),
-        (r"\text{CBAD}", r"\text{CABD}", "letter"),
+        (r"\text{CBAD}", r"\text{CBED}", "letter"),
         (r"\text{odd}", r"\text{even}", "word"),
-        (r"\text{Evelyn}", r"\text{Alice}", "phrase"),
+        (r"\text{Softball}", r"\text{Alice}", "phrase"),
+        (r"\text{Evelyn}", r"\text{Alice}", "word"),
         (r"\text{October 30}", r"\text{October 31}", "plus_minus_1"),
         ("05:30", "06:30", "inner_number"),
         ("07_8", "06_8", "inner_number"),
-        (r"A5_{11}", "95_{11}", "inner_number"),
         (r"0.56 = 56\%", r"0.56 = 57\%", "inner_number"),
-        ("3,-3", "4,-4", "inner_number"),
-        (r"(-\infty,2)\cup(2,\infty)", r"(-\infty,3)\cup(3,\infty)", "inner_number"),
-        (r"\frac{1+\sqrt{5}}{2}, \frac{1-\sqrt{5}}{2}", r"\frac{1+\sqrt{6}}{2}, \frac{1-\sqrt{6}}{2}", "root"),
     ],
 )
 def test_heuristics_make_the_mistake_they_are_named_for(gold: str, answer: str, heuristic: str):
@@ -174,8 +167,6 @@ def test_heuristics_make_the_mistake_they_are_named_for(gold: str, answer: str, 
         (r"2\sqrt{5}", [r"0\sqrt{5}", r"1\sqrt{5}"]),
         (r"\frac{3}{2}", [r"\frac{3}{1}", r"\frac{0}{2}"]),
         ("g(x)", ["g(2x)"]),
-        ("9:24", ["24:9", "-9:24"]),
-        (r"(6,235^\circ)", [r"(235^\circ,6)"]),
     ],
 )
 def test_nobody_writes_that(gold: str, others: list[str]):
@@ -188,18 +179,9 @@ def test_nobody_writes_that(gold: str, others: list[str]):
         ("18", "-18", "28"),
         (r"25 \, \text{km}", r"-25 \, \text{km}", r"35 \, \text{km}"),
         (r"2\sqrt{3}", r"-2\sqrt{3}", r"12\sqrt{3}"),
-        ("[2, 5)", "[2, -5)", "[2, 15)"),
-        ("2, -2", "2, 2", "3, -3"),
-        (r"(-\infty,2)\cup(2,\infty)", r"(-\infty,2]\cup(2,\infty)", r"(-\infty,12)\cup(12,\infty)"),
-        ("1, 3, 5", "6, 3, 5", "2, 3, 5"),
         (r"\frac{1}{2}", r"\frac{2}{2}", r"\frac{11}{2}"),
         (r"\frac{1+\sqrt{3}}{4}", r"\frac{2+2\sqrt{3}}{4}", r"\frac{1+\sqrt{2}}{4}"),
         (r"2\sqrt{7}", r"2\sqrt{8}", r"2\sqrt{17}"),
-        (r"2\frac{2}{3}", r"2\frac{4}{3}", r"2\frac{2}{13}"),
-        ("3:5", "3:6", "13:5"),
-        (r"\text{October 30}", r"\text{October 32}", r"\text{October 20}"),
-        (r"8\!:\!59 \text{ p.m.}", r"8\!:\!60 \text{ p.m.}", r"8\!:\!49 \text{ p.m.}"),
-        ("x^2+1", "x^3+1", "x^2-1"),
     ],
 )
 def test_what_one_would_have_tidied_comes_late(gold: str, unlikely: str, likely: str):

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.answers.conclusions import concluded_value
-from cpmi_dagster.answers.equivalence.expressions import Undecidable, read_expression
-from cpmi_dagster.answers.equivalence.forms import read_form
-from cpmi_dagster.answers.equivalence.plain_text import plain_text
-from cpmi_dagster.answers.equivalence.units import split_letter, split_unit
 from cpmi_dagster.answers.extraction import announced_answer, extract_answer, hash_answer
 from cpmi_dagster.answers.fences import boxed_answer, closing_brace, unwrapped
+from cpmi_dagster.answers.forms import read_form
+from cpmi_dagster.answers.plain_text import plain_text
+from cpmi_dagster.answers.units import split_letter, split_unit
+from cpmi_dagster.answers.values import Undecidable, read_value
 from cpmi_dagster.answers.verdicts import decide, is_equivalent, is_formula
 
 PATIENCE = 5.0
@@ -125,7 +125,7 @@ def test_monsters_are_turned_away_quickly(monster: str):
 
 def value(text: str) -> None:
     with suppress(Undecidable):
-        read_expression(text)
+        read_value(text)
 
 
 def with_one_less(text: str) -> bool | None:

@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from cpmi_dagster.answers.equivalence.expressions import FUNCTIONS, TRIGONOMETRIC
-from cpmi_dagster.answers.equivalence.units import SCALES
 from cpmi_dagster.answers.fences import unwrapped, without_stops
+from cpmi_dagster.answers.units import SCALES
+from cpmi_dagster.answers.values import FUNCTIONS, TRIGONOMETRIC
 
 CACHED_TEXTS = 1 << 16
 _FENCED = re.compile(r"(?<!\\)(?:\$\$?|\\\(|\\\[)(?P<inside>(?:\\\$|[^$])*?)(?:\$\$?|\\\)|\\\])", re.DOTALL)
@@ -98,7 +98,7 @@ _RULES: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
     ("\\mathbb", r"\\mathbb\{R\}", r"(-\\infty,\\infty)"),
     ("\\choose", r"\{([^{}]*)\\choose(?![A-Za-z])([^{}]*)\}", r"\\binom{\1}{\2}"),
     ("\\", _FRACTION.pattern, _with_braces),
-    ("\\sqrt", r"\\sqrt\s*(\d|[A-Za-z])", r"\\sqrt{\1}"),
+    ("\\sqrt", r"\\sqrt\s*(?:\(([^()]*)\)|(\d|[A-Za-z]))", r"\\sqrt{\1\2}"),
     ("<=", "<=", r"\\le "),
     (">=", ">=", r"\\ge "),
     ("\\{", rf"^\s*\\\{{(?:{_BUILDER})?([^,;{{}}]*(?:[<>]|\\(?:le|ge|ne)(?![A-Za-z]))[^,;{{}}]*)\\\}}\s*$", r"\1"),
