@@ -42,6 +42,9 @@ _PART = r"\{(?:[^{}]|\{[^{}]*\})*\}|\d|[A-Za-z]|\\pi(?![A-Za-z])"
 _FRACTION = re.compile(rf"\\(frac|binom)\s*({_PART})\s*({_PART})")
 _NAME = rf"(?:(?:sqrt|{'|'.join(FUNCTIONS)})(?=\s*(?:[(0-9^]|[A-Za-z](?![A-Za-z])))|pi(?![A-Za-z]))"
 _TRIGONOMETRIC = re.compile(rf"\\(?:{'|'.join(TRIGONOMETRIC)})")
+_FONTS = "text(?:bf|it|rm|normal|tt|sf)?|[mh]box|math(?:rm|bf|it)|operatorname"
+_AMOUNT = rf"(?P<amount>-?(?:\d+\.?\d*|\.\d+)(?:\s+(?:{'|'.join(SCALES)})s?\b)*)"
+_RATE = r"(?P<per>\s+per(?:\s+[A-Za-z]{2,})+)?"
 _MONEY, _ITEM_ENDS = r"(?P<money>\\?\$|[€£¥¢])", r"(?=\s*(?:$|[,;]|(?:and|or)\b))"
 _DEGREES = r"(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z]))|°)(?:\s*[CF](?![A-Za-z0-9]))?"
 _BUILDER = r"\s*[A-Za-z]\s*(?:\\in\s*\(-\\infty,\\infty\)\s*)?(?:\\mid|\||:)"
@@ -50,6 +53,11 @@ _BRACKETS = set("([{")
 
 def _without_marks(number: re.Match[str]) -> str:
     return re.sub(r"\D", "", number[0])
+
+
+def _without_commas(number: re.Match[str]) -> str:
+    """In brackets, commas separate entries."""
+    return _without_marks(number) if _BRACKETS.isdisjoint(number.string) else number[0]
 
 
 def _macro_content(macro: re.Match[str]) -> str:
@@ -76,21 +84,15 @@ def _amount(price: re.Match[str]) -> str:
 _RULES: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
     ("", r"(?<![\w\\.])(\d+\.?\d*|\.\d+)[eE]\+?(-?\d{1,4})(?![\w.]|\s*_)", r"\1 \\cdot 10^{\2}"),
     ("10", r"(?<=\d)\s*[xX*]\s*10\s*(?:\^|\*\*)\s*\{?\s*\+?(-?\d+)\s*\}?", r" \\cdot 10^{\1}"),
-    ("**", r"(?<=[\w)}])\s*\*\*\s*(?=[\w(-])", "^"),
     ("", rf"(?<![\\A-Za-z]){_NAME}", r"\\\g<0>"),
     ("", r"(?<![\d.,])\d{1,3}(?:(?:\\[,; ]|~|[\u2009\u202f])\d{3})+(?!\d)|^\d{1,3}(?: \d{3})+$", _without_marks),
     ("mod", r"\(?\s*\\?[pb]?mod(?![A-Za-z])\s*\{?\s*(\w+)\s*\}?\s*\)?", r"\\pmod{\1}"),
     (",", r"(?:,\s*\\!\s*|\{,\})(?=\d{3})", ""),
-    (",", r",\s*\\!\s*|\{,\}", ","),
     ("\\!", r"\\!", ""),
     ("\\", r"(?<!\\)\\[,;: ]|\\(?:quad|qquad|thinspace|displaystyle)(?![A-Za-z])|\\phantom\s*(?:\{[^{}]*\}|[^{])", " "),
     ("~", "~", " "),
     ("\\", r"\\(?:left|right|[bB]igg?[lr]?)(?![A-Za-z])", ""),
-    (
-        "\\",
-        r"\\(?:text(?:bf|it|rm|normal|tt|sf)?|[mh]box|math(?:rm|bf|it)|operatorname)\s*\{([^{}]*)\}",
-        _macro_content,
-    ),
+    ("\\", rf"\\(?:{_FONTS})\s*\{{([^{{}}]*)\}}", _macro_content),
     ("\\%", r"\\%", "%"),
     ("\\", rf"\\({'|'.join(_COMMANDS)})(?![A-Za-z])", lambda command: _COMMANDS[command[1]]),
     ("\\", r"\\(?:over(?:line|rightarrow|leftrightarrow)|triangle|angle)\s*\{?\s*([A-Z]+)\s*\}?", r" \1 "),
@@ -102,22 +104,12 @@ _RULES: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
     ("<=", "<=", r"\\le "),
     (">=", ">=", r"\\ge "),
     ("\\{", rf"^\s*\\\{{(?:{_BUILDER})?([^,;{{}}]*(?:[<>]|\\(?:le|ge|ne)(?![A-Za-z]))[^,;{{}}]*)\\\}}\s*$", r"\1"),
-    # in brackets commas separate
-    (
-        ",",
-        r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])",
-        lambda number: _without_marks(number) if _BRACKETS.isdisjoint(number.string) else number[0],
-    ),
+    (",", r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])", _without_commas),
     ("", rf"^\s*(-?\d+(?:\.\d+)?)\s*{_DEGREES}\s*$", r"\1 degrees"),
     ("", r"^\s*(-?\d+(?:\.\d+)?)\s*(?:''|″|\^\s*\{\s*\\prime\s*\\prime\s*\})\s*$", r"\1 arcseconds"),
     ("", r"^\s*(-?\d+(?:\.\d+)?)\s*(?:'|′|\^\s*(?:\{\s*\\prime\s*\}|\\prime))\s*$", r"\1 arcminutes"),
     ("", _DEGREES, lambda sign: "°" if _TRIGONOMETRIC.search(sign.string) else ""),
-    (
-        "",
-        rf"{_MONEY}\s*(?P<amount>-?(?:\d+\.?\d*|\.\d+)(?:\s+(?:{'|'.join(SCALES)})s?\b)*)"
-        rf"(?:\s+(?!(?:per|and|or)\b)[A-Za-z]{{2,}})*(?P<per>\s+per(?:\s+[A-Za-z]{{2,}})+)?{_ITEM_ENDS}",
-        _amount,
-    ),
+    ("", rf"{_MONEY}\s*{_AMOUNT}(?:\s+(?!(?:per|and|or)\b)[A-Za-z]{{2,}})*{_RATE}{_ITEM_ENDS}", _amount),
     ("", rf"(?<=\d)\s*{_MONEY}{_ITEM_ENDS}", _amount),
     ("", _MONEY, ""),
     ("", r"[\s\u200b-\u200d\u2060\ufeff]+", " "),
