@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cpmi_dagster.alignment.references import read_references, together
+from cpmi_dagster.alignment import read_references, together
 from cpmi_dagster.errors import SourceError
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
