@@ -30,7 +30,7 @@ from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.text import encodable, number_text
 from cpmi_dagster.trajectories.fields import given_answer
 from cpmi_dagster.trajectories.identifiers import GIVEN, trajectory_id_of
-from cpmi_dagster.trajectories.question_text import compact, drawing, normal_key
+from cpmi_dagster.trajectories.question_key import compact, drawing, normal_key
 from cpmi_dagster.trajectories.rows import EXCERPT_CHARACTERS
 
 FORMS: tuple[tuple[str, Callable[[str], Hashable]], ...] = (

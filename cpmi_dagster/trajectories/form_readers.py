@@ -77,10 +77,10 @@ def read_prm800k(row: Row, _: Splitting) -> Trajectory:
         path.append(taken)
     if not path:
         raise MalformedRow("no step of it was chosen, written or rated -1")
-    question, truth = read_field(asked, "question.problem", read_filled_text), [is_right for _, is_right in path]
+    question, truth = read_field(asked, "question.problem", _read_step), [is_right for _, is_right in path]
     answer = read_optional(asked, "question.ground_truth_answer", read_gold_answer)
-    answered = {**row, "gold_answer": answer} if row.get("gold_answer") is None else row
-    return _trajectory(answered, question, [text for text, _ in path], truth=truth)
+    own_answer = read_optional(row, "gold_answer", read_gold_answer)
+    return _trajectory({**row, "gold_answer": own_answer or answer}, question, [text for text, _ in path], truth=truth)
 
 
 def _taken(step: Row) -> tuple[str, bool] | None:
@@ -113,28 +113,28 @@ def read_processbench(row: Row, _: Splitting) -> Trajectory:
 
 def read_steps(row: Row, _: Splitting) -> Trajectory:
     """A question and its steps, taken unchanged; all else may be left out."""
-    return _labelled(row, read_list(row, "steps", _read_step))
+    question = read_field(row, QUESTION, _read_question)
+    return _labelled(row, question, read_list(row, "steps", _read_step))
 
 
 def read_solution(row: Row, splitting: Splitting) -> Trajectory:
     """A question and its solution, which is split into steps."""
-    return _labelled(row, _split(read_field(row, SOLUTION, _read_solution), name_in(row, SOLUTION), splitting))
+    question, solution = read_field(row, QUESTION, _read_question), read_field(row, SOLUTION, _read_solution)
+    return _labelled(row, question, _split(solution, name_in(row, SOLUTION), splitting))
 
 
 def read_chat_row(row: Row, splitting: Splitting) -> Trajectory:
     """A chat of one question and one solution; what a system message says is left out."""
     question, solution = read_field(row, CHAT, _read_messages)
-    steps = _split(solution, name_in(row, CHAT), splitting)
-    return _labelled({**row, "question": question}, steps)
+    return _labelled(row, question, _split(solution, name_in(row, CHAT), splitting))
 
 
 def read_question_row(row: Row, _: Splitting) -> Trajectory:
-    """A question without a solution: without steps. Its gold answer is given, or read as of reference problems."""
-    question = read_field(row, QUESTION, _read_question)
-    gold = row.get("gold_answer")
-    if gold is None:
-        gold = given_answer(row.get("solution"), row.get("answer"))
-    return _trajectory({**row, "gold_answer": gold}, question, ())
+    """A question as it is, without steps. Its gold answer is given, or read as of reference problems."""
+    question = read_field(row, QUESTION, _read_text_of_user)
+    if row.get("gold_answer") is None:
+        row = {**row, "gold_answer": given_answer(row.get("solution"), row.get("answer"))}
+    return _trajectory(row, question, ())
 
 
 def _trajectory(
@@ -146,7 +146,7 @@ def _trajectory(
 ) -> Trajectory:
     """What the row's form has given, with the fields that rows of every form may have."""
     return Trajectory(
-        question=clean(question),
+        question=question,
         steps=tuple(steps),
         shepherd_labels=None if labels is None else tuple(labels),
         final_answer=extract_answer(steps[-1]) if steps else None,
@@ -158,9 +158,8 @@ def _trajectory(
     )
 
 
-def _labelled(row: Row, steps: Sequence[str]) -> Trajectory:
-    """A trajectory with the question and the labels of its row, if it has some."""
-    question = read_field(row, QUESTION, _read_question)
+def _labelled(row: Row, question: str, steps: Sequence[str]) -> Trajectory:
+    """A trajectory with the labels of its row, if it has some."""
     labels = None if row.get("labels") is None else read_list(row, "labels", read_label, least=0)
     if labels is not None and len(labels) != len(steps):
         raise MalformedRow(f"{len(steps)} steps but {len(labels)} `labels`")
@@ -180,8 +179,12 @@ def _read_step(value: Any) -> str:
     return clean(read_filled_text(value))
 
 
-def _read_question(value: Any) -> str:
+def _read_text_of_user(value: Any) -> str:
     return read_filled_text(one_text(value, USER))
+
+
+def _read_question(value: Any) -> str:
+    return clean(_read_text_of_user(value))
 
 
 def _read_solution(value: Any) -> str:
@@ -194,7 +197,7 @@ def _read_messages(value: Any) -> list[str]:
     for role, text in zip((USER, ASSISTANT), texts, strict=True):
         if not clean(text):
             raise ValueError(f"the message of the {role} is empty")
-    return [encodable(text) for text in texts]
+    return [clean(encodable(text)) for text in texts]
 
 
 def _read_object(value: Any) -> Row:
@@ -207,5 +210,5 @@ def _read_first_error(value: Any) -> int:
     """A cell of CSV holds it as text, and a column of pandas that lacks some as 1.0."""
     number = int(float(value)) if isinstance(value, str | float) and WHOLE_NUMBER.fullmatch(str(value)) else value
     if isinstance(number, bool) or not isinstance(number, int) or number < NO_ERROR:
-        raise ValueError("it must be the number of a step, from 0, or -1")
+        raise ValueError("it must be a whole number from -1")
     return number

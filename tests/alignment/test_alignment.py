@@ -16,7 +16,7 @@ from cpmi_dagster.alignment import (
     review_alignment,
 )
 from cpmi_dagster.trajectories.identifiers import shard_key
-from cpmi_dagster.trajectories.question_text import question_id
+from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.rows import number_rows
 
 REFERENCES = pl.DataFrame(

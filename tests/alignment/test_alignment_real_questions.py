@@ -12,7 +12,7 @@ from small_run import SHARED_DATA
 
 from cpmi_dagster.alignment import AMBIGUOUS, ReferenceIndex, align_trajectories, read_references
 from cpmi_dagster.answers.verdicts import decide
-from cpmi_dagster.trajectories.question_text import compact, normal_key
+from cpmi_dagster.trajectories.question_key import compact, normal_key
 from cpmi_dagster.trajectories.rows import number_rows
 
 pytestmark = [

@@ -15,7 +15,7 @@ from cpmi_dagster.trajectories.chats import ASSISTANT, USER
 from cpmi_dagster.trajectories.forms import FORMS, form_of, unread
 from cpmi_dagster.trajectories.identifiers import shard_key
 from cpmi_dagster.trajectories.math_shepherd import Trajectory
-from cpmi_dagster.trajectories.question_text import question_id
+from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.rows import Defect, Reading, Row, Unreadable, number_rows, read_row, separate_defects
 
 ROW = {"input": "1 + 1? Step 1: 2 ки", "label": "1 + 1? Step 1: 2 +", "task": "GSM8K"}
