@@ -5,7 +5,7 @@ from itertools import islice
 
 import polars as pl
 
-from cpmi_dagster.alignment import read_references, together
+from cpmi_dagster.alignment import join_references, read_references
 from cpmi_dagster.benchmarks.problems import check_benchmark_file, read_benchmark
 from cpmi_dagster.contracts.keys import OWN_LABELS, PROBLEMS, QUESTIONS, REFERENCES, SAMPLED, SHEPHERD, TRUTH
 from cpmi_dagster.contracts.tables import BenchmarkProblems, MathShepherd, Questions, SampledSolutions, StepLabels
@@ -164,7 +164,7 @@ def reference_problems(run: StageRun) -> StageOutput:
         read_references(run.sources.records(source), source.source, source.split, source.config)
         for source in run.settings.sources.references
     ]
-    return StageOutput(together(read))
+    return StageOutput(join_references(read))
 
 
 def _benchmarks(settings: Settings) -> dict[str, DataSource]:

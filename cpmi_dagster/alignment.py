@@ -29,7 +29,7 @@ from cpmi_dagster.contracts.tables import ReferenceProblems, RejectedRows, Traje
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.text import encodable, number_text
 from cpmi_dagster.trajectories.fields import given_answer
-from cpmi_dagster.trajectories.identifiers import GIVEN, trajectory_id_of
+from cpmi_dagster.trajectories.identifiers import GIVEN, name_trajectory
 from cpmi_dagster.trajectories.question_key import compact, drawing, normal_key
 from cpmi_dagster.trajectories.rows import EXCERPT_CHARACTERS
 
@@ -152,7 +152,7 @@ def align_trajectories(rows: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.Da
     task = pl.when(pl.col("match_kind") == GIVEN).then(pl.lit(OWN_TASK)).otherwise(source)
     aligned = pl.concat([own, matched.filter(has_gold).select(own.columns)]).sort("row_number")
     trajectories = aligned.rename({"labels": "shepherd_labels"}).with_columns(
-        trajectory_id=trajectory_id_of("row_number"),
+        trajectory_id=pl.Series([name_trajectory(number) for number in aligned["row_number"]], dtype=pl.String),
         task=pl.when(pl.col("task") == "").then(task).otherwise(pl.col("task")),
     )
     is_found = pl.col("reference_row").is_not_null()
@@ -235,7 +235,7 @@ def read_references(
     return pl.DataFrame(problems, schema=ReferenceProblems.create_empty().schema, orient="row")
 
 
-def together(problems: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def join_references(problems: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The problems of all sources, rows of `sources.reference_problems`.
 
     Raises:

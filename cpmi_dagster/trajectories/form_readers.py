@@ -72,7 +72,7 @@ def read_prm800k(row: Row, _: Splitting) -> Trajectory:
     asked, judged = _with_paths(row, "question"), _with_paths(row, "label")
     path: list[tuple[str, bool]] = []
     for step in read_list(judged, "label.steps", _read_object, least=0):
-        if (taken := _taken(step)) is None:
+        if (taken := _take(step)) is None:
             break
         path.append(taken)
     if not path:
@@ -83,7 +83,7 @@ def read_prm800k(row: Row, _: Splitting) -> Trajectory:
     return _trajectory({**row, "gold_answer": own_answer or answer}, question, [text for text, _ in path], truth=truth)
 
 
-def _taken(step: Row) -> tuple[str, bool] | None:
+def _take(step: Row) -> tuple[str, bool] | None:
     """Text and truth of the completion that a solution continues with, else of the first bad one, if any."""
     sampled = [] if step.get("completions") is None else read_list(step, "completions", _read_object, least=0)
     chosen, bad = step.get("chosen_completion"), [each for each in sampled if each.get("rating") == RATING_OF_ERROR]
@@ -114,19 +114,19 @@ def read_processbench(row: Row, _: Splitting) -> Trajectory:
 def read_steps(row: Row, _: Splitting) -> Trajectory:
     """A question and its steps, taken unchanged; all else may be left out."""
     question = read_field(row, QUESTION, _read_question)
-    return _labelled(row, question, read_list(row, "steps", _read_step))
+    return _with_labels(row, question, read_list(row, "steps", _read_step))
 
 
 def read_solution(row: Row, splitting: Splitting) -> Trajectory:
     """A question and its solution, which is split into steps."""
     question, solution = read_field(row, QUESTION, _read_question), read_field(row, SOLUTION, _read_solution)
-    return _labelled(row, question, _split(solution, name_in(row, SOLUTION), splitting))
+    return _with_labels(row, question, _split(solution, name_in(row, SOLUTION), splitting))
 
 
 def read_chat_row(row: Row, splitting: Splitting) -> Trajectory:
     """A chat of one question and one solution; what a system message says is left out."""
     question, solution = read_field(row, CHAT, _read_messages)
-    return _labelled(row, question, _split(solution, name_in(row, CHAT), splitting))
+    return _with_labels(row, question, _split(solution, name_in(row, CHAT), splitting))
 
 
 def read_question_row(row: Row, _: Splitting) -> Trajectory:
@@ -158,7 +158,7 @@ def _trajectory(
     )
 
 
-def _labelled(row: Row, question: str, steps: Sequence[str]) -> Trajectory:
+def _with_labels(row: Row, question: str, steps: Sequence[str]) -> Trajectory:
     """A trajectory with the labels of its row, if it has some."""
     labels = None if row.get("labels") is None else read_list(row, "labels", read_label, least=0)
     if labels is not None and len(labels) != len(steps):

@@ -37,7 +37,6 @@ class Form(NamedTuple):
         name: as counts and pages call it.
         fields: a row that has all of them is of this form; `a|b` is either, `a.b` a field within a field.
         read: gives the trajectory of a row whose solution, if it is one text, is split in a given way.
-        example: a whole row.
         others: fields that are also read, beside those that every form has.
         is_judged: people have judged its steps.
         is_split: its solution is one text.
@@ -46,7 +45,6 @@ class Form(NamedTuple):
     name: str
     fields: tuple[str, ...]
     read: Callable[[Row, Splitting], Trajectory]
-    example: Row
     others: tuple[str, ...] = ()
     is_judged: bool = False
     is_split: bool = False
@@ -67,65 +65,13 @@ class Form(NamedTuple):
 
 
 FORMS = (
-    Form(
-        "Math-Shepherd",
-        ("input", "label|value"),
-        read_math_shepherd,
-        {"input": "2 + 3? Step 1: 2 + 3 = 5. ки", "label": "2 + 3? Step 1: 2 + 3 = 5. +", "task": "GSM8K"},
-        others=("label", "value"),
-    ),
-    Form(
-        "TRL",
-        ("prompt", "completions", "labels|label"),
-        read_trl,
-        {"prompt": "2 + 3?", "completions": ["2 + 3 = 5.", "So 6."], "labels": [True, False]},
-    ),
-    Form(
-        "PRM800K",
-        ("question.problem", "label"),
-        read_prm800k,
-        {
-            "question": {"problem": "2 + 3?", "ground_truth_answer": "5"},
-            "label": {"steps": [{"completions": [{"text": "2 + 3 = 5.", "rating": 1}], "chosen_completion": 0}]},
-        },
-        is_judged=True,
-    ),
-    Form(
-        "ProcessBench",
-        ("problem", "steps", "label"),
-        read_processbench,
-        {"id": "gsm8k-7", "problem": "2 + 3?", "steps": ["2 + 3 = 5.", "So 6."], "label": 1},
-        is_judged=True,
-    ),
-    Form(
-        "question and steps",
-        (QUESTION, "steps"),
-        read_steps,
-        {"id": "a7", "question": "2 + 3?", "steps": ["2 + 3 = 5."], "gold_answer": 5},
-        others=("labels",),
-    ),
-    Form(
-        "chat",
-        (CHAT,),
-        read_chat_row,
-        {
-            "messages": [
-                {"role": "user", "content": "2 + 3?"},
-                {"role": "assistant", "content": "I add.\n\n2 + 3 = 5."},
-            ],
-            "gold_answer": 5,
-        },
-        others=("labels",),
-        is_split=True,
-    ),
-    Form(
-        "question and solution",
-        (QUESTION, SOLUTION),
-        read_solution,
-        {"question": "2 + 3?", "solution": "I add.\n\n2 + 3 = 5.", "gold_answer": 5},
-        others=("labels",),
-        is_split=True,
-    ),
+    Form("Math-Shepherd", ("input", "label|value"), read_math_shepherd, others=("label", "value")),
+    Form("TRL", ("prompt", "completions", "labels|label"), read_trl),
+    Form("PRM800K", ("question.problem", "label"), read_prm800k, is_judged=True),
+    Form("ProcessBench", ("problem", "steps", "label"), read_processbench, is_judged=True),
+    Form("question and steps", (QUESTION, "steps"), read_steps, others=("labels",)),
+    Form("chat", (CHAT,), read_chat_row, others=("labels",), is_split=True),
+    Form("question and solution", (QUESTION, SOLUTION), read_solution, others=("labels",), is_split=True),
 )
 """Every form; a row is of the first whose fields it has."""
 
@@ -141,10 +87,10 @@ def form_of(row: Row) -> Form | None:
 
     Every row of a table has all its columns, so those without a value count only where no form has all of its own.
     """
-    return next((form for given in (filled(row), row) for form in FORMS if form.is_of(given)), None)
+    return next((form for given in (drop_nulls(row), row) for form in FORMS if form.is_of(given)), None)
 
 
-def filled(row: Row) -> dict[str, Any]:
+def drop_nulls(row: Row) -> dict[str, Any]:
     """The fields of a row that have a value."""
     return {name: value for name, value in row.items() if value is not None}
 

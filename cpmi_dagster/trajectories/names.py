@@ -14,7 +14,7 @@ from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.text import cut
 from cpmi_dagster.trajectories.fields import read_cell
 from cpmi_dagster.trajectories.form_readers import QUESTION, SOLUTION
-from cpmi_dagster.trajectories.forms import FIELD_NAMES, NEEDED, filled
+from cpmi_dagster.trajectories.forms import FIELD_NAMES, NEEDED, drop_nulls
 from cpmi_dagster.trajectories.proposals import proposed_fields
 
 NAMES_CHARACTERS = 200
@@ -31,7 +31,7 @@ def refuse(row: Mapping[str, Any], place: str, fields: Mapping[str, str]) -> Sou
         place: file or hub id, for the lines that convert it.
         fields: as for `rename`.
     """
-    given = set(filled(row))
+    given = set(drop_nulls(row))
     is_asked, is_solved = bool(given & set(QUESTION.split("|"))), bool(given & {*SOLUTION.split("|"), "steps"})
     wanted = [name for name, is_there in {"question": is_asked, "solution": is_solved}.items() if not is_there]
     others = {name: value for name, value in row.items() if name in ALSO_OF_OTHERS or name not in FIELD_NAMES}

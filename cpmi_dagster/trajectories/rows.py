@@ -20,7 +20,7 @@ from cpmi_dagster.contracts.tables import MathShepherd, RejectedRows
 from cpmi_dagster.errors import MalformedRow, SourceError, first_complaint
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.trajectories.form_readers import QUESTION, read_question_row
-from cpmi_dagster.trajectories.forms import NEEDED, filled, form_of
+from cpmi_dagster.trajectories.forms import NEEDED, drop_nulls, form_of
 from cpmi_dagster.trajectories.identifiers import shard_key
 from cpmi_dagster.trajectories.math_shepherd import Trajectory, clean
 from cpmi_dagster.trajectories.names import columns_of, in_words_of, refuse, rename
@@ -141,7 +141,7 @@ def read_row(row: Row, reading: Reading = AS_IT_IS) -> Trajectory | Defect:
     """One row of any form, or one question. Never raises: what is wrong is the row's defect."""
     if isinstance(row, Unreadable):
         return Defect(encodable(row.reason), encodable(row.text))
-    form, given = form_of(row), filled(row)
+    form, given = form_of(row), drop_nulls(row)
     if reading.of_questions:
         read = read_question_row if any(name in given for name in QUESTION.split("|")) else None
         needed = f"a text in {QUESTION.replace('|', ' or ')}"
@@ -209,7 +209,7 @@ def separate_duplicates(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]
     return rows.filter(is_first), rejected
 
 
-def validated(what: str, place: int, row: Row, form: type[Model], advice: str) -> Model:
+def validate(what: str, place: int, row: Row, form: type[Model], advice: str) -> Model:
     """A row of a file in which every row must be sound.
 
     Args:

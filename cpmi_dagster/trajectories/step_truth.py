@@ -27,7 +27,7 @@ from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.trajectories.forms import form_of
 from cpmi_dagster.trajectories.identifiers import TRAJECTORY_ID
 from cpmi_dagster.trajectories.math_shepherd import Trajectory
-from cpmi_dagster.trajectories.rows import Row, Unreadable, read_row, validated
+from cpmi_dagster.trajectories.rows import Row, Unreadable, read_row, validate
 
 ADVICE = (
     "give rows of row_number and correct, of trajectory_id, rewards and judged (own_labels.jsonl of the label "
@@ -103,10 +103,10 @@ def read_step_truth(rows: Iterable[Row]) -> tuple[pl.DataFrame, int]:
             continue
         try:
             if not isinstance(row, Unreadable) and "judged" in row:
-                judged = validated("step truth", place, row, JudgedRow, ADVICE)
+                judged = validate("step truth", place, row, JudgedRow, ADVICE)
                 read.append((judged.row_number, judged.correct, None, None))
             else:
-                truth = validated("step truth", place, row, StepTruthRow, ADVICE)
+                truth = validate("step truth", place, row, StepTruthRow, ADVICE)
                 read.append((truth.row_number, truth.correct, truth.kind, truth.operations_left))
         except SourceError as error:
             first_error = first_error or error

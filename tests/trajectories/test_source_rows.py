@@ -26,6 +26,7 @@ JSON = st.recursive(
     max_leaves=8,
 )
 QUESTION = {"question": " 1 + 1? ", "steps": [" It is 2.\n", "Step 2: The answer is: 2"]}
+CHAT = {"messages": [{"role": USER, "content": "1 + 1?"}, {"role": ASSISTANT, "content": "I add.\n\nSo 2."}]}
 PROCESSBENCH = {"id": "gsm8k-7", "generator": "m", "problem": " 1 + 1? ", "steps": ["It is 2.", "So 3."], "label": 1}
 FIELDS = (
     "input", "label", "task", "value", "prompt", "completions", "labels", "question", "steps", "id", "gold_answer",
@@ -61,11 +62,22 @@ def chat(*contents: object) -> dict:
     return {"messages": [{"role": role, "content": text} for role, text in zip(cycle((USER, ASSISTANT)), contents)]}
 
 
+EXAMPLES = {
+    "Math-Shepherd": ROW,
+    "TRL": TRL,
+    "PRM800K": prm800k(prm800k_step(("It is 2.", 1), chosen=0)),
+    "ProcessBench": {name: value for name, value in PROCESSBENCH.items() if name != "generator"},
+    "question and steps": QUESTION,
+    "chat": CHAT,
+    "question and solution": {"problem": "1 + 1?", "solution": "I add.\n\nSo 2."},
+}
+
+
 def test_every_form_reads_its_example_and_no_other_form_takes_it():
     for form in FORMS:
-        assert form_of(form.example) is form
-        assert read(form.example).steps
-        assert unread(form.example) == []
+        assert form_of(EXAMPLES[form.name]) is form
+        assert read(EXAMPLES[form.name]).steps
+        assert unread(EXAMPLES[form.name]) == []
 
 
 def test_the_page_lists_every_form():
@@ -167,7 +179,7 @@ def test_labels_of_trl_may_be_called_by_their_singular():
 
 def test_a_row_of_every_form_has_its_id():
     for form in FORMS:
-        assert read({**form.example, "id": "a7"}).source_id == "a7"
+        assert read({**EXAMPLES[form.name], "id": "a7"}).source_id == "a7"
 
 
 @pytest.mark.parametrize(("label", "truth"), [(1.0, 1), ("1", 1), ("1.0", 1), (-1.0, -1), ("-1", -1)])
