@@ -135,7 +135,6 @@ def look_over(
     stream = iter(rows)
     forms: Counter[str] = Counter()
     ids: dict[str, int] = {}
-    questions: set[str] = set()
     counted, source_ids, rejected = [], [], []
     first_row: FirstRow | None = None
     while batch := list(islice(stream, BATCH_ROWS)):
@@ -149,7 +148,6 @@ def look_over(
             at = first["row_number"] - start
             first_row = _first_row(batch[at:], first, reading)
         forms.update(names)
-        questions.update(sound["question_id"])
         counted.append(_counted(sound).join(places, on="row_number", maintain_order="left"))
         source_ids.append(numbered["source_id"].drop_nulls())
         rejected.append(_with_places(defects, places))
@@ -175,7 +173,7 @@ def look_over(
         judged=kept.filter(pl.col("form").is_in(JUDGED)).height,
         identified=kept.filter("is_identified").height,
         repeated_ids=all_ids.len() - all_ids.n_unique(),
-        questions=len(questions),
+        questions=all_counted["question_id"].n_unique(),
         median_steps=kept.select(pl.median("step_count")).item(),
         most_steps=kept.select(pl.max("step_count")).item(),
         rejected=refused,
@@ -216,6 +214,7 @@ def _counted(parsed: pl.DataFrame) -> pl.DataFrame:
     """Parsed rows with their texts as hashes, which is enough to find duplicates by."""
     return parsed.select(
         "row_number",
+        "question_id",
         pl.col("question").hash().cast(pl.String),
         pl.col("steps").list.eval(pl.element().hash().cast(pl.String)),
         step_count=pl.col("steps").list.len(),

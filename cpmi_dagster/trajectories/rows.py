@@ -19,10 +19,11 @@ from pydantic import BaseModel, ValidationError
 from cpmi_dagster.contracts.tables import MathShepherd, RejectedRows
 from cpmi_dagster.errors import MalformedRow, SourceError, first_complaint
 from cpmi_dagster.files.text import encodable
+from cpmi_dagster.trajectories.fields import read_identifier, read_optional
 from cpmi_dagster.trajectories.form_readers import QUESTION, read_question_row
 from cpmi_dagster.trajectories.forms import NEEDED, drop_nulls, form_of
 from cpmi_dagster.trajectories.identifiers import shard_key
-from cpmi_dagster.trajectories.math_shepherd import Trajectory, clean
+from cpmi_dagster.trajectories.math_shepherd import Trajectory
 from cpmi_dagster.trajectories.names import columns_of, in_words_of, refuse, rename
 from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
@@ -141,24 +142,30 @@ def read_row(row: Row, reading: Reading = AS_IT_IS) -> Trajectory | Defect:
     """One row of any form, or one question. Never raises: what is wrong is the row's defect."""
     if isinstance(row, Unreadable):
         return Defect(encodable(row.reason), encodable(row.text))
-    form, given = form_of(row), drop_nulls(row)
+    given = drop_nulls(row)
     if reading.of_questions:
         read = read_question_row if any(name in given for name in QUESTION.split("|")) else None
         needed = f"a text in {QUESTION.replace('|', ' or ')}"
     else:
-        read, needed = form and form.read, NEEDED
+        form, needed = form_of(row), NEEDED
+        read = form and form.read
         given = given if form is None or form.is_of(given) else row
-    text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
-    if read is None:
-        reason = f"the row has columns {columns_of(row, reading.fields)}; it needs {needed}"
-        return Defect(encodable(reason), encodable(text))
     try:
+        if read is None:
+            raise MalformedRow(f"the row has columns {columns_of(row, reading.fields)}; it needs {needed}")
         return read(given, reading.steps)
     except MalformedRow as error:
-        source_id = row.get("id")
-        is_id = isinstance(source_id, str | int) and not isinstance(source_id, bool)
-        named = clean(encodable(str(source_id))) if is_id else ""
-        return Defect(in_words_of(reading.fields, str(error)), encodable(text), named or None)
+        text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
+        reason = encodable(in_words_of(reading.fields, str(error)))
+        return Defect(reason, encodable(text), _id_of(row) if read else None)
+
+
+def _id_of(row: Mapping[str, Any]) -> str | None:
+    """The id of a row that cannot be read, if it has one."""
+    try:
+        return read_optional(row, "id", read_identifier)
+    except MalformedRow:
+        return None
 
 
 def with_steps(row: Mapping[str, Any]) -> Mapping[str, Any]:
