@@ -14,7 +14,7 @@ from cpmi_dagster.resources.dag.stage import stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.rewards.dataset import cpmi_80k as assemble
 from cpmi_dagster.rewards.soft_labels import soft_labels as normalise
-from cpmi_dagster.selection.select import dataset_statistics as count_statistics
+from cpmi_dagster.selection import dataset_statistics as count_statistics
 
 
 @stage(

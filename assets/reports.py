@@ -20,7 +20,6 @@ from cpmi_dagster.contracts.keys import (
     PRMBENCH_PREDICTIONS,
     PROBLEMS,
     PROCESSBENCH,
-    REFERENCES,
     REJECTED_ROWS,
     REJECTED_TRAJECTORIES,
     REPORT,
@@ -94,7 +93,7 @@ def figures(run: StageRun) -> StageOutput:
 
 DRAWN_FROM = (PROBLEMS, PROCESSBENCH, PRMBENCH_PREDICTIONS, JUDGES, CHOICES, MODELS, STEP_REWARDS, TRAJECTORIES)
 """What plots are drawn from, and what the figures on model cards are measured from."""
-REVIEWED = ["question_id", "question", "match_source", "match_kind", "match_score"]
+REVIEWED = ["question_id", "match_kind"]
 LABELS_MADE = r"""
     select reward_type as reward, count(distinct trajectory_id) as trajectories, count(*) as steps, avg(reward) as mean,
         approx_quantile(reward, 0.05) as "5 %", approx_quantile(reward, 0.5) as median,
@@ -107,8 +106,8 @@ LABELS_MADE = r"""
 
 @stage(
     REPORT,
-    code_version="14",
-    inputs=[FIGURES, *DRAWN_FROM, REJECTED_ROWS, REFERENCES],
+    code_version="15",
+    inputs=[FIGURES, *DRAWN_FROM, REJECTED_ROWS],
     settings=MEASURED_BY,
     models=MODEL_ROLES,
     kinds=("html", "matplotlib"),
@@ -116,7 +115,7 @@ LABELS_MADE = r"""
 )
 def report(run: StageRun) -> StageOutput:
     """One self-contained HTML file: every table and figure next to the paper's, with plots and provenance."""
-    from cpmi_dagster.alignment.review import review_alignment
+    from cpmi_dagster.alignment import review_alignment
     from cpmi_dagster.reports.headline import format_headline, headline_table
     from cpmi_dagster.reports.html import render_report
 
@@ -128,9 +127,7 @@ def report(run: StageRun) -> StageOutput:
         inputs,
         profile_option=run.settings.profile_option,
         models={role: run.models.identity(role) for role in MODEL_ROLES if run.models.has(role)},
-        alignment=review_alignment(
-            run.read(TRAJECTORIES, columns=REVIEWED), run.read(REJECTED_ROWS), run.read(REFERENCES)
-        ),
+        alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), run.read(REJECTED_ROWS)),
         provenance=_provenance(run.lake, run.settings),
         versions={name: version(name) for name in VERSIONS},
     )

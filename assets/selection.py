@@ -7,7 +7,7 @@ from cpmi_dagster.errors import SourceError
 from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.selection.select import select_trajectories
+from cpmi_dagster.selection import select_trajectories
 
 
 @stage(

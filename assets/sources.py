@@ -5,7 +5,7 @@ from itertools import islice
 
 import polars as pl
 
-from cpmi_dagster.alignment.references import read_references, together
+from cpmi_dagster.alignment import join_references, read_references
 from cpmi_dagster.benchmarks.registry import check_benchmark_file, read_benchmark
 from cpmi_dagster.contracts.keys import OWN_LABELS, PROBLEMS, QUESTIONS, REFERENCES, SAMPLED, SHEPHERD, TRUTH
 from cpmi_dagster.contracts.tables import BenchmarkProblems, MathShepherd, Questions, SampledSolutions, StepLabels
@@ -37,7 +37,7 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
 
 @stage(
     QUESTIONS,
-    code_version="2",
+    code_version="3",
     sources=lambda settings: {"questions": settings.sources.trajectories[0]},
     settings=["shards"],
     asked=lambda settings: settings.sources.sample is not None,
@@ -79,7 +79,7 @@ def sampled_solutions(run: StageRun) -> StageOutput:
 
 @stage(
     SHEPHERD,
-    code_version="7",
+    code_version="8",
     inputs=[QUESTIONS, SAMPLED],
     feeds=lambda key, partition, settings: settings.sources.sample is not None,
     sources=lambda settings: {} if settings.sources.sample else _named("math_shepherd", settings.sources.trajectories),
@@ -87,12 +87,12 @@ def sampled_solutions(run: StageRun) -> StageOutput:
     at_once=True,
     lineage={
         "row_number": [f"{SAMPLED}.question_number", f"{SAMPLED}.solution"],
-        "input": [f"{SAMPLED}.text"],
+        "question": [f"{QUESTIONS}.question"],
         "steps": [f"{SAMPLED}.text"],
     },
 )
 def math_shepherd(run: StageRun) -> StageOutput:
-    """Reads the source rows once, or takes the sampled solutions; a hash of the question says which shard has them."""
+    """Parses the source rows, or takes the sampled solutions; a hash of the question says which shard has them."""
     names = [*MathShepherd.column_names(), "shard"]
     steps = run.settings.sources.solution_steps
     if steps is None:
@@ -105,7 +105,7 @@ def math_shepherd(run: StageRun) -> StageOutput:
 
 
 def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
-    """The rows of all sources, batch by batch, with their numbers and shards."""
+    """The parsed rows of all sources, batch by batch, with their numbers and shards."""
     advance = run.track(PERCENT, "reading")
     sources = run.settings.sources.trajectories
     ids: dict[str, int] = {}
@@ -164,7 +164,7 @@ def reference_problems(run: StageRun) -> StageOutput:
         read_references(run.sources.records(source), source.source, source.split, source.config)
         for source in run.settings.sources.references
     ]
-    return StageOutput(together(read))
+    return StageOutput(join_references(read))
 
 
 def _benchmarks(settings: Settings) -> dict[str, DataSource]:

@@ -25,8 +25,7 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen3Config
 
-from cpmi_dagster.alignment.align import align_questions
-from cpmi_dagster.alignment.references import read_references
+from cpmi_dagster.alignment import align_questions, read_references
 from cpmi_dagster.miniature.names import local_path
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.hard_negatives import hard_negatives

@@ -31,7 +31,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from cpmi_dagster.alignment.align import align_questions
+from cpmi_dagster.alignment import align_questions
 from cpmi_dagster.benchmarks.first_errors import read_solutions
 from cpmi_dagster.benchmarks.label_quality import (
     IS_LAST,

@@ -11,7 +11,7 @@ Some benchmarks take questions from the training splits of GSM8K and MATH; the r
 import polars as pl
 
 from cpmi_dagster.benchmarks.registry import BENCHMARKS
-from cpmi_dagster.trajectories.question_text import drawing, normal_key
+from cpmi_dagster.trajectories.question_key import drawing, normal_key
 
 
 def shared_questions(trajectories: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:

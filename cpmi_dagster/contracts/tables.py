@@ -41,13 +41,13 @@ class Questions(dy.Schema):
     """Questions without solutions, for the policy; empty where the profile reads its trajectories."""
 
     question_number = dy.Int64(primary_key=True, min=0, description="0-based row of the source of questions")
-    input = dy.String(description="the question, or the row as it is where that cannot be read")
-    task = dy.String(description="task given by the source; empty if it gives none")
-    defect = dy.String(nullable=True, description="why the row cannot be read; null if it can")
     source_id = dy.String(nullable=True, description="the row's own id; null where it has none")
     question = dy.String(nullable=True, description="question text; null where the row cannot be read")
+    task = dy.String(description="task given by the source; empty if it gives none")
     gold_answer = dy.String(nullable=True, description="gold answer of the question; null where it has none")
     split = dy.String(nullable=True, description="split given by the source; null if it gives none")
+    defect = dy.String(nullable=True, description="why the row cannot be read; null if it can")
+    excerpt = dy.String(nullable=True, description="the first characters of a row that cannot be read")
 
 
 class SampledSolutions(dy.Schema):
@@ -63,26 +63,24 @@ class SampledSolutions(dy.Schema):
 
 
 class MathShepherd(dy.Schema):
-    """Raw rows of the trajectory source, or sampled solutions, before anything is checked."""
+    """Rows of the trajectory source, or sampled solutions, as they came: parsed, or with what is wrong with them."""
 
     row_number = dy.Int64(
         primary_key=True,
         min=0,
         description=f"0-based row of the source; of a sampled solution {SOLUTIONS_PER_QUESTION} * question + solution",
     )
-    input = dy.String(description="question and steps; each step ends with the marker `ки` if the source uses it")
-    label = dy.String(description="the same text with `+` or `-` in place of each marker")
+    source_id = dy.String(nullable=True, description="the row's own id; null if it has none")
+    question = dy.String(nullable=True, min_length=1, description="question text; null if the row has a defect")
+    steps = dy.List(dy.String(), nullable=True, description="steps in order, as the labeler reads them; null likewise")
+    labels = dy.List(dy.Bool(), nullable=True, description="the source's label of each step, true = +; null if none")
     task = dy.String(description="task given by the source, e.g. GSM8K or MATH; empty if it gives none")
-    value = dy.List(dy.String(), nullable=True, description="step labels of sources that store them outside the text")
-    defect = dy.String(nullable=True, description="why the row cannot be read; null if it can")
-    source_id = dy.String(
-        nullable=True,
-        description="the row's own id; this and the next columns are for rows with question (or problem) and steps",
-    )
-    question = dy.String(nullable=True, description="question as given in the row; null for other forms")
-    steps = dy.List(dy.String(), nullable=True, description="steps as given in the row; null for other forms")
-    gold_answer = dy.String(nullable=True, description="gold answer as given in the row; null if it has none")
-    split = dy.String(nullable=True, description="split as given in the row; null if it has none")
+    question_id = dy.String(description="hash of the normalised question, or of the excerpt; decides the shard")
+    final_answer = dy.String(nullable=True, description="final answer of the last step; null if it states none")
+    gold_answer = dy.String(nullable=True, description="the row's own gold answer; null if it has none")
+    split = dy.String(nullable=True, description="split given by the row; null if it gives none")
+    defect = dy.String(nullable=True, description="why the row cannot become a trajectory; null if it can")
+    excerpt = dy.String(nullable=True, description="the first characters of a row with a defect")
 
 
 class ReferenceProblems(dy.Schema):
@@ -153,15 +151,14 @@ class Trajectories(dy.Schema):
     match_source = dy.String(
         description="origin of the gold answer: source/split/problem_id, or given/split/id of the row"
     )
-    match_kind = dy.String(description="exact, whitespace, normalized or fuzzy; given if the row has its own answer")
-    match_score = dy.Float64(min=0, max=1, description="1 for exact kinds, similarity for fuzzy ones")
+    match_kind = dy.String(description="exact, whitespace or normalized; given if the row has its own answer")
 
 
 class RejectedRows(dy.Schema):
     """Source rows that did not become trajectories, each with its reason."""
 
     row_number = dy.Int64(primary_key=True, min=0, description="0-based row of sources.math_shepherd")
-    stage = dy.String(description="read, parse, duplicate, align or answer")
+    stage = dy.String(description="read, duplicate, align or answer")
     reason = dy.String(min_length=1, description="what was wrong, in one sentence")
     excerpt = dy.String(description="the first characters of the row")
 

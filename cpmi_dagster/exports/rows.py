@@ -26,9 +26,7 @@ from cpmi_dagster.errors import UsageError
 from cpmi_dagster.exports import FormName
 from cpmi_dagster.rewards.dataset import KEY
 from cpmi_dagster.rewards.registry import PROBABILITY, REWARD_TYPES
-from cpmi_dagster.trajectories.row_fields import MARKS
-from cpmi_dagster.trajectories.step_rows import TrlRow
-from cpmi_dagster.trajectories.step_segments import MARKER
+from cpmi_dagster.trajectories.math_shepherd import MARKER, render_row
 
 DEFAULT_FORM: FormName = "trl"
 FORMS: Mapping[FormName, Mapping[str, str]] = {
@@ -148,10 +146,7 @@ def exported_rows(labelled: pl.DataFrame, form: FormName, threshold: Threshold) 
     if form == "math-shepherd":
         texts = pl.concat_str("prompt", pl.col("completions").list.join("\n"), separator="\n")
         rows = rows.filter(~texts.str.contains(MARKER, literal=True))
-        marked = []
-        for question, steps, labels in rows.select("prompt", "completions", "labels").iter_rows():
-            row = TrlRow(prompt=question, completions=steps, labels=[MARKS[label] for label in labels]).raw()
-            marked.append((row.input, row.label))
+        marked = [render_row(*row) for row in rows.select("prompt", "completions", "labels").iter_rows()]
         rows = rows.with_columns(pl.DataFrame(marked, schema=list(FORMS[form]), orient="row"))
     return rows.select(*FORMS[form], *SHARED_COLUMNS)
 

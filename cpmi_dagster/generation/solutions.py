@@ -13,14 +13,14 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed
-from cpmi_dagster.contracts.tables import SOLUTIONS_PER_QUESTION, MathShepherd, SampledSolutions
+from cpmi_dagster.contracts.tables import SOLUTIONS_PER_QUESTION, SampledSolutions
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.tokens import start_ids
-from cpmi_dagster.trajectories.row_fields import RawRow
-from cpmi_dagster.trajectories.rows import Reading, read_row
+from cpmi_dagster.trajectories.math_shepherd import Trajectory
+from cpmi_dagster.trajectories.rows import Defect, Reading, frame_of, read_row, row_of
 from cpmi_dagster.trajectories.solution_text import Splitting
 from cpmi_dagster.trajectories.templates import render_question
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 SCHEMA = SampledSolutions.create_empty().schema
-ROW_SCHEMA = MathShepherd.create_empty().schema
 SOLUTION = "\nSolution:"
 
 
@@ -89,17 +88,15 @@ def solution_rows(questions: pl.DataFrame, solutions: pl.DataFrame, steps: Split
         steps: where a text is split.
     """
     rows = questions.join(solutions, on="question_number", how="left").sort("question_number", "solution")
-    numbered = [
-        (row["question_number"] * SOLUTIONS_PER_QUESTION + (row["solution"] or 0), *_raw(row, steps))
-        for row in rows.iter_rows(named=True)
-    ]
-    return pl.DataFrame(numbered, schema=ROW_SCHEMA, orient="row")
+    numbers = rows["question_number"] * SOLUTIONS_PER_QUESTION + rows["solution"].fill_null(0)
+    read = (_read(row, steps) for row in rows.iter_rows(named=True))
+    return frame_of([row_of(number, each) for number, each in zip(numbers, read, strict=True)])
 
 
-def _raw(row: Mapping[str, Any], steps: Splitting) -> RawRow:
+def _read(row: Mapping[str, Any], steps: Splitting) -> Trajectory | Defect:
     own_id, text, tokens = row["source_id"], row["text"], row["generated_tokens"]
     if row["defect"] is not None:
-        return RawRow(row["input"], defect=row["defect"], source_id=own_id)
+        return Defect(row["defect"], row["excerpt"], own_id)
     own_id = None if own_id is None else f"{own_id}/{row['solution']}"
     defect = None if text.strip() else "the policy wrote nothing"
     if row["truncated"] and tokens:
@@ -107,6 +104,6 @@ def _raw(row: Mapping[str, Any], steps: Splitting) -> RawRow:
     elif row["truncated"]:
         defect = "the question leaves the policy no room for a solution; lower `max_new_tokens`"
     if defect:
-        return RawRow(row["input"], defect=defect, source_id=own_id)
+        return Defect(defect, row["question"], own_id)
     given = {name: row[name] for name in ("question", "gold_answer", "task", "split")}
     return read_row({**given, "id": own_id, "solution": text}, Reading(steps=steps))

@@ -29,8 +29,8 @@ from cpmi_dagster.files.text import Identifier, Text, encodable
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.scoring.given_rows import given_rows
 from cpmi_dagster.trajectories.chats import QuestionText
+from cpmi_dagster.trajectories.math_shepherd import clean
 from cpmi_dagster.trajectories.rows import with_steps
-from cpmi_dagster.trajectories.step_segments import clean
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel

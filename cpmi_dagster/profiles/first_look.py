@@ -5,7 +5,7 @@
     -> FirstLook(rows=2, forms={"question and steps": 2}, trajectories=1, answered=1, identified=1, questions=1, …,
                  rejected: row_number 1, place "line 3", "`steps`: it is empty")
 
-Rows are read and parsed by the functions that a run reads and parses them by, so that a run rejects the same ones. What
+Rows are read by the functions that a run reads them by, so that a run rejects the same ones. What
 is kept of each is a few numbers: a large corpus is read once, and never held.
 """
 
@@ -21,10 +21,16 @@ import polars as pl
 
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.forms import FORMS, form_of, unread
-from cpmi_dagster.trajectories.math_shepherd import parse_rows, without_duplicates
 from cpmi_dagster.trajectories.proposals import proposed_fields
-from cpmi_dagster.trajectories.question_text import question_id
-from cpmi_dagster.trajectories.rows import AS_IT_IS, Reading, Row, Unreadable, number_rows
+from cpmi_dagster.trajectories.rows import (
+    AS_IT_IS,
+    Reading,
+    Row,
+    Unreadable,
+    number_rows,
+    separate_defects,
+    separate_duplicates,
+)
 
 NO_FORM = "in none of the forms"
 UNREADABLE = "unreadable"
@@ -129,7 +135,6 @@ def look_over(
     stream = iter(rows)
     forms: Counter[str] = Counter()
     ids: dict[str, int] = {}
-    questions: set[str] = set()
     counted, source_ids, rejected = [], [], []
     first_row: FirstRow | None = None
     while batch := list(islice(stream, BATCH_ROWS)):
@@ -137,21 +142,20 @@ def look_over(
         numbered = number_rows((row for row, _ in batch), start, 1, ids, reading)
         in_file = {"place": [place for _, place in batch], "form": names}
         places = pl.DataFrame({"row_number": numbered["row_number"], **in_file})
-        parsed, malformed = _questions(numbered) if reading.of_questions else parse_rows(numbered)
-        if first_row is None and parsed.height:
-            first = parsed.row(0, named=True)
+        sound, defects = separate_defects(numbered)
+        if first_row is None and sound.height:
+            first = sound.row(0, named=True)
             at = first["row_number"] - start
             first_row = _first_row(batch[at:], first, reading)
         forms.update(names)
-        questions.update(question_id(question) for question in parsed["question"].unique())
-        counted.append(_counted(parsed).join(places, on="row_number", maintain_order="left"))
+        counted.append(_counted(sound).join(places, on="row_number", maintain_order="left"))
         source_ids.append(numbered["source_id"].drop_nulls())
-        rejected.append(_with_places(malformed, places))
+        rejected.append(_with_places(defects, places))
     if not forms:
         raise SourceError(f"{source} has no rows; give a file of trajectories")
     kept = all_counted = pl.concat(counted)
     if not reading.of_questions:
-        kept, repeated = without_duplicates(all_counted)
+        kept, repeated = separate_duplicates(all_counted)
         rejected.append(_with_places(repeated, all_counted))
     refused = pl.concat(rejected).sort("row_number")
     if first_row is None:
@@ -169,20 +173,13 @@ def look_over(
         judged=kept.filter(pl.col("form").is_in(JUDGED)).height,
         identified=kept.filter("is_identified").height,
         repeated_ids=all_ids.len() - all_ids.n_unique(),
-        questions=len(questions),
+        questions=all_counted["question_id"].n_unique(),
         median_steps=kept.select(pl.median("step_count")).item(),
         most_steps=kept.select(pl.max("step_count")).item(),
         rejected=refused,
         first=first_row,
         solutions=solutions,
     )
-
-
-def _questions(numbered: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Questions that can be read, with the columns of parsed rows, and the other rows with their reasons."""
-    is_sound = pl.col("defect").is_null()
-    empty = {"steps": pl.lit([], pl.List(pl.String)), "shepherd_labels": pl.lit(None)}
-    return numbered.filter(is_sound).with_columns(**empty), parse_rows(numbered.filter(~is_sound))[1]
 
 
 def _form_name(row: Row, of_questions: bool) -> str:
@@ -206,7 +203,7 @@ def _first_row(rows: Sequence[tuple[Row, str]], parsed: Mapping[str, Any], readi
         form=_form_name(row, reading.of_questions),
         question=parsed["question"],
         steps=parsed["steps"],
-        labels=parsed["shepherd_labels"],
+        labels=parsed["labels"],
         gold_answer=parsed["gold_answer"],
         unread=left,
         proposed=proposed_fields(others, PROPOSED, set(reading.fields.values())),
@@ -217,11 +214,12 @@ def _counted(parsed: pl.DataFrame) -> pl.DataFrame:
     """Parsed rows with their texts as hashes, which is enough to find duplicates by."""
     return parsed.select(
         "row_number",
+        "question_id",
         pl.col("question").hash().cast(pl.String),
         pl.col("steps").list.eval(pl.element().hash().cast(pl.String)),
         step_count=pl.col("steps").list.len(),
         is_answered=pl.col("gold_answer").is_not_null(),
-        is_labelled=pl.col("shepherd_labels").is_not_null(),
+        is_labelled=pl.col("labels").is_not_null(),
         is_identified=pl.col("source_id").is_not_null(),
     )
 

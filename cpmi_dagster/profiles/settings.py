@@ -48,7 +48,7 @@ from cpmi_dagster.rewards.demand import Demand, demand_of
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_type
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 from cpmi_dagster.scoring.settings import ProfileScoring
-from cpmi_dagster.selection.select import Selection
+from cpmi_dagster.selection import Selection
 from cpmi_dagster.trajectories.identifiers import shard_name
 
 PROFILES = Path(__file__).parent

@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 import polars as pl
 from jinja2 import Environment, StrictUndefined
 
-from cpmi_dagster.alignment.review import AlignmentReview
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.contracts.keys import STEP_REWARDS
@@ -49,7 +48,6 @@ EXPLORER = "http://127.0.0.1:3100"
 WIDEST = 8
 LONGEST = 90
 """Characters of a text in a plain table."""
-SHARES = ("share", "similarity", "match_score")
 """Columns in [0, 1] that plain tables show in percent."""
 HEADINGS = {"AUC": "Step AUC", "ROC-AUC": "Step AUC", "RelEff AUC": "RelEff Step AUC"}
 """The paper's AUC is the reward model's, on steps; the report names it so, as labels have an AUC too."""
@@ -91,7 +89,7 @@ def render_report(
     inputs: ReportInputs = ReportInputs(),
     *,
     models: Mapping[str, str] = {},
-    alignment: AlignmentReview | None = None,
+    alignment: Mapping[str, pl.DataFrame] | None = None,
     provenance: pl.DataFrame = pl.DataFrame(),
     versions: Mapping[str, str] = {},
     profile_option: str = "",
@@ -249,7 +247,7 @@ def plain_table(frame: pl.DataFrame) -> tuple[list[str], list[list[PlainCell]]]:
         if value is None or value == "":
             return PlainCell("–")
         if isinstance(value, float):
-            return PlainCell(f"{100 * value:.1f} %" if column in SHARES else f"{value:.3f}", number=True)
+            return PlainCell(f"{100 * value:.1f} %" if column == "share" else f"{value:.3f}", number=True)
         if isinstance(value, int):
             return PlainCell(f"{value:,}", number=True)
         text = str(value)

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import BeforeValidator
 
 from cpmi_dagster.files.text import Text, cut, encodable
-from cpmi_dagster.trajectories.row_fields import listed, require_filled
+from cpmi_dagster.trajectories.fields import read_cell
 
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
 ROLES = {
@@ -146,7 +146,7 @@ def one_text(value: Any, role: str) -> Any:
 def _of_cell(text: str, role: str) -> Any:
     """The text of such a list that a cell holds as text; a text that only begins like one, as it is."""
     try:
-        found = listed(text)
+        found = read_cell(text, "[")
     except ValueError:
         found = text
     if WRITTEN_MESSAGES.match(text):
@@ -158,4 +158,3 @@ def _of_cell(text: str, role: str) -> Any:
 
 
 QuestionText = Annotated[Text, BeforeValidator(lambda value: one_text(value, USER))]
-Question = Annotated[QuestionText, AfterValidator(require_filled)]

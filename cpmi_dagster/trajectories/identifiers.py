@@ -1,7 +1,5 @@
 """Shards, the unit of partition: `000`, `001`, …; all trajectories of a question are in one."""
 
-import polars as pl
-
 GIVEN = "given"
 """How gold answers are found that come with the trajectories, and the source that they are filed under."""
 
@@ -17,9 +15,9 @@ def shard_key(question_id: str, shards: int) -> str:
 
 
 TRAJECTORY_ID = r"^t[0-9]{9,18}$"
-"""What `trajectory_id_of` gives."""
+"""What `name_trajectory` gives."""
 
 
-def trajectory_id_of(row_number: str) -> pl.Expr:
+def name_trajectory(row_number: int) -> str:
     """`t000000042` for row 42 of the source."""
-    return pl.format("t{}", pl.col(row_number).cast(pl.String).str.zfill(9))
+    return f"t{row_number:09d}"

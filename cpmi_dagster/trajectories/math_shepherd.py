@@ -8,48 +8,56 @@ r"""Math-Shepherd rows: a text with a marker `ки` behind every step, and the s
                shepherd_labels=(True, False), final_answer="5", …)
 
 A step is the text the labeler reads: stripped, without its `Step i:` header; the last one keeps its `The answer is: X`
-tail, as the published split of these rows does. Irregular rows of the corpus that are understood: a marker inside the
-question, lower-case headers, no header (the question then ends at its last question mark), labels as `ки +`, and labels
-in a `value` list beside the text.
+tail, as the published split of these rows does. The question ends at the last `Step 1:` before the second step; without
+such a header, at its last question mark. A header that only comes after some markers means that those markers are
+inside the question. Labels may be written as `ки +`, or stand in a `value` list beside the text.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import polars as pl
 
 from cpmi_dagster.answers.extraction import extract_answer
-from cpmi_dagster.contracts.tables import MathShepherd, RejectedRows, Trajectories
 from cpmi_dagster.errors import MalformedRow
-from cpmi_dagster.trajectories.row_fields import RawRow
-from cpmi_dagster.trajectories.step_segments import MARKER, clean, split_question, split_row
+from cpmi_dagster.files.bounded_reading import MOST_ITEMS
 
+MARKER = "ки"
 LABEL_OF_MARK = {"+": True, "-": False}
-EXCERPT_CHARACTERS = 120
 
 _MARK = re.compile(rf"(?:{MARKER} ?)?[+-]|{MARKER}")
+_FIRST_HEADER = re.compile(r"step\s*1\s*:", re.IGNORECASE)
+_LATER_HEADER = re.compile(r"step\s*[2-9]\s*:", re.IGNORECASE)
+_HEADER = re.compile(r"step\s*\d+\s*:", re.IGNORECASE)
+_END_OF_QUESTION = re.compile(r"\?(?:\$|\\\)|[\"”’')\]])*")
+_ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff"
+_BLANKS = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + _ZERO_WIDTH
 
-_PARSED = ("row_number", "task", "question", "steps", "shepherd_labels", "final_answer", "source_id", "gold_answer")
-PARSED_COLUMNS = {**Trajectories.create_empty().select(_PARSED).schema, "split": pl.String()}
-REJECTED_COLUMNS = RejectedRows.create_empty().schema
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Trajectory:
-    """A question and its labelled steps, with the raw pieces the row is made of.
+    """A question and its steps, with what else the row says.
 
-    `segments` are the texts around the markers, one more than there are markers; `marks` is what the label has at each
-    marker (`+`, `-`, `ки +`, or `ки` where the label is unmarked), empty if the row has no inline label at all.
+    Attributes:
+        question: without blanks around it.
+        steps: likewise, without `Step i:` headers where the form has them; none of a question alone.
+        shepherd_labels: the source's label of each step, True for `+`; None if it has none.
+        final_answer: that the last step states; None if it states none.
+        source_id: the row's own id.
+        task: GSM8K, MATH or another; empty if the row has none.
+        gold_answer: the row's own.
+        split: part of the source that the row names.
+        truth: whether people call each step right; None for a step, or for all, that nobody has judged.
     """
 
     question: str
     steps: tuple[str, ...]
-    shepherd_labels: tuple[bool, ...]
+    shepherd_labels: tuple[bool, ...] | None
     final_answer: str | None
-    segments: tuple[str, ...]
-    marks: tuple[str, ...]
+    source_id: str | None = None
+    task: str = ""
+    gold_answer: str | None = None
+    split: str | None = None
+    truth: tuple[bool | None, ...] | None = None
 
 
 def parse_row(input: str, label: str, value: Sequence[str] | None = None) -> Trajectory:
@@ -64,99 +72,82 @@ def parse_row(input: str, label: str, value: Sequence[str] | None = None) -> Tra
         MalformedRow: the row has no question, no step, an empty step, text after its last marker, or a label that does
             not fit its input.
     """
-    segments = tuple(input.split(MARKER))
-    split = split_row(segments)
-    marks = _read_marks(segments, label)
-    inline = [LABEL_OF_MARK.get(mark[-1:]) for mark in marks][split.markers_in_question :]
-    labels = _choose_labels(inline, value, len(split.steps), split.markers_in_question)
-    return Trajectory(split.question, split.steps, labels, extract_answer(split.steps[-1]), segments, marks)
+    question, steps, labels = split_marked_text(input, label, value)
+    return Trajectory(question, steps, labels, extract_answer(steps[-1]))
 
 
-def render_row(trajectory: Trajectory) -> tuple[str, str]:
-    """The `(input, label)` that `parse_row` read, character for character."""
-    text = MARKER.join(trajectory.segments)
-    if not trajectory.marks:
-        return text, ""
-    head, *rest = trajectory.segments
-    return text, head + "".join(mark + segment for mark, segment in zip(trajectory.marks, rest, strict=True))
+def split_marked_text(
+    input: str, label: str, value: Sequence[str] | None
+) -> tuple[str, tuple[str, ...], tuple[bool, ...]]:
+    """Question, steps and labels of a row; arguments and errors as of `parse_row`."""
+    segments = input.split(MARKER)
+    if len(segments) < 2:
+        raise MalformedRow(f"no step: the text has no `{MARKER}` marker")
+    if len(segments) > MOST_ITEMS + 1:
+        raise MalformedRow(f"{len(segments) - 1:,} markers; a row may have at most {MOST_ITEMS:,} steps")
+    if after := clean(segments[-1]):
+        raise MalformedRow(f"text after the last `{MARKER}` marker: {after[:40]!r}")
+    question, first_step, skipped = _split_question(segments)
+    if not question:
+        raise MalformedRow("empty question: the text starts with its first step")
+    steps = without_headers([first_step, *segments[skipped + 1 : -1]])
+    marked = [LABEL_OF_MARK.get(mark[-1:]) for mark in _read_marks(segments, label)]
+    return question, steps, _choose_labels(marked[skipped:], value, len(steps), skipped)
 
 
-def question_of(input: str) -> str:
-    """The question of a row, or of as much of it as can be read; the same text as `parse_row` finds. Never raises."""
-    segments = tuple(input.split(MARKER))
-    try:
-        return split_question(segments)[0] or clean(segments[0])
-    except MalformedRow:
-        return clean(segments[0])
-
-
-def parse_rows(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Parse a frame of raw rows; every row is in exactly one of the two results.
-
-    Args:
-        rows: Columns of `sources.math_shepherd`.
-
-    Returns:
-        Parsed rows (`PARSED_COLUMNS`; labels, id, gold answer and split are null where the row has none), and rejected
-        ones (`REJECTED_COLUMNS`): stage `read` where the source's row has a defect, else stage `parse`.
-    """
-    parsed: dict[str, list[Any]] = {column: [] for column in PARSED_COLUMNS}
-    rejected: dict[str, list[Any]] = {column: [] for column in REJECTED_COLUMNS}
-    for row_number, *fields in rows.select(MathShepherd.column_names()).iter_rows():
-        raw = RawRow(*fields)
-        if raw.defect is not None:
-            _append(rejected, (row_number, "read", raw.defect, raw.input[:EXCERPT_CHARACTERS]))
-            continue
-        try:
-            read = _read(raw)
-        except MalformedRow as error:
-            _append(rejected, (row_number, "parse", str(error), raw.input[:EXCERPT_CHARACTERS]))
-        else:
-            _append(parsed, (row_number, raw.task, *read, raw.source_id, raw.gold_answer, raw.split))
-    return pl.DataFrame(parsed, schema=PARSED_COLUMNS), pl.DataFrame(rejected, schema=REJECTED_COLUMNS)
-
-
-def without_duplicates(parsed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Keep the first of the rows with the same question and steps.
-
-    Args:
-        parsed: Parsed rows (`PARSED_COLUMNS`), all those of a question among them.
-
-    Returns:
-        The rows kept, and the others as rejected rows (`REJECTED_COLUMNS`, stage `duplicate`).
-    """
-    rows = parsed.with_columns(first=pl.col("row_number").min().over("question", "steps"))
-    is_first = pl.col("row_number") == pl.col("first")
-    return rows.filter(is_first).drop("first"), rows.filter(~is_first).select(
-        "row_number",
-        pl.lit("duplicate").alias("stage"),
-        pl.format("the same question and steps as row {} (from 0)", "first").alias("reason"),
-        pl.col("question").str.head(EXCERPT_CHARACTERS).alias("excerpt"),
+def render_row(question: str, steps: Sequence[str], labels: Sequence[bool]) -> tuple[str, str]:
+    """The `(input, label)` of a trajectory whose texts do not hold the marker; `parse_row` reads it back."""
+    headed = [step if _HEADER.match(step) else f"Step {number}: {step}" for number, step in enumerate(steps, start=1)]
+    marks = ["+" if label else "-" for label in labels]
+    marked, labelled = (
+        "\n".join(f"{step} {mark}" for step, mark in zip(headed, each, strict=True))
+        for each in ([MARKER] * len(steps), marks)
     )
+    return f"{question} {marked}", f"{question} {labelled}"
 
 
-def _read(raw: RawRow) -> tuple[str, Sequence[str], Sequence[bool] | None, str | None]:
-    """Question, steps, labels and final answer of a row; one of question and steps has them already."""
-    if raw.question is None or raw.steps is None:
-        row = parse_row(raw.input, raw.label, raw.value)
-        return row.question, row.steps, row.shepherd_labels, row.final_answer
-    steps = [clean(step) for step in raw.steps]
-    labels = None if raw.value is None else [LABEL_OF_MARK[mark] for mark in raw.value]
-    return clean(raw.question), steps, labels, extract_answer(steps[-1])
+def without_headers(steps: Sequence[str]) -> tuple[str, ...]:
+    """Steps without `Step i:` and blanks around them.
+
+    Raises:
+        MalformedRow: one has no other text.
+    """
+    texts = tuple(_step_text(step) for step in steps)
+    if not all(texts):
+        raise MalformedRow(f"step {texts.index('') + 1} of {len(texts)} is empty")
+    return texts
 
 
-def _append(columns: dict[str, list[Any]], row: tuple[Any, ...]) -> None:
-    for column, value in zip(columns.values(), row, strict=True):
-        column.append(value)
+def clean(text: str) -> str:
+    """The text without white space and zero-width characters around it."""
+    return text.strip(_BLANKS)
 
 
-def _read_marks(segments: tuple[str, ...], label: str) -> tuple[str, ...]:
+def _step_text(step: str) -> str:
+    text = clean(step)
+    header = _HEADER.match(text)
+    return clean(text[header.end() :]) if header else text
+
+
+def _split_question(segments: Sequence[str]) -> tuple[str, str, int]:
+    """Question, first step, and how many markers are inside the question."""
+    for index, segment in enumerate(segments):
+        if headers := list(_FIRST_HEADER.finditer(segment)):
+            start = headers[-1].start()
+            return clean("".join([*segments[:index], segment[:start]])), segment[start:], index
+        if index and _LATER_HEADER.search(segment):
+            break
+    ends = [end.end() for end in _END_OF_QUESTION.finditer(segments[0]) if clean(segments[0][end.end() :])]
+    if not ends:
+        raise MalformedRow("no `Step 1:` header and no question mark that a first step could follow")
+    return clean(segments[0][: ends[-1]]), segments[0][ends[-1] :], 0
+
+
+def _read_marks(segments: Sequence[str], label: str) -> list[str]:
     """What the label has in place of each marker, once everything between the markers agrees with the input."""
-    if not label:
-        return ()
     markers = len(segments) - 1
-    if label == MARKER.join(segments):
-        return (MARKER,) * markers
+    if not label or label == MARKER.join(segments):
+        return []
     position, marks = 0, []
     for number, segment in enumerate(segments):
         is_last = number == markers
@@ -173,7 +164,7 @@ def _read_marks(segments: tuple[str, ...], label: str) -> tuple[str, ...]:
         position = mark.end()
     if position != len(label):
         raise MalformedRow(f"the labels' text continues after the other ends: {label[position : position + 40]!r}")
-    return tuple(marks)
+    return marks
 
 
 def _choose_labels(

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from cpmi_dagster.contracts.tables import StepLabels, StepRewards
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.bounded_reading import BoundedList
-from cpmi_dagster.trajectories.identifiers import trajectory_id_of
-from cpmi_dagster.trajectories.rows import Row, validated
+from cpmi_dagster.trajectories.identifiers import name_trajectory
+from cpmi_dagster.trajectories.rows import Row, validate
 
 
 class StepLabelRow(BaseModel):
@@ -33,8 +33,12 @@ class StepLabelRow(BaseModel):
 
     @model_validator(mode="after")
     def _names_one_trajectory(self) -> "StepLabelRow":
-        if self.trajectory_id is None and self.row_number is None:
+        by_number = None if self.row_number is None else name_trajectory(self.row_number)
+        self.trajectory_id = self.trajectory_id or by_number
+        if self.trajectory_id is None:
             raise ValueError("a row needs `trajectory_id` or `row_number`")
+        if by_number not in (None, self.trajectory_id):
+            raise ValueError("`trajectory_id` and `row_number` are not of one row")
         return self
 
 
@@ -53,28 +57,21 @@ def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False
         SourceError: there are no rows, or a row is not such an object, has a reward that is not a finite number (or not
             a probability), or labels a trajectory that an earlier row labels.
     """
-    checked = [
-        (place, validated(f"step labels `{name}`", place, row, StepLabelRow, "correct or remove the row"))
-        for place, row in enumerate(rows)
-    ]
-    for place, row in checked:
-        if probabilities and not all(0 <= reward <= 1 for reward in row.rewards):
-            raise SourceError(
-                f"{_where(name, place)}: a reward is not in [0, 1]; fix it, or take `probabilities` out of the profile"
-            )
-    read = pl.DataFrame(
-        [(place, row.trajectory_id, row.row_number, row.rewards) for place, row in checked],
-        schema={"place": pl.Int64, "trajectory_id": pl.String, "row_number": pl.Int64, "reward": pl.List(pl.Float64)},
-        orient="row",
-    )
-    if read.is_empty():
-        raise SourceError(f"step labels `{name}` have no rows; check the file, or take it out of the profile")
-    by_number = trajectory_id_of("row_number")
-    _refuse(name, read, pl.col("trajectory_id") != by_number, "`trajectory_id` and `row_number` are not of one row")
-    labels = read.with_columns(pl.coalesce("trajectory_id", by_number))
-    again = ~pl.col("trajectory_id").is_first_distinct()
-    _refuse(name, labels, again, "an earlier row labels the same trajectory")
-    numbered = labels.with_columns(name=pl.lit(name), step_index=pl.int_ranges(pl.col("reward").list.len()))
+    what, labels = f"step labels `{name}`", dict[str | None, list[float]]()
+    for place, row in enumerate(rows):
+        label = validate(what, place, row, StepLabelRow, "correct or remove the row")
+        wrong = None
+        if probabilities and not all(0 <= reward <= 1 for reward in label.rewards):
+            wrong = "a reward is not in [0, 1]; fix it, or take `probabilities` out of the profile"
+        elif label.trajectory_id in labels:
+            wrong = f"`{label.trajectory_id}`: an earlier row labels the same trajectory; correct or remove the row"
+        if wrong:
+            raise SourceError(f"{what}, row {place} (from 0): {wrong}")
+        labels[label.trajectory_id] = label.rewards
+    if not labels:
+        raise SourceError(f"{what} have no rows; check the file, or take it out of the profile")
+    read = pl.DataFrame({"trajectory_id": list(labels), "reward": list(labels.values())})
+    numbered = read.with_columns(name=pl.lit(name), step_index=pl.int_ranges(pl.col("reward").list.len()))
     return StepLabels.cast(numbered.explode("step_index", "reward").select(StepLabels.column_names()))
 
 
@@ -113,15 +110,6 @@ def notes_on_others(labels: pl.DataFrame, selected: pl.DataFrame) -> list[str]:
     ]
 
 
-def _refuse(name: str, rows: pl.DataFrame, wrong: pl.Expr, complaint: str) -> None:
-    bad = rows.filter(wrong)
-    if not bad.is_empty():
-        place, trajectory_id = bad.select("place", "trajectory_id").row(0)
-        raise SourceError(
-            f"{_where(name, place)}, trajectory `{trajectory_id}`: {complaint}; correct or remove the row"
-        )
-
-
 def _check_cover(name: str, wanted: pl.DataFrame, labels: pl.DataFrame) -> None:
     """Refuse labels that lack a trajectory, or do not fit its steps."""
     counted = labels.group_by("trajectory_id").agg(pl.len().alias("labels"))
@@ -137,7 +125,3 @@ def _check_cover(name: str, wanted: pl.DataFrame, labels: pl.DataFrame) -> None:
             f"step labels `{name}`: trajectory `{trajectory_id}` has {steps} steps but {given} rewards; give every "
             "step in alignment.trajectories one"
         )
-
-
-def _where(name: str, place: int) -> str:
-    return f"step labels `{name}`, row {place} (from 0)"

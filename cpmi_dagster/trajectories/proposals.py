@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from cpmi_dagster.answers.extraction import announced_answer
 from cpmi_dagster.trajectories.chats import ASSISTANT, USER, is_chat, one_text
-from cpmi_dagster.trajectories.row_fields import listed
+from cpmi_dagster.trajectories.fields import read_cell
 
 DEEPEST, LEAST_CHARACTERS_OF_QUESTION = 3, 20
 MOST_WORDS_OF_ANSWER, LEAST_WORDS_OF_SOLUTION, LEAST_WORDS_OF_WORKED_ANSWER = 12, 3, 8
@@ -83,7 +83,7 @@ def _are_ids(values: Sequence[Any]) -> bool:
 
 def _are_chats(values: Sequence[Any]) -> bool:
     try:
-        return is_chat(listed(values[0]))
+        return is_chat(read_cell(values[0], "["))
     except ValueError:
         return False
 

@@ -1,10 +1,10 @@
-"""Rows of a trajectory source, in any of the forms of `forms.py`, numbered and assigned to shards, not parsed yet.
+"""Rows of a trajectory source, in any of the forms of `forms.py`: parsed once, numbered and assigned to shards.
 
-    {"input": "Ann has 3 hats … ки", "label": "Ann has 3 hats … +", "task": "GSM8K"}    line 17 of the source
-    -> row_number 17, shard "002" by the hash of its question
+{"input": "Ann has 3 hats … ки", "label": "Ann has 3 hats … +", "task": "GSM8K"}    line 17 of the source
+-> row_number 17, question "Ann has 3 hats …", steps […], labels [true], shard "002" by the hash of its question
 
-A row that cannot be read is kept as it is, with its defect, and rejected when the rows are parsed. Math-Shepherd's own
-rows pass through unchanged, except that lone surrogates, which no text file can hold, become U+FFFD.
+{"question": "2 + 3?", "steps": []}                                                 line 18
+-> row_number 18, defect "`steps`: it is empty", excerpt "{'question': '2 + 3?', 'steps': []}"
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,23 +13,25 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
+import pyarrow as pa
 from pydantic import BaseModel, ValidationError
 
-from cpmi_dagster.contracts.tables import MathShepherd
-from cpmi_dagster.errors import SourceError, first_complaint
+from cpmi_dagster.contracts.tables import MathShepherd, RejectedRows
+from cpmi_dagster.errors import MalformedRow, SourceError, first_complaint
 from cpmi_dagster.files.text import encodable
-from cpmi_dagster.trajectories.forms import NEEDED, RowModel, columns_of, filled, form_of, in_words_of, refused, renamed
+from cpmi_dagster.trajectories.fields import read_identifier, read_optional
+from cpmi_dagster.trajectories.form_readers import QUESTION, read_question_row
+from cpmi_dagster.trajectories.forms import NEEDED, drop_nulls, form_of
 from cpmi_dagster.trajectories.identifiers import shard_key
-from cpmi_dagster.trajectories.math_shepherd import question_of
-from cpmi_dagster.trajectories.question_text import question_id
-from cpmi_dagster.trajectories.row_fields import RawRow, id_text
+from cpmi_dagster.trajectories.math_shepherd import Trajectory
+from cpmi_dagster.trajectories.names import columns_of, in_words_of, refuse, rename
+from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
-from cpmi_dagster.trajectories.step_rows import QUESTION, QuestionAlone
-from cpmi_dagster.trajectories.text_rows import SolutionRow
 
-CACHED_SHARDS = 1 << 15
-Form = TypeVar("Form", bound=BaseModel)
-ROW_SCHEMA = {**MathShepherd.create_empty().schema, "shard": pl.String()}
+CACHED_QUESTIONS = 1 << 15
+EXCERPT_CHARACTERS = 120
+Model = TypeVar("Model", bound=BaseModel)
+ROW_SCHEMA = MathShepherd.create_empty().to_arrow().schema
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,14 @@ class Unreadable:
 
 
 Row = Mapping[str, Any] | Unreadable
+
+
+class Defect(NamedTuple):
+    """Why a row cannot become a trajectory, the beginning of its text, and its id if it has one."""
+
+    reason: str
+    excerpt: str
+    source_id: str | None = None
 
 
 class Reading(NamedTuple):
@@ -64,7 +74,7 @@ class Reading(NamedTuple):
         if not self.fields or isinstance(row, Unreadable):
             return row
         try:
-            return renamed(row, self.fields)
+            return rename(row, self.fields)
         except SourceError as error:
             return Unreadable(str(dict(row)), str(error), self.place)
 
@@ -88,31 +98,74 @@ def number_rows(
     Raises:
         SourceError: the very first row of the source is an object in none of the forms: this is another kind of file.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in ROW_SCHEMA}
+    numbered: list[dict[str, Any]] = []
     ids = {} if ids is None else ids
     for number, row in enumerate(rows, start=first):
-        read = read_question if reading.of_questions else read_row
-        raw = read(row, reading)
         if number == 0 and not (reading.of_questions or isinstance(row, Unreadable) or form_of(row)):
-            raise refused(row, reading.place, reading.fields)
-        earlier = number if raw.source_id is None or raw.defect else ids.setdefault(raw.source_id, number)
-        if earlier != number:
-            defect = f'row {earlier} (from 0) has the id "{raw.source_id}" already; give every row its own'
-            raw = raw._replace(defect=defect)
-        shard = _shard_of(raw.question or question_of(raw.input), shards)
-        for column, value in zip(columns.values(), (number, *raw, shard), strict=True):
-            column.append(value)
-    return pl.DataFrame(columns, schema=ROW_SCHEMA)
+            raise refuse(row, reading.place, reading.fields)
+        read = read_row(row, reading)
+        if isinstance(read, Trajectory) and read.source_id is not None:
+            earlier = ids.setdefault(read.source_id, number)
+            if earlier != number:
+                reason = f'row {earlier} (from 0) has the id "{read.source_id}" already; give every row its own'
+                read = Defect(reason, read.question, read.source_id)
+        numbered.append(row_of(number, read))
+    keys = [shard_key(row["question_id"], shards) for row in numbered]
+    return frame_of(numbered).with_columns(shard=pl.Series(keys, dtype=pl.String))
 
 
-def read_row(row: Row, reading: Reading = AS_IT_IS) -> RawRow:
-    """One row of any form. Never raises: what is wrong is the row's defect."""
+def row_of(number: int, read: Trajectory | Defect) -> dict[str, Any]:
+    """A row of `sources.math_shepherd`; what it lacks is null."""
+    if isinstance(read, Defect):
+        excerpt = read.excerpt[:EXCERPT_CHARACTERS]
+        own = {"task": "", "question_id": _question_id(excerpt), "defect": read.reason, "excerpt": excerpt}
+    else:
+        own = {
+            "question": read.question,
+            "steps": read.steps,
+            "labels": read.shepherd_labels,
+            "task": read.task,
+            "question_id": _question_id(read.question),
+            "final_answer": read.final_answer,
+            "gold_answer": read.gold_answer,
+            "split": read.split,
+        }
+    return {"row_number": number, "source_id": read.source_id, **own}
+
+
+def frame_of(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """Rows from `row_of` as a frame; by Arrow, which takes a twentieth of polars' time for lists."""
+    return pl.DataFrame(pa.Table.from_pylist(rows, schema=ROW_SCHEMA))
+
+
+def read_row(row: Row, reading: Reading = AS_IT_IS) -> Trajectory | Defect:
+    """One row of any form, or one question. Never raises: what is wrong is the row's defect."""
     if isinstance(row, Unreadable):
-        return RawRow(encodable(row.text), defect=encodable(row.reason))
-    form, given = form_of(row), filled(row)
-    if form is None:
-        return _without_form(row, NEEDED, reading)
-    return _read(given if form.is_of(given) else row, form.model, reading)
+        return Defect(encodable(row.reason), encodable(row.text))
+    given = drop_nulls(row)
+    if reading.of_questions:
+        read = read_question_row if any(name in given for name in QUESTION.split("|")) else None
+        needed = f"a text in {QUESTION.replace('|', ' or ')}"
+    else:
+        form, needed = form_of(row), NEEDED
+        read = form and form.read
+        given = given if form is None or form.is_of(given) else row
+    try:
+        if read is None:
+            raise MalformedRow(f"the row has columns {columns_of(row, reading.fields)}; it needs {needed}")
+        return read(given, reading.steps)
+    except MalformedRow as error:
+        text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
+        reason = encodable(in_words_of(reading.fields, str(error)))
+        return Defect(reason, encodable(text), _id_of(row) if read else None)
+
+
+def _id_of(row: Mapping[str, Any]) -> str | None:
+    """The id of a row that cannot be read, if it has one."""
+    try:
+        return read_optional(row, "id", read_identifier)
+    except MalformedRow:
+        return None
 
 
 def with_steps(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -124,39 +177,46 @@ def with_steps(row: Mapping[str, Any]) -> Mapping[str, Any]:
         ValueError: it cannot be split.
     """
     form = form_of(row)
-    if form is None or not issubclass(form.model, SolutionRow):
+    if form is None or not form.is_split:
         return row
-    raw = read_row({name: value for name, value in row.items() if name != "gold_answer"})
-    if raw.defect is not None:
-        raise ValueError(raw.defect)
-    return {name: row[name] for name in row if name not in form.names} | {"question": raw.question, "steps": raw.steps}
+    read = read_row({name: value for name, value in row.items() if name != "gold_answer"})
+    if isinstance(read, Defect):
+        raise ValueError(read.reason)
+    others = {name: row[name] for name in row if name not in form.names}
+    return others | {"question": read.question, "steps": list(read.steps)}
 
 
-def read_question(row: Row, reading: Reading = AS_IT_IS) -> RawRow:
-    """One question without its solution: a row without steps. Never raises, likewise."""
-    if isinstance(row, Unreadable):
-        return RawRow(encodable(row.text), defect=encodable(row.reason))
-    if all(row.get(name) is None for name in QUESTION):
-        return _without_form(row, f"a text in {' or '.join(QUESTION)}", reading)
-    return _read(row, QuestionAlone, reading)
+def separate_defects(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows of `sources.math_shepherd` that are trajectories, and the others as rejected rows (stage `read`)."""
+    is_sound = pl.col("defect").is_null()
+    rejected = rows.filter(~is_sound).select(
+        "row_number", pl.lit("read").alias("stage"), pl.col("defect").alias("reason"), "excerpt"
+    )
+    return rows.filter(is_sound), RejectedRows.cast(rejected)
 
 
-def _without_form(row: Mapping[str, Any], needed: str, reading: Reading) -> RawRow:
-    defect = f"the row has columns {columns_of(row, reading.fields)}; it needs {needed}"
-    return RawRow(encodable(str(dict(row))), defect=encodable(defect))
+def separate_duplicates(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The first of the rows with the same question and steps, and the others as rejected rows (stage `duplicate`).
+
+    Args:
+        rows: row_number, question, steps, and any other columns; all rows of a question are among them.
+    """
+    first = rows.select(pl.col("row_number").min().over("question", "steps")).to_series()
+    is_first = rows["row_number"] == first
+    rejected = (
+        rows.with_columns(first=first)
+        .filter(~is_first)
+        .select(
+            "row_number",
+            pl.lit("duplicate").alias("stage"),
+            pl.format("the same question and steps as row {} (from 0)", "first").alias("reason"),
+            pl.col("question").str.head(EXCERPT_CHARACTERS).alias("excerpt"),
+        )
+    )
+    return rows.filter(is_first), rejected
 
 
-def _read(row: Mapping[str, Any], model: RowModel | type[QuestionAlone], reading: Reading) -> RawRow:
-    try:
-        return model.model_validate(row, context=reading.steps).raw()
-    except ValidationError as error:
-        text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
-        source_id = id_text(row.get("id")) if "id" in model.model_fields else None
-        defect = in_words_of(reading.fields, str(first_complaint(error)))
-        return RawRow(encodable(text), defect=defect, source_id=source_id)
-
-
-def validated(what: str, place: int, row: Row, form: type[Form], advice: str) -> Form:
+def validate(what: str, place: int, row: Row, form: type[Model], advice: str) -> Model:
     """A row of a file in which every row must be sound.
 
     Args:
@@ -175,7 +235,7 @@ def validated(what: str, place: int, row: Row, form: type[Form], advice: str) ->
         raise SourceError(f"{what}, row {place} (from 0): {first_complaint(error)}; {advice}") from error
 
 
-@lru_cache(maxsize=CACHED_SHARDS)
-def _shard_of(question: str, shards: int) -> str:
-    """Cached: a corpus has many rows of every question."""
-    return shard_key(question_id(question), shards)
+@lru_cache(maxsize=CACHED_QUESTIONS)
+def _question_id(question: str) -> str:
+    """Cached, since a corpus has many rows of every question."""
+    return question_id(question)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-from cpmi_dagster.trajectories.step_segments import clean
+from cpmi_dagster.trajectories.math_shepherd import clean
 
 Splitting = Literal["auto", "line", "paragraph", "marker"]
 AUTO: Splitting = "auto"

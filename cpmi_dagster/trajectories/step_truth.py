@@ -19,15 +19,15 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 import polars as pl
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from cpmi_dagster.contracts.tables import StepTruth
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.trajectories.forms import form_of
 from cpmi_dagster.trajectories.identifiers import TRAJECTORY_ID
-from cpmi_dagster.trajectories.judged_rows import Prm800kRow, ProcessBenchRow
-from cpmi_dagster.trajectories.rows import Row, Unreadable, validated
+from cpmi_dagster.trajectories.math_shepherd import Trajectory
+from cpmi_dagster.trajectories.rows import Row, Unreadable, read_row, validate
 
 ADVICE = (
     "give rows of row_number and correct, of trajectory_id, rewards and judged (own_labels.jsonl of the label "
@@ -90,23 +90,23 @@ def read_step_truth(rows: Iterable[Row]) -> tuple[pl.DataFrame, int]:
     Raises:
         SourceError: a row is of none of these forms, or a row of the source has two truths; the message names it.
     """
-    read: list[tuple[int, list[bool | None], Any, Any]] = []
+    read: list[tuple[int, Any, Any, Any]] = []
     first_error: SourceError | None = None
     solutions = count = 0
     for place, row in enumerate(rows):
         count += 1
-        form = None if isinstance(row, Unreadable) else form_of(row)
-        if form is not None:
+        if not isinstance(row, Unreadable) and form_of(row) is not None:
             solutions += 1
-            if form.is_judged and (judged := _judgement(form.model, row)) is not None:
-                read.append((place, judged, None, None))
+            solution = read_row(row)
+            if isinstance(solution, Trajectory) and solution.truth is not None:
+                read.append((place, solution.truth, None, None))
             continue
         try:
             if not isinstance(row, Unreadable) and "judged" in row:
-                judged = validated("step truth", place, row, JudgedRow, ADVICE)
+                judged = validate("step truth", place, row, JudgedRow, ADVICE)
                 read.append((judged.row_number, judged.correct, None, None))
             else:
-                truth = validated("step truth", place, row, StepTruthRow, ADVICE)
+                truth = validate("step truth", place, row, StepTruthRow, ADVICE)
                 read.append((truth.row_number, truth.correct, truth.kind, truth.operations_left))
         except SourceError as error:
             first_error = first_error or error
@@ -119,15 +119,6 @@ def read_step_truth(rows: Iterable[Row]) -> tuple[pl.DataFrame, int]:
     if len(again):
         raise SourceError(f"step truth: two rows are about row {again[0]} of the trajectory source; remove one of them")
     return found, count - len(read)
-
-
-def _judgement(form: type[BaseModel], row: Row) -> list[bool | None] | None:
-    """What people say of the steps of a solution; None where the row cannot be read, as its trajectory cannot."""
-    try:
-        solution = form.model_validate(row)
-    except ValidationError:
-        return None
-    return solution.truth() if isinstance(solution, ProcessBenchRow | Prm800kRow) else None
 
 
 def with_truth(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:

@@ -26,7 +26,7 @@ REJECTED = """
 ONE_ROW = {
     "trajectory": "select * from alignment.trajectories where trajectory_id = $id",
     "source row": """
-        select s.row_number, s.task, s.input, s.label, s.value from sources.math_shepherd s
+        select s.row_number, s.task, s.question, s.steps, s.labels from sources.math_shepherd s
         join alignment.trajectories t using (row_number) where t.trajectory_id = $id
     """,
     "reference problem": """

@@ -35,7 +35,7 @@ from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.run_life import hold_run
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.rewards.registry import REWARD_TYPES
-from cpmi_dagster.selection.select import GSM8K, MIXED, applicable
+from cpmi_dagster.selection import GSM8K, MIXED, applicable
 from cpmi_dagster.trajectories.own_labels import notes_on_others, own_rewards
 
 SCORED = (LOGPROBS, REJECTED_TRAJECTORIES)

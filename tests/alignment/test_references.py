@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cpmi_dagster.alignment.references import read_references, together
+from cpmi_dagster.alignment import join_references, read_references
 from cpmi_dagster.errors import SourceError
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -91,10 +91,10 @@ def test_a_row_that_cannot_be_read_is_named(row: dict, source: str, message: str
 def test_two_problems_with_one_id_are_refused():
     rows = [{"question": "a", "answer": "1"}, {"question": "b", "answer": "2"}]
     train, test = (read_references(rows, "my_set", split) for split in ("train", "test"))
-    assert together([train, test]).height == 4
-    assert together([read_references([], "math", "train")]).is_empty()
+    assert join_references([train, test]).height == 4
+    assert join_references([read_references([], "math", "train")]).is_empty()
     with pytest.raises(SourceError, match="two problems of my_set/test have the id `0`; give the rows an `id`"):
-        together([train, test, test])
+        join_references([train, test, test])
 
 
 @needs_data

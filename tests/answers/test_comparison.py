@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cpmi_dagster.alignment.align import ReferenceIndex
+from cpmi_dagster.alignment import ReferenceIndex
 from cpmi_dagster.answers.comparison import BUILT_IN, Answers, Comparison
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.benchmarks.best_of_n import with_answer_classes

@@ -69,7 +69,6 @@ def check_questions(home: Path, benchmark: str, question: str, asked: str = ASKE
         "alignment/trajectories": {
             "trajectory_id": "t000000000", "question_id": "q0", "row_number": 0, "task": "MATH", "question": asked,
             "steps": ["7/2"], "gold_answer": "7/2", "match_source": "given/train/0", "match_kind": "given",
-            "match_score": 1.0,
         },
         "selection/selected_trajectories": {"trajectory_id": "t000000000"},
         "sources/benchmark_problems": {"benchmark": benchmark, "problem_id": "p0", "question": question},
@@ -133,7 +132,6 @@ def test_a_check_of_one_shard_reads_no_other(tmp_path: Path):
         trajectory = {
             "trajectory_id": shard, "question_id": "q", "row_number": 0, "task": "MATH", "question": ASKED,
             "steps": ["7/2"], "gold_answer": "7/2", "match_source": "given/train/0", "match_kind": "given",
-            "match_score": 1.0,
         }  # fmt: skip
         rows = {
             "alignment/trajectories": trajectory,

@@ -11,7 +11,7 @@ from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.checks import own_labels_fit_the_selection
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.trajectories.step_segments import MARKER
+from cpmi_dagster.trajectories.math_shepherd import MARKER
 
 TINY = {
     **SMALL,

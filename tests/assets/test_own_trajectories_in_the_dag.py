@@ -8,7 +8,7 @@ import pytest
 import yaml
 from small_run import run_all
 
-from cpmi_dagster.alignment.align import NO_REFERENCES
+from cpmi_dagster.alignment import NO_REFERENCES
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.trace import trace

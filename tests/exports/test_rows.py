@@ -13,7 +13,7 @@ from cpmi_dagster.resources.commands.export import MARKER, check_replaceable
 from cpmi_dagster.resources.sources.data_files import local_files, read_files
 from cpmi_dagster.rewards.dataset import labelled_trajectories
 from cpmi_dagster.trajectories.math_shepherd import parse_row
-from cpmi_dagster.trajectories.rows import read_row
+from cpmi_dagster.trajectories.rows import number_rows
 
 STEPS = [["2 + 3 = 5.", "The answer is: 5"], ["3 * 4 = 13."]]
 TRAJECTORIES = pl.DataFrame(
@@ -74,11 +74,11 @@ def test_datasets_and_this_project_read_what_was_written(form, tmp_path):
     read = load_dataset(str(tmp_path / "mine"), split="train", cache_dir=str(tmp_path / "cache"))
     assert read.to_list() == rows.to_dicts()
     assert read.features["gold_answer"] == Value("string")
-    ours = [read_row(row) for row, _, _ in read_files(local_files(tmp_path / "mine"))]
-    assert [row.gold_answer for row in ours] == rows["gold_answer"].to_list()
-    assert [row.defect for row in ours] == [None] * len(ours)
+    ours = number_rows((row for row, _, _ in read_files(local_files(tmp_path / "mine"))), first=0, shards=1)
+    assert ours["gold_answer"].to_list() == rows["gold_answer"].to_list()
+    assert ours["defect"].null_count() == ours.height
     hard = [[reward >= 0 for reward in each] for each in rows["rewards"].to_list()]
-    assert [list(parse_row(row.input, row.label, row.value).shepherd_labels) for row in ours] == hard
+    assert ours["labels"].to_list() == hard
 
 
 @pytest.fixture

@@ -17,21 +17,12 @@ from cpmi_dagster.prm.judging import Solution
 from cpmi_dagster.resources.sources.data_files import read_file
 from cpmi_dagster.resources.web.explorer.own_labels import OwnLabel
 from cpmi_dagster.scoring.files import InputLine
-from cpmi_dagster.trajectories import judged_rows, step_rows
 from cpmi_dagster.trajectories.own_labels import StepLabelRow
 from cpmi_dagster.trajectories.rows import Unreadable
 from cpmi_dagster.trajectories.step_truth import JudgedRow, StepTruthRow
 
 MIB = 2**20
 LISTS = [
-    (step_rows.MathShepherdRow, {"input": "a"}, "value", "+"),
-    (step_rows.TrlRow, {"prompt": "a", "labels": []}, "completions", "a"),
-    (step_rows.TrlRow, {"prompt": "a", "completions": []}, "labels", True),
-    (judged_rows.RatedStep, {}, "completions", {"text": "a"}),
-    (judged_rows.Prm800kLabel, {}, "steps", {}),
-    (step_rows.QuestionRow, {"question": "a"}, "steps", "a"),
-    (step_rows.QuestionRow, {"question": "a", "steps": ["a"]}, "labels", "+"),
-    (judged_rows.ProcessBenchRow, {"problem": "a", "label": -1}, "steps", "a"),
     (StepTruthRow, {"row_number": 1}, "correct", True),
     (StepTruthRow, {"row_number": 1, "correct": []}, "kind", "a"),
     (StepTruthRow, {"row_number": 1, "correct": []}, "operations_left", 1),

@@ -15,13 +15,13 @@ CHAT = (
 )
 QUESTION = {
     "question_number": 7,
-    "input": "2 + 3?",
     "task": "",
     "defect": None,
     "source_id": "a7",
     "question": "2 + 3?",
     "gold_answer": "5",
     "split": None,
+    "excerpt": None,
 }
 SOLUTION = {
     "question_number": 7,
@@ -80,7 +80,7 @@ def test_what_is_no_solution_has_its_reason(change, defect):
 
 
 def test_a_question_that_cannot_be_read_is_one_row_with_its_reason():
-    unread = QUESTION | {"input": "{'a': 1}", "question": None, "defect": "it has no question"}
+    unread = QUESTION | {"excerpt": "{'a': 1}", "question": None, "defect": "it has no question"}
     questions = pl.DataFrame([unread], schema=Questions.create_empty().schema)
     (row,) = solution_rows(questions, SampledSolutions.create_empty(), "auto").to_dicts()
-    assert (row["row_number"], row["input"], row["defect"]) == (7000, "{'a': 1}", "it has no question")
+    assert (row["row_number"], row["excerpt"], row["defect"]) == (7000, "{'a': 1}", "it has no question")

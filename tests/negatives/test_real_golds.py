@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cpmi_dagster.alignment.references import read_references
+from cpmi_dagster.alignment import read_references
 from cpmi_dagster.answers import math_verify_pool as math_verify
 from cpmi_dagster.negatives import heuristic_negatives
 

@@ -75,7 +75,6 @@ def home(trajectories, tmp_path, monkeypatch):
         source_id=pl.lit(None, pl.String),
         match_source=pl.lit("gsm8k/train/0"),
         match_kind=pl.lit("exact"),
-        match_score=pl.lit(1.0),
         shard=pl.col("question_id").replace_strict(SHARD_OF),
     )
     for shard in ("000", "001"):

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles import first_look
 from cpmi_dagster.profiles.first_look import FirstLook, look_over
-from cpmi_dagster.trajectories.math_shepherd import parse_rows, without_duplicates
-from cpmi_dagster.trajectories.question_text import question_id
-from cpmi_dagster.trajectories.rows import Row, Unreadable, number_rows
+from cpmi_dagster.trajectories.rows import Row, Unreadable, number_rows, separate_defects, separate_duplicates
 
 SHEPHERD = {"input": "1 + 1? Step 1: 2 ки", "label": "1 + 1? Step 1: 2 +", "task": "GSM8K"}
 TRL = {"prompt": "1 + 1?", "completions": ["It is 2.", "So 3."], "labels": [True, False]}
@@ -74,16 +72,16 @@ def test_a_look_in_batches_rejects_what_a_run_rejects(rows):
     rows = [QUESTION, *rows]
     with patch.object(first_look, "BATCH_ROWS", 3):
         found = look(*rows)
-    parsed, malformed = parse_rows(number_rows(rows, first=0, shards=1))
-    kept, repeated = without_duplicates(parsed)
+    parsed, malformed = separate_defects(number_rows(rows, first=0, shards=1))
+    kept, repeated = separate_duplicates(parsed)
     refused = pl.concat([malformed, repeated]).sort("row_number")
     assert found.rejected.drop("place").equals(refused.drop("excerpt"))
     assert found.rejected["place"].to_list() == [f"line {number + 1}" for number in refused["row_number"]]
     assert (found.trajectories, found.trajectories + found.rejected.height) == (kept.height, len(rows))
     assert found.answered == kept["gold_answer"].count()
-    assert found.labelled == kept["shepherd_labels"].count()
+    assert found.labelled == kept["labels"].count()
     assert found.identified == kept["source_id"].count()
-    assert found.questions == len({question_id(question) for question in kept["question"]})
+    assert found.questions == kept["question_id"].n_unique()
     assert found.most_steps == kept["steps"].list.len().max()
     assert sum(found.forms.values()) == found.rows == len(rows)
 

@@ -55,7 +55,7 @@ def _trajectory(number: int, more: str) -> dict:
         "trajectory_id": identifier(number), "source_id": f"mine-{number}", "question_id": f"{number:x}",
         "row_number": number, "task": "MATH" if number % 10 == 0 else "GSM8K", "question": question,
         "steps": [first, "So $2 \\cdot 3$ of them.", "The answer is: 4"], "shepherd_labels": None,
-        "final_answer": None, "gold_answer": "4", "match_source": "given", "match_kind": "given", "match_score": 1.0,
+        "final_answer": None, "gold_answer": "4", "match_source": "given", "match_kind": "given",
     }  # fmt: skip
     hostile = {"source_id": HOSTILE, "question": HOSTILE, "steps": [HOSTILE, *row["steps"][1:]], "gold_answer": HOSTILE}
     return row | hostile if number == 7 else row

@@ -16,8 +16,7 @@ from small_run import SHARED_DATA
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.commands.starter import starter_for
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.trajectories.math_shepherd import parse_rows
-from cpmi_dagster.trajectories.rows import number_rows
+from cpmi_dagster.trajectories.rows import number_rows, separate_defects
 from cpmi_dagster.trajectories.step_truth import read_step_truth
 
 pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason=f"the real data sets are not at {SHARED_DATA}")
@@ -157,7 +156,7 @@ def test_init_and_a_run_read_every_row_alike(tmp_path, name):
     sources = load_settings(starter.path, tmp_path / "home").sources
     [source] = sources.trajectories
     reader = DataSources(load_settings(starter.path, tmp_path / "home"))
-    parsed, rejected = parse_rows(
+    parsed, rejected = separate_defects(
         number_rows((row for row, _ in reader.stream(source)), 0, shards=1, reading=source.reading)
     )
     assert rejected.is_empty()

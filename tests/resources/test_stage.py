@@ -163,8 +163,8 @@ def test_what_nothing_asks_for_is_empty_says_why_and_needs_no_input(home):
 
 
 def test_all_shards_of_a_source_are_made_at_once(home):
-    row = MathShepherd.create_empty().clear(1).with_columns(pl.lit("").alias(name) for name in ("input", "label"))
-    rows = row.with_columns(row_number=0, task=pl.lit(""), shard=pl.lit("001"))
+    row = MathShepherd.create_empty().clear(1).with_columns(pl.lit("").alias(name) for name in ("task", "question_id"))
+    rows = row.with_columns(row_number=0, shard=pl.lit("001"))
     read = Stage(lambda run: StageOutput([rows]), SHEPHERD, at_once=True)
     assert [bring(home, read, None) for _ in range(2)] == [True, False]
     assert [home.lake.read(SHEPHERD, shard).height for shard in home.settings.shard_keys] == [0, 1, 0, 0]

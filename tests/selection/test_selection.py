@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.alignment.align import question_id
-from cpmi_dagster.selection.select import CELLS, Selection, cell_quotas, dataset_statistics, select_trajectories
+from cpmi_dagster.selection import CELLS, Selection, cell_quotas, dataset_statistics, select_trajectories
+from cpmi_dagster.trajectories.question_key import question_id
 
 LABELS = {"mixed": [True, False], "good": [True, True], "bad": [False, False], "none": None}
 

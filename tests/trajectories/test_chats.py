@@ -4,11 +4,18 @@ import json
 
 import pytest
 
-from cpmi_dagster.trajectories.rows import Reading, Unreadable, read_question, read_row
+from cpmi_dagster.trajectories.math_shepherd import Trajectory
+from cpmi_dagster.trajectories.rows import Defect, Reading, Row, Unreadable, read_row
 
-QUESTION, SOLUTION, STEPS = "1 + 1?", "I add.\n\nSo 2.", ["I add.", "So 2."]
+QUESTION, SOLUTION, STEPS = "1 + 1?", "I add.\n\nSo 2.", ("I add.", "So 2.")
 ASKED = {"role": "user", "content": QUESTION}
 REASONED = {"role": "assistant", "reasoning_content": "I add.", "content": "So 2."}
+
+
+def read(row: Row) -> Trajectory:
+    found = read_row(row)
+    assert isinstance(found, Trajectory), found
+    return found
 
 
 def turns(*said: tuple[str, object], role: str = "role", content: str = "content") -> list[dict]:
@@ -30,9 +37,9 @@ def turns(*said: tuple[str, object], role: str = "role", content: str = "content
 )
 @pytest.mark.parametrize("name", ["messages", "conversations"])
 def test_a_chat_is_read_in_every_shape(name, messages):
-    raw = read_row({name: messages})
-    assert (raw.question, [step.removeprefix("<think>") for step in raw.steps or ()]) == (QUESTION, STEPS)
-    assert read_row({name: repr(messages)}) == read_row({name: json.dumps(messages)}) == raw
+    chat = read({name: messages})
+    assert (chat.question, tuple(step.removeprefix("<think>") for step in chat.steps)) == (QUESTION, STEPS)
+    assert read({name: repr(messages)}) == read({name: json.dumps(messages)}) == chat
 
 
 @pytest.mark.parametrize(
@@ -60,13 +67,16 @@ def test_a_chat_is_read_in_every_shape(name, messages):
     ],
 )
 def test_what_is_no_question_and_solution_is_refused_by_its_name(messages, reason):
-    defect = str(read_row({"conversations": messages}).defect)
+    found = read_row({"conversations": messages})
+    assert isinstance(found, Defect)
+    defect = found.reason
     assert defect.startswith("`conversations`: ") and reason in defect and "None" not in defect
 
 
 @pytest.mark.parametrize("message", [("\ud800", "a"), ("user", [{"type": "\ud800"}]), ("user", [{"\ud800": "a"}])])
 def test_names_that_no_file_can_hold_are_told_without_what_cannot_be_written(message):
-    assert "\ufffd" in str(read_row({"messages": turns(message, ("assistant", "b"))}).defect)
+    found = read_row({"messages": turns(message, ("assistant", "b"))})
+    assert isinstance(found, Defect) and "\ufffd" in found.reason
 
 
 def test_a_question_or_solution_may_be_messages_of_one_turn_or_a_list_of_one_text():
@@ -77,11 +87,12 @@ def test_a_question_or_solution_may_be_messages_of_one_turn_or_a_list_of_one_tex
         {"question": [QUESTION], "solution": [SOLUTION]},
         {"question": repr([QUESTION]), "steps": STEPS},
     ):
-        assert (read_row(row).question, read_row(row).steps) == (QUESTION, STEPS)
-    assert read_question({"prompt": asked}).question == QUESTION
-    trl = read_row({"prompt": asked, "completions": STEPS, "labels": [1, 0]})
-    assert trl == read_row({"prompt": QUESTION, "completions": STEPS, "labels": [True, False]})
-    assert read_row({"question": "[1, 2] has which sum?", "steps": STEPS}).question == "[1, 2] has which sum?"
+        assert (read(row).question, read(row).steps) == (QUESTION, STEPS)
+    alone = read_row({"prompt": asked}, Reading(of_questions=True))
+    assert isinstance(alone, Trajectory) and alone.question == QUESTION
+    trl = read({"prompt": asked, "completions": STEPS, "labels": [1, 0]})
+    assert trl == read({"prompt": QUESTION, "completions": STEPS, "labels": [True, False]})
+    assert read({"question": "[1, 2] has which sum?", "steps": STEPS}).question == "[1, 2] has which sum?"
 
 
 @pytest.mark.parametrize(
@@ -98,5 +109,6 @@ def test_a_question_or_solution_may_be_messages_of_one_turn_or_a_list_of_one_tex
 def test_a_list_is_never_taken_as_the_text_of_a_question(prompt, reason):
     named = Reading({"prompt": "src"}).named({"src": prompt, "response": SOLUTION})
     assert not isinstance(named, Unreadable)
-    defect = str(read_row(named, Reading({"prompt": "src"})).defect)
-    assert defect.startswith("`src`: ") and reason in defect
+    found = read_row(named, Reading({"prompt": "src"}))
+    assert isinstance(found, Defect)
+    assert found.reason.startswith("`src`: ") and reason in found.reason

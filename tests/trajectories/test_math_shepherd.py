@@ -8,18 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import MalformedRow
-from cpmi_dagster.trajectories.math_shepherd import (
-    PARSED_COLUMNS,
-    REJECTED_COLUMNS,
-    parse_row,
-    parse_rows,
-    question_of,
-    render_row,
-    without_duplicates,
-)
-from cpmi_dagster.trajectories.row_fields import RawRow
+from cpmi_dagster.trajectories.math_shepherd import Trajectory, parse_row, render_row
+from cpmi_dagster.trajectories.rows import number_rows, separate_defects, separate_duplicates
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "math_shepherd"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data folder is not beside the repository")
@@ -27,6 +18,11 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data folde
 QUESTION = "Ann has 3 hats and buys 2. How many has she?"
 ROW = QUESTION + " Step 1: 3 + 2 = <<3+2=5>>5 hats. {}\nStep 2: Done. The answer is: 5 {}"
 INPUT, LABEL = ROW.format("ки", "ки"), ROW.format("+", "-")
+
+
+def rendered(trajectory: Trajectory) -> tuple[str, str]:
+    assert trajectory.shepherd_labels is not None
+    return render_row(trajectory.question, trajectory.steps, trajectory.shepherd_labels)
 
 
 def read_rows(name: str) -> list[dict]:
@@ -52,7 +48,7 @@ def test_the_first_hundred_rows_split_as_published():
         assert trajectory.question == expected["questions"].strip()
         assert trajectory.steps == tuple(step["content"] for step in steps)
         assert trajectory.shepherd_labels == tuple(step["label"] == 1 for step in steps)
-        assert render_row(trajectory) == (row["input"], row["label"])
+        assert rendered(trajectory) == (row["input"], row["label"])
 
 
 @needs_data
@@ -60,8 +56,7 @@ def test_the_first_hundred_rows_split_as_published():
 def test_other_published_rows_come_back_unchanged(name: str):
     for row in read_rows(name):
         trajectory = parse_row(row["input"], row["label"], row.get("value"))
-        assert render_row(trajectory) == (row["input"], row["label"])
-        assert question_of(row["input"]) == trajectory.question
+        assert rendered(trajectory) == (row["input"], row["label"])
 
 
 @pytest.mark.parametrize(
@@ -81,21 +76,19 @@ def test_irregular_rows_are_understood(text: str, marks: str, question: str, ste
     trajectory = parse_row(text, label)
     assert (trajectory.question, list(trajectory.steps)) == (question, steps)
     assert trajectory.shepherd_labels == tuple(mark == "+" for mark in marks[-len(steps) :])
-    assert question_of(text) == question
 
 
 def test_the_older_form_keeps_the_marker_before_the_label():
     text = "What is 50+2? Step 1: 50+2=52. ки\n#### 52 ки"
     trajectory = parse_row(text, text.replace("ки", "ки +"))
     assert (trajectory.shepherd_labels, trajectory.final_answer) == ((True, True), "52")
-    assert render_row(trajectory) == (text, text.replace("ки", "ки +"))
 
 
 @pytest.mark.parametrize("label", ["", INPUT])
 def test_a_value_list_stands_in_for_inline_labels(label: str):
     trajectory = parse_row(INPUT, label, ["+", "-"])
     assert trajectory.shepherd_labels == (True, False)
-    assert render_row(trajectory) == (INPUT, label)
+    assert rendered(trajectory) == (INPUT, LABEL)
 
 
 @pytest.mark.parametrize(
@@ -128,16 +121,12 @@ words = plain.filter(lambda text: text.strip() and text.strip("\u200b\u200c\u200
 
 @settings(max_examples=50, deadline=None)
 @given(question=words, steps=st.lists(st.tuples(words, st.booleans()), min_size=1, max_size=6))
-def test_parse_then_render_is_the_identity(question: str, steps: list[tuple[str, bool]]):
-    segments = [f"Step {number}: {text} x" for number, (text, _) in enumerate(steps, start=1)]
-    text = f"{question} x? " + "\n".join(f"{segment} ки" for segment in segments)
-    label = f"{question} x? " + "\n".join(
-        f"{segment} {'+' if good else '-'}" for segment, (_, good) in zip(segments, steps, strict=True)
-    )
-    trajectory = parse_row(text, label)
-    assert render_row(trajectory) == (text, label)
-    assert trajectory.shepherd_labels == tuple(good for _, good in steps)
-    assert question_of(text) == trajectory.question
+def test_render_then_parse_is_the_identity(question: str, steps: list[tuple[str, bool]]):
+    texts, labels = [f"{text} x".strip() for text, _ in steps], tuple(label for _, label in steps)
+    trajectory = parse_row(*render_row(f"{question} x?".strip(), texts, labels))
+    again = parse_row(*rendered(trajectory))
+    assert again == trajectory
+    assert len(trajectory.steps) == len(texts) and trajectory.shepherd_labels == labels
 
 
 pieces = st.lists(
@@ -150,48 +139,37 @@ pieces = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(text=pieces, label=pieces, value=st.none() | st.lists(st.sampled_from(["+", "-", "x"]), max_size=3))
 def test_no_text_breaks_the_parser(text: str, label: str, value: list[str] | None):
-    assert isinstance(question_of(text), str)
     try:
         trajectory = parse_row(text, label, value)
     except MalformedRow as error:
         assert str(error)
     else:
-        assert render_row(trajectory) == (text, label)
-        assert len(trajectory.steps) == len(trajectory.shepherd_labels)
-        assert question_of(text) == trajectory.question
+        assert len(trajectory.steps) == len(trajectory.shepherd_labels or ())
 
 
-def raw_rows(texts: list[tuple[str, str]]) -> pl.DataFrame:
-    rows = [(number, *RawRow(text, label, "GSM8K")) for number, (text, label) in enumerate(texts)]
-    return pl.DataFrame(rows, schema=MathShepherd.create_empty().schema, orient="row")
+def number(*texts: tuple[str, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    rows = [{"input": text, "label": label, "task": "GSM8K"} for text, label in texts]
+    return separate_defects(number_rows(rows, first=0, shards=1))
 
 
 def test_every_row_is_parsed_or_rejected_never_both():
-    parsed, rejected = parse_rows(raw_rows([(INPUT, LABEL), ("", ""), (INPUT, "?")]))
+    parsed, rejected = number((INPUT, LABEL), ("", ""), (INPUT, "?"))
     assert parsed["row_number"].to_list() == [0]
-    assert rejected.select("row_number", "stage").rows() == [(1, "parse"), (2, "parse")]
-    nothing, _ = parse_rows(raw_rows([("", "")]))
-    assert parsed.schema == nothing.schema == PARSED_COLUMNS
+    assert rejected.select("row_number", "stage").rows() == [(1, "read"), (2, "read")]
+    nothing, _ = number(("", ""))
+    assert parsed.schema == nothing.schema
 
 
 def test_the_same_text_in_other_steps_is_no_duplicate():
-    row = {"row_number": 0, "task": "", "question": "Why?", "shepherd_labels": None, "final_answer": None}
-    parsed = pl.DataFrame(
-        [{**row, "steps": ["a\nb", "c"]}, {**row, "row_number": 1, "steps": ["a", "b", "c"]}],
-        schema=dict(PARSED_COLUMNS),
-    )
-    kept, rejected = without_duplicates(parsed)
+    rows = [{"question": "Why?", "steps": steps} for steps in (["a\nb", "c"], ["a", "b", "c"])]
+    kept, rejected = separate_duplicates(number_rows(rows, first=0, shards=1))
     assert (kept.height, rejected.height) == (2, 0)
 
 
 def test_of_the_same_trajectories_the_first_is_kept():
-    parsed, _ = parse_rows(
-        raw_rows([(INPUT, LABEL), (INPUT + " ", LABEL + " "), (INPUT.replace("3", "4"), LABEL.replace("3", "4"))])
-    )
-    kept, rejected = without_duplicates(parsed)
+    rows, _ = number((INPUT, LABEL), (INPUT + " ", LABEL + " "), (INPUT.replace("3", "4"), LABEL.replace("3", "4")))
+    kept, rejected = separate_duplicates(rows)
     assert kept["row_number"].to_list() == [0, 2]
     assert rejected.select("row_number", "stage", "reason").rows() == [
         (1, "duplicate", "the same question and steps as row 0 (from 0)")
     ]
-    assert kept.schema == PARSED_COLUMNS
-    assert rejected.schema == REJECTED_COLUMNS

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cpmi_dagster.trajectories.math_shepherd import clean
 from cpmi_dagster.trajectories.solution_text import AUTO, BEGINS, split_steps
-from cpmi_dagster.trajectories.step_segments import clean
 
 PARTS = st.sampled_from(
     [

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.contracts.tables import StepTruth
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.trajectories.judged_rows import NO_ERROR
+from cpmi_dagster.trajectories.form_readers import NO_ERROR
 from cpmi_dagster.trajectories.rows import Unreadable
 from cpmi_dagster.trajectories.step_truth import read_step_truth
 

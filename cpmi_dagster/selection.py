@@ -14,7 +14,6 @@ seed and the ids alone, not on the order of the rows.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import NamedTuple
 
 import polars as pl
 from pydantic import Field
@@ -27,20 +26,8 @@ MIXED, PURE, UNLABELLED = "mixed", "pure", "unlabelled"
 GSM8K, MATH = "GSM8K", "MATH"
 
 
-class Cell(NamedTuple):
-    """One kind of trajectory."""
-
-    is_gsm8k: bool
-    is_mixed: bool
-
-    def __str__(self) -> str:
-        """As messages name it: `GSM8K mixed`."""
-        return f"{GSM8K if self.is_gsm8k else MATH} {MIXED if self.is_mixed else PURE}"
-
-
-GSM8K_MIXED, GSM8K_PURE, MATH_MIXED, MATH_PURE = CELLS = (
-    Cell(True, True), Cell(True, False), Cell(False, True), Cell(False, False),
-)  # fmt: skip
+CELLS = tuple(f"{task} {mix}" for task in (GSM8K, MATH) for mix in (MIXED, PURE))
+"""Kinds of trajectories that have a quota each, in the order in which they are filled."""
 
 
 class Selection(Frozen):
@@ -75,8 +62,7 @@ def select_trajectories(trajectories: pl.DataFrame, selection: Selection, seed: 
     """
     selection, lifted = applicable(selection, trajectories)
     candidates = _candidates(trajectories, selection, seed)
-    counted = {Cell(*flags): count for *flags, count in candidates.group_by("is_gsm8k", "is_mixed").len().iter_rows()}
-    supply = {cell: counted.get(cell, 0) for cell in CELLS}
+    supply = dict.fromkeys(CELLS, 0) | dict(candidates.group_by("cell").len().iter_rows())
     quotas = cell_quotas(selection, selection.trajectories or _largest_total(selection, supply, candidates.height))
     short = [
         f"short of {cell} trajectories: {wanted:,} wanted, {supply[cell]:,} there; all of them are taken"
@@ -88,21 +74,15 @@ def select_trajectories(trajectories: pl.DataFrame, selection: Selection, seed: 
     return SelectionResult(chosen.with_columns(shard).select(SelectedTrajectories.column_names()), [*lifted, *short])
 
 
-def cell_quotas(selection: Selection, total: int) -> dict[Cell, int]:
+def cell_quotas(selection: Selection, total: int) -> dict[str, int]:
     """How many of `total` trajectories each cell has; both shares are rounded to whole trajectories."""
-    gsm8k_share, mixed_share = (
-        1 if share is None else share for share in (selection.gsm8k_share, selection.mixed_share)
-    )
+    gsm8k_share = 1 if selection.gsm8k_share is None else selection.gsm8k_share
+    mixed_share = 1 if selection.mixed_share is None else selection.mixed_share
     gsm8k, mixed, both = (round(share * total) for share in (gsm8k_share, mixed_share, gsm8k_share * mixed_share))
-    return {
-        GSM8K_MIXED: both,
-        GSM8K_PURE: gsm8k - both,
-        MATH_MIXED: mixed - both,
-        MATH_PURE: total - gsm8k - mixed + both,
-    }
+    return dict(zip(CELLS, (both, gsm8k - both, mixed - both, total - gsm8k - mixed + both), strict=True))
 
 
-def _largest_total(selection: Selection, supply: Mapping[Cell, int], candidates: int) -> int:
+def _largest_total(selection: Selection, supply: Mapping[str, int], candidates: int) -> int:
     """The largest number of trajectories whose quotas supply meets; all candidates if it meets none."""
     sizes = range(candidates, 0, -1)
     fitting = (size for size in sizes if all(supply[cell] >= n for cell, n in cell_quotas(selection, size).items()))
@@ -182,11 +162,12 @@ def _candidates(trajectories: pl.DataFrame, selection: Selection, seed: int) -> 
     rows = trajectories.select("trajectory_id", "question_id", "task", may_be_right, composition.alias("composition"))
     if selection.leave_out_too_hard:
         rows = rows.filter(pl.col("may_be_right").any().over("question_id"))
-    is_gsm8k = pl.col("task").str.to_uppercase() == GSM8K
-    is_mixed = pl.col("composition") == MIXED
+    # without a share there is one cell for all
+    is_gsm8k = pl.lit(selection.gsm8k_share is None) | (pl.col("task").str.to_uppercase() == GSM8K)
+    is_mixed = pl.lit(selection.mixed_share is None) | (pl.col("composition") == MIXED)
+    task, mix = pl.when(is_gsm8k).then(pl.lit(GSM8K)), pl.when(is_mixed).then(pl.lit(MIXED))
     return rows.with_columns(
-        (pl.lit(True) if selection.gsm8k_share is None else is_gsm8k).alias("is_gsm8k"),
-        (pl.lit(True) if selection.mixed_share is None else is_mixed).alias("is_mixed"),
+        pl.concat_str(task.otherwise(pl.lit(MATH)), mix.otherwise(pl.lit(PURE)), separator=" ").alias("cell"),
         _draws(rows["trajectory_id"], seed),
         _draws(rows["question_id"], seed),
     ).sort("draw_of_trajectory_id", "trajectory_id")
@@ -201,23 +182,16 @@ def _draws(ids: pl.Series, seed: int) -> pl.Series:
     return pl.Series(f"draw_of_{ids.name}", [draws[name] for name in ids.to_list()], dtype=pl.Int64)
 
 
-def _pick(candidates: pl.DataFrame, quotas: Mapping[Cell, int]) -> pl.DataFrame:
+def _pick(candidates: pl.DataFrame, quotas: Mapping[str, int]) -> pl.DataFrame:
     """Fill each cell's quota in rounds over the questions; picks of an earlier cell count as rounds already had."""
-    picked = [candidates.clear()]
+    picked = candidates.clear()
     for cell in CELLS:
-        had = pl.concat(picked).group_by("question_id").len("had")
-        in_cell = (pl.col("is_gsm8k") == cell.is_gsm8k) & (pl.col("is_mixed") == cell.is_mixed)
-        rounds = (
-            candidates.filter(in_cell)
-            .join(had, on="question_id", how="left", maintain_order="left")
-            .with_columns(
-                round=pl.int_range(pl.len(), dtype=pl.Int64).over("question_id")
-                + pl.col("had").fill_null(0).cast(pl.Int64)
-            )
-        )
-        best = rounds.sort("round", "draw_of_question_id", "question_id").head(quotas[cell])
-        picked.append(best.select(candidates.columns))
-    return pl.concat(picked)
+        had = picked.group_by("question_id").len("had")
+        rounds = pl.int_range(pl.len(), dtype=pl.Int64).over("question_id") + pl.col("had").fill_null(0).cast(pl.Int64)
+        waiting = candidates.filter(cell=cell).join(had, on="question_id", how="left", maintain_order="left")
+        ordered = waiting.with_columns(round=rounds).sort("round", "draw_of_question_id", "question_id")
+        picked = pl.concat([picked, ordered.head(quotas[cell]).select(candidates.columns)])
+    return picked
 
 
 def _has_published_tasks(trajectories: pl.DataFrame) -> bool:

@@ -1,1 +1,0 @@
-"""Which trajectories are labelled (appendix B)."""

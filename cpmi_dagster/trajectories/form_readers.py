@@ -1,0 +1,214 @@
+"""One function a form of rows: it reads a row into a `Trajectory`, or raises a `MalformedRow` that names the field.
+
+    read_trl      {"prompt": "2 + 3?", "completions": ["2 + 3 = 5."], "labels": [true]}
+    read_steps    {"question": "2 + 3?", "steps": ["2 + 3 = 5."], "id": "a7", "gold_answer": 5, "labels": ["+"]}
+    -> Trajectory(question="2 + 3?", steps=("2 + 3 = 5.",), shepherd_labels=(True,), …)
+
+    read_processbench   {"id": "gsm8k-7", "problem": "2 + 3?", "steps": ["2 + 3 = 5.", "So 6."], "label": 1}
+    read_prm800k        {"question": {"problem": "2 + 3?", "ground_truth_answer": "5"}, "label": {"steps": [
+                            {"completions": [{"text": "2 + 3 = 5.", "rating": 1}], "chosen_completion": 0},
+                            {"completions": [{"text": "So 6.", "rating": -1}], "chosen_completion": null}]}}
+    -> Trajectory(question="2 + 3?", steps=("2 + 3 = 5.", "So 6."), truth=(True, False), …)
+
+What people say of steps is a truth that labels are measured against, and no label itself. A row of any form may also
+have `id`, `gold_answer`, `task` and `split`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.answers.gold import read_gold_answer
+from cpmi_dagster.errors import MalformedRow
+from cpmi_dagster.files.text import encodable
+from cpmi_dagster.trajectories.chats import ASSISTANT, USER, one_text, read_chat
+from cpmi_dagster.trajectories.fields import (
+    given_answer,
+    name_in,
+    read_cell,
+    read_clean_text,
+    read_field,
+    read_filled_text,
+    read_identifier,
+    read_label,
+    read_list,
+    read_optional,
+    read_sure_label,
+    read_text,
+)
+from cpmi_dagster.trajectories.math_shepherd import Trajectory, clean, split_marked_text, without_headers
+from cpmi_dagster.trajectories.solution_text import Splitting, split_steps
+
+QUESTION, SOLUTION, CHAT = "question|problem|prompt", "solution|response|completion", "messages|conversations"
+"""What rows call their question, their solution that is one text, and their messages."""
+RATING_OF_ERROR = NO_ERROR = -1
+SUBSET = re.compile(r"([a-z0-9]+)-\d+")
+WHOLE_NUMBER = re.compile(r"-?\d{1,9}(?:\.0+)?")
+Row = Mapping[str, Any]
+
+
+def read_math_shepherd(row: Row, _: Splitting) -> Trajectory:
+    """Question and steps with `ки` behind every step; labels in the same text, in a list, or in both."""
+    text, labelled = read_field(row, "input", read_text), read_optional(row, "label", read_text)
+    value = None if row.get("value") is None else read_list(row, "value", read_sure_label, least=0)
+    if labelled is None and value is None:
+        raise MalformedRow("the row has neither `label` nor `value`")
+    marks = None if value is None else ["+" if label else "-" for label in value]
+    return _trajectory(row, *split_marked_text(text, labelled or "", marks))
+
+
+def read_trl(row: Row, _: Splitting) -> Trajectory:
+    """TRL's stepwise supervision: one completion and one label a step."""
+    question, steps = read_field(row, "prompt", _read_question), read_list(row, "completions", read_text)
+    labels = read_list(row, "labels|label", read_label)
+    if len(steps) != len(labels):
+        raise MalformedRow(f"{len(steps)} `completions` but {len(labels)} `labels`")
+    return _trajectory(row, question, without_headers(steps), labels)
+
+
+def read_prm800k(row: Row, _: Splitting) -> Trajectory:
+    """The annotator's path through sampled steps, which ends where nothing right was found; neutral steps are right."""
+    asked, judged = _with_paths(row, "question"), _with_paths(row, "label")
+    path: list[tuple[str, bool]] = []
+    for step in read_list(judged, "label.steps", _read_object, least=0):
+        if (taken := _take(step)) is None:
+            break
+        path.append(taken)
+    if not path:
+        raise MalformedRow("no step of it was chosen, written or rated -1")
+    question, truth = read_field(asked, "question.problem", _read_step), [is_right for _, is_right in path]
+    answer = read_optional(asked, "question.ground_truth_answer", read_gold_answer)
+    own_answer = read_optional(row, "gold_answer", read_gold_answer)
+    return _trajectory({**row, "gold_answer": own_answer or answer}, question, [text for text, _ in path], truth=truth)
+
+
+def _take(step: Row) -> tuple[str, bool] | None:
+    """Text and truth of the completion that a solution continues with, else of the first bad one, if any."""
+    sampled = [] if step.get("completions") is None else read_list(step, "completions", _read_object, least=0)
+    chosen, bad = step.get("chosen_completion"), [each for each in sampled if each.get("rating") == RATING_OF_ERROR]
+    if isinstance(chosen, int) and 0 <= chosen < len(sampled):
+        said, is_right = sampled[chosen], sampled[chosen] not in bad
+    elif step.get("human_completion") is not None:
+        said, is_right = read_field(step, "human_completion", _read_object), True
+    elif bad:
+        said, is_right = bad[0], False
+    else:
+        return None
+    return read_field(said, "text", _read_step), is_right
+
+
+def read_processbench(row: Row, _: Splitting) -> Trajectory:
+    """A solution in which people have marked the first wrong step, from 0, and judged none after it; -1 for none."""
+    question, steps = read_field(row, "problem", _read_question), read_list(row, "steps", _read_step)
+    first_error = read_field(row, "label", _read_first_error)
+    if first_error >= len(steps):
+        raise MalformedRow(f"`label` is step {first_error} (from 0) of {len(steps)} steps")
+    judged = [True] * len(steps)
+    truth = judged if first_error == NO_ERROR else [*judged[:first_error], False, *[None] * len(steps)][: len(steps)]
+    subset = SUBSET.fullmatch(str(row.get("id")))
+    task = subset[1].upper() if subset else ""
+    return _trajectory({"task": task, **row}, question, steps, truth=truth)
+
+
+def read_steps(row: Row, _: Splitting) -> Trajectory:
+    """A question and its steps, taken unchanged; all else may be left out."""
+    question = read_field(row, QUESTION, _read_question)
+    return _with_labels(row, question, read_list(row, "steps", _read_step))
+
+
+def read_solution(row: Row, splitting: Splitting) -> Trajectory:
+    """A question and its solution, which is split into steps."""
+    question, solution = read_field(row, QUESTION, _read_question), read_field(row, SOLUTION, _read_solution)
+    return _with_labels(row, question, _split(solution, name_in(row, SOLUTION), splitting))
+
+
+def read_chat_row(row: Row, splitting: Splitting) -> Trajectory:
+    """A chat of one question and one solution; what a system message says is left out."""
+    question, solution = read_field(row, CHAT, _read_messages)
+    return _with_labels(row, question, _split(solution, name_in(row, CHAT), splitting))
+
+
+def read_question_row(row: Row, _: Splitting) -> Trajectory:
+    """A question as it is, without steps. Its gold answer is given, or read as of reference problems."""
+    question = read_field(row, QUESTION, _read_text_of_user)
+    if row.get("gold_answer") is None:
+        row = {**row, "gold_answer": given_answer(row.get("solution"), row.get("answer"))}
+    return _trajectory(row, question, ())
+
+
+def _trajectory(
+    row: Row,
+    question: str,
+    steps: Sequence[str],
+    labels: Sequence[bool] | None = None,
+    truth: Sequence[bool | None] | None = None,
+) -> Trajectory:
+    """What the row's form has given, with the fields that rows of every form may have."""
+    return Trajectory(
+        question=question,
+        steps=tuple(steps),
+        shepherd_labels=None if labels is None else tuple(labels),
+        final_answer=extract_answer(steps[-1]) if steps else None,
+        source_id=read_optional(row, "id", read_identifier),
+        task=read_optional(row, "task", read_clean_text) or "",
+        gold_answer=read_optional(row, "gold_answer", read_gold_answer),
+        split=read_optional(row, "split", read_clean_text) or None,
+        truth=None if truth is None else tuple(truth),
+    )
+
+
+def _with_labels(row: Row, question: str, steps: Sequence[str]) -> Trajectory:
+    """A trajectory with the labels of its row, if it has some."""
+    labels = None if row.get("labels") is None else read_list(row, "labels", read_label, least=0)
+    if labels is not None and len(labels) != len(steps):
+        raise MalformedRow(f"{len(steps)} steps but {len(labels)} `labels`")
+    return _trajectory(row, question, steps, labels)
+
+
+def _with_paths(row: Row, name: str) -> dict[str, Any]:
+    """The fields of an object within a row, each by its path."""
+    return {f"{name}.{inner}": value for inner, value in read_field(row, name, _read_object).items()}
+
+
+def _split(solution: str, name: str, splitting: Splitting) -> list[str]:
+    return read_list({name: split_steps(solution, splitting)}, name, read_filled_text)
+
+
+def _read_step(value: Any) -> str:
+    return clean(read_filled_text(value))
+
+
+def _read_text_of_user(value: Any) -> str:
+    return read_filled_text(one_text(value, USER))
+
+
+def _read_question(value: Any) -> str:
+    return clean(_read_text_of_user(value))
+
+
+def _read_solution(value: Any) -> str:
+    return read_text(one_text(value, ASSISTANT))
+
+
+def _read_messages(value: Any) -> list[str]:
+    """Question and solution."""
+    texts = read_chat(read_cell(value, "["))
+    for role, text in zip((USER, ASSISTANT), texts, strict=True):
+        if not clean(text):
+            raise ValueError(f"the message of the {role} is empty")
+    return [clean(encodable(text)) for text in texts]
+
+
+def _read_object(value: Any) -> Row:
+    if not isinstance(value, Mapping):
+        raise ValueError("it must be an object")
+    return value
+
+
+def _read_first_error(value: Any) -> int:
+    """A cell of CSV holds it as text, and a column of pandas that lacks some as 1.0."""
+    number = int(float(value)) if isinstance(value, str | float) and WHOLE_NUMBER.fullmatch(str(value)) else value
+    if isinstance(number, bool) or not isinstance(number, int) or number < NO_ERROR:
+        raise ValueError("it must be a whole number from -1")
+    return number
