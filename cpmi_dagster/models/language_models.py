@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.miniature.names import MINIATURE, MODEL_FOLDERS
 from cpmi_dagster.models.gguf import PACKAGE, converted, fetch_gguf, gguf_file, hub_file
@@ -158,7 +158,7 @@ def load_language_model(
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     import torch
     from huggingface_hub import ResolvedRevision
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
     from transformers.utils.hub import resolve_revision
 
     fetch_gguf(str(name))
@@ -169,20 +169,20 @@ def load_language_model(
     # the commit where the hub or its cache knows it, so that weights, tokenizer and provenance name the same one
     revision = found.resolved if isinstance(found, ResolvedRevision) else revision
     identity, reading = model_identity(str(name), revision), reading_identity(str(name))
-    # first, so that a wrong config is not reported as a wrong tokenizer
-    with reading_model(f"the config of model `{name}`"):
-        AutoConfig.from_pretrained(place, revision=revision or "main", **DATA_ONLY)
     tokenizer = load_tokenizer(place, revision)
     target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    check_device(str(name), target)
     # straight to the GPU: several processes that load at once would not fit their weights into the host's memory
     straight = {"": target} if target.startswith("cuda") else None
-    placement = {"device_map": device_map or straight} if device_map or straight else {}
-    check_device(str(name), target)
     with reading_model(f"model `{name}`"):
-        read: Any = AutoModelForCausalLM.from_pretrained(
-            place, revision=revision or "main", dtype=dtype, **DATA_ONLY, **SAFE_WEIGHTS, **placement
+        model, report = AutoModelForCausalLM.from_pretrained(
+            place,
+            revision=revision or "main",
+            dtype=dtype,
+            device_map=device_map or straight,
+            **DATA_ONLY,
+            **SAFE_WEIGHTS,
         )
-    model, report = read
     check_loaded(f"model `{name}`", report)
     model = model.eval() if device_map else model.to(target).eval()
     context_length = int(getattr(model.config.get_text_config(), "max_position_embeddings", 1 << 30))
@@ -231,13 +231,10 @@ def check_device(name: str, device: str) -> None:
     """
     import torch
 
-    kinds = ["cpu"]
-    if torch.cuda.is_available():
-        kinds += ["cuda", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
-    if torch.backends.mps.is_available():
-        kinds.append("mps")
-    if device not in kinds:
-        raise ModelError(f"model `{name}` cannot go to device `{device}`; this machine has {', '.join(kinds)}")
+    try:
+        torch.zeros(1, device=device).tolist()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ModelError(f"model `{name}` cannot go to device `{device}`: {first_line(error)}") from error
 
 
 def check_hub(name: str, revision: str | None) -> None:
