@@ -16,13 +16,7 @@ from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.miniature.names import MINIATURE, MODEL_FOLDERS
 from cpmi_dagster.models.gguf import PACKAGE, converted, fetch_gguf, gguf_file, hub_file
-from cpmi_dagster.models.model_files import (
-    READ_BESIDE_WEIGHTS,
-    check_weights_index,
-    reading_hash,
-    weights_files,
-    weights_hash,
-)
+from cpmi_dagster.models.model_files import READ_BESIDE_WEIGHTS, reading_hash, weights_files, weights_hash
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, reading_model
 
 if TYPE_CHECKING:
@@ -122,11 +116,8 @@ def model_on_disk(name: str) -> Path | None:
         return file
     place = model_folder(name)
     _check_folder(place)
-    folder = Path(place)
-    if folder.is_dir():
-        weights_files(folder)
-        _check_tokenizer(folder)
-        return folder
+    if Path(place).is_dir():
+        return Path(place)
     try:
         validate_repo_id(place)
     except HFValidationError as error:
@@ -261,16 +252,19 @@ def check_hub(name: str, revision: str | None) -> None:
 
 def _check_folder(place: str) -> None:
     folder = Path(place)
-    looks_local = place.startswith((".", "/", "~"))
     if folder.is_file():
         raise ModelError(f"model `{place}` is a file, but not GGUF; give a GGUF file, a model folder or a hub id")
-    if looks_local and not folder.is_dir():
+    if place.startswith((".", "/", "~")) and not folder.is_dir():
         raise ModelError(f"model folder {folder} does not exist; give a local folder, a hub id or miniature:labeler")
-    if folder.is_dir() and not (folder / "config.json").is_file():
+    if not folder.is_dir():
+        return
+    if not (folder / "config.json").is_file():
         raise ModelError(f"model folder {folder} has no config.json; save it with `save_pretrained`")
-    check_weights_index(folder)
+    weights_files(folder)
+    _check_tokenizer(folder)
 
 
 def _check_tokenizer(folder: Path) -> None:
+    """Refuse a folder without one: `transformers` would make one that reads nothing."""
     if not any(folder.glob("*token*")) and not any(folder.glob("vocab*")):
         raise ModelError(f"model folder {folder} has no tokenizer; {TOKENIZER_ADVICE}")

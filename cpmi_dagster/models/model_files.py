@@ -47,7 +47,8 @@ def weights_files(folder: Path) -> list[Path]:
     Raises:
         ModelError: there are none, or the index names a file that is not there.
     """
-    names = {WEIGHTS} if (folder / WEIGHTS).is_file() else check_weights_index(folder)
+    indexed = check_weights_index(folder)
+    names = {WEIGHTS} if (folder / WEIGHTS).is_file() else indexed
     if (folder / ADAPTER_CONFIG).is_file():
         names = {*names, ADAPTER}
     files = [folder / name for name in sorted(names)]
