@@ -15,6 +15,7 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.contracts.tables import SOLUTIONS_PER_QUESTION, MathShepherd, SampledSolutions
 from cpmi_dagster.errors import ModelError
+from cpmi_dagster.files.text import encodable
 from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.tokens import start_ids
@@ -54,7 +55,7 @@ def sample_solutions(
     prompts = [prompt(question) for question in asked["question"]]
     generations, cost = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["solutions"]))
     rows = [
-        (question_number, number, one.text, one.tokens, one.truncated)
+        (question_number, number, encodable(one.text), one.tokens, one.truncated)
         for question_number, group in zip(asked["question_number"], generations, strict=True)
         for number, one in enumerate(group)
     ]
