@@ -126,7 +126,8 @@ def _convert(file: Path, folder: Path) -> None:
             splits = [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)]
             tokenizer.backend_tokenizer.pre_tokenizer = Sequence(splits)
         weights = {"dtype": DTYPE, "quantization_config": GgufConfig(dequantize=True), **REPORTED}
-        model, report = AutoModelForCausalLM.from_pretrained(file.parent, **given, **weights)
+        read: Any = AutoModelForCausalLM.from_pretrained(file.parent, **given, **weights)
+        model, report = read
         check_loaded(f"the model file {file}", report)
         with refusals_named(folder):
             model.save_pretrained(folder)

@@ -166,7 +166,7 @@ def load_language_model(
     # straight to the GPU: several processes that load at once would not fit their weights into the host's memory
     straight = {"": target} if target.startswith("cuda") else None
     with reading_model(f"model `{name}`"):
-        model, report = AutoModelForCausalLM.from_pretrained(
+        read: Any = AutoModelForCausalLM.from_pretrained(
             place,
             revision=revision or "main",
             dtype=dtype,
@@ -174,6 +174,7 @@ def load_language_model(
             **DATA_ONLY,
             **SAFE_WEIGHTS,
         )
+    model, report = read
     check_loaded(f"model `{name}`", report)
     model = model.eval() if device_map else model.to(target).eval()
     context_length = int(getattr(model.config.get_text_config(), "max_position_embeddings", 1 << 30))
