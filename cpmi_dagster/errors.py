@@ -38,10 +38,6 @@ class PassingError(ModelError):
     """What may be gone after a while: a server that does not answer, memory that others hold."""
 
 
-class ServerUnreachable(PassingError):
-    """A server takes no connection."""
-
-
 class MissingModel(ModelError):
     """A model of the profile is not there, or cannot be loaded."""
 

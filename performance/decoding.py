@@ -26,14 +26,15 @@ from scoring_contestants import TokenMeter
 from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedModel
 from transformers.generation.stopping_criteria import StoppingCriteria, StoppingCriteriaList
 
-from cpmi_dagster.generation import fitting_batches
-from cpmi_dagster.generation.decoding import Continuation, Decoder, Start
+from cpmi_dagster.generation import decoding
+from cpmi_dagster.generation.decoding import Continuation, decode
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import StopRule
 from cpmi_dagster.generation.token_sampling import draw_tokens
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.models.language_models import load_language_model
+from cpmi_dagster.models.tokens import TokenIds
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag.stage_run import in_labeling_order
 from cpmi_dagster.resources.lake.lake import Lake
@@ -75,34 +76,26 @@ class RuleStops(StoppingCriteria):
         return ~self.active
 
 
-class OneCallDecoder:
-    """A batch after another, each one call of `generate`; its interface is that of `Decoder`."""
-
-    def __init__(
-        self, model: PreTrainedModel, sampling: Sampling, stop_rule: StopRule, batch_sequences: int, states: object
-    ) -> None:
-        self._model: Any = model
-        self._sampling, self._rule, self._places = sampling, stop_rule, batch_sequences
-
-    @torch.inference_mode()
-    def run(self, starts: Sequence[Start], beginnings: Sequence[object] = ()) -> Iterator[Continuation]:
-        """Continue every prompt; see `Decoder.run`."""
-        left = list(starts)
-        while left:
-            taken = [left.pop(0)]
-            while left and sum(len(start.owners) for start in [*taken, left[0]]) <= self._places:
-                taken.append(left.pop(0))
-            yield from self._batch(taken)
-
-    def _batch(self, starts: Sequence[Start]) -> Iterator[Continuation]:
-        prompts = [start.prompt for start in starts for _ in start.owners]
-        owners, longest = [owner for start in starts for owner in start.owners], max(map(len, prompts))
-        stops = RuleStops(self._rule, len(prompts), longest)
-        drawn = DrawnToken(torch.cat([start.numbers for start in starts]), longest, self._sampling)
-        output = self._model.generate(
-            inputs=torch.tensor([[*[0] * (longest - len(prompt)), *prompt] for prompt in prompts]),
-            attention_mask=torch.tensor([[0] * (longest - len(each)) + [1] * len(each) for each in prompts]),
-            max_new_tokens=self._sampling.max_new_tokens,
+@torch.inference_mode()
+def decode_in_calls(
+    model: PreTrainedModel,
+    prompts: Sequence[TokenIds],
+    numbers: torch.Tensor,
+    sampling: Sampling,
+    stop_rule: StopRule,
+    most_rows: int,
+) -> Iterator[Continuation]:
+    """A batch after another, each one call of `generate`; see `decode`."""
+    order = sorted(range(len(prompts)), key=lambda owner: -len(prompts[owner]))
+    for first in range(0, len(order), most_rows):
+        owners = order[first : first + most_rows]
+        texts, longest = [prompts[owner] for owner in owners], len(prompts[owners[0]])
+        stops, drawn = RuleStops(stop_rule, len(owners), longest), DrawnToken(numbers[owners], longest, sampling)
+        generate: Any = model.generate
+        output = generate(
+            inputs=torch.tensor([[*[0] * (longest - len(text)), *text] for text in texts]),
+            attention_mask=torch.tensor([[0] * (longest - len(text)) + [1] * len(text) for text in texts]),
+            max_new_tokens=sampling.max_new_tokens,
             logits_processor=LogitsProcessorList([drawn]),
             stopping_criteria=StoppingCriteriaList([stops]),
             do_sample=False,
@@ -117,7 +110,7 @@ class OneCallDecoder:
             yield Continuation(owner, tokens, not stops.active[row])
 
 
-CONTESTANTS = {"decoder": Decoder, "one call": OneCallDecoder}
+CONTESTANTS = {"decoder": decode, "one call": decode_in_calls}
 
 
 def main() -> None:
@@ -144,8 +137,8 @@ def main() -> None:
         trajectories = in_labeling_order(lake.read("alignment/trajectories", [shard]), selected)
         trajectories, first = trajectories.head(options.trajectories), None
         roll_out(trajectories.head(WARM_UP))
-        for name, decoder in [*CONTESTANTS.items()] * options.repeats:
-            with patch.object(fitting_batches, "Decoder", decoder), TokenMeter(model.model) as meter:
+        for name, contestant in [*CONTESTANTS.items()] * options.repeats:
+            with patch.object(decoding, "decode", contestant), TokenMeter(model.model) as meter:
                 began = time.perf_counter()
                 rows = roll_out(trajectories)
                 seconds = time.perf_counter() - began

@@ -5,9 +5,8 @@ Cost(wall_seconds=2.0, forward_tokens=9_000, generated_tokens=600) + Cost(wall_s
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass
-from itertools import accumulate, pairwise
 from operator import add
 from typing import Any
 
@@ -78,10 +77,3 @@ class Stopwatch:
         """The cost of work that took from then to now, and these tokens."""
         wall, processors = time.perf_counter() - self._wall, time.process_time() - self._processors
         return Cost(wall, forward_tokens, generated_tokens, processors)
-
-
-def in_proportion(total: int, weights: Sequence[int]) -> list[int]:
-    """Whole numbers that add up to a total, where any weight is positive, in proportion to weights; none negative."""
-    whole = max(sum(weights), 1)
-    bounds = [total * share // whole for share in accumulate(weights, initial=0)]
-    return [after - before for before, after in pairwise(bounds)]

@@ -1,182 +1,250 @@
-"""Sample continuations of many prompts in one batch; the row of a finished text is given to a waiting prompt.
+"""Sample continuations of many prompts in one batch of rows; the row of a text that has ended is given to another.
 
-The model reads a prompt once, and what it shares with an earlier prompt not again (see `prompt_reading`); its samples
-start from copies of its keys and values (`kv_cache`) or read them together (`shared_prompts`). Where they are copied,
-prompts come longest first, so that a new prompt always fits beside the rows in the batch (see `kv_cache`).
+A text is read once. Each prompt that it begins with starts from a copy of its keys and values up to its last token,
+which is read with the first draw:
+
+    text  q s1 s2 s3        prompts  q s1 s2 s3,  q s1 s2,  q s1
+
+All rows end in the same column, so that the next token of each is the next column. Columns before a row's text are
+masked, and dropped when no row needs them:
+
+    . . q q q a a a  ended                     . q q q q a a a
+    . q q q q a a a           new row r        . . . q q q q a
+    . . . q q q q a                            . . . . r r r r
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch.nn.functional import pad
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
-from cpmi_dagster.generation.kv_cache import CopiedPrompts
-from cpmi_dagster.generation.prompt_reading import PromptReader
+from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.generation.shared_beginnings import Beginning
-from cpmi_dagster.generation.shared_prompts import SharedPrompts
 from cpmi_dagster.generation.stopping import StopRule
 from cpmi_dagster.generation.token_sampling import draw_tokens
-from cpmi_dagster.models.tokens import TokenIds
+from cpmi_dagster.models.attention import layer_windows
+from cpmi_dagster.models.tokens import TokenIds, longest_texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+# keys and values by layer, of one text, (heads, length, width) each
+States = list[tuple[torch.Tensor, torch.Tensor]]
+
+ROOM = 32
+READ_TOKENS = 4_096
 REFILL_SHARE = 1 / 8
 SHRINK_SHARE = 1 / 2
 
 
-@dataclass(frozen=True)
-class Start:
-    """A prompt and the samples to draw from it.
-
-    Attributes:
-        prompt: token ids.
-        owners: one number a sample, which identifies its continuation.
-        numbers: uniform numbers that decide the tokens, (samples, limit).
-    """
-
-    prompt: TokenIds
-    owners: Sequence[int]
-    numbers: torch.Tensor
-
-
-# numbered starts, the next one last
-Waiting = list[tuple[int, Start]]
-RowStates = CopiedPrompts | SharedPrompts
-
-
 class Continuation(NamedTuple):
-    """Sampled token ids of the sample `owner`; `ended` is false where the limit cut it off."""
+    """Sampled token ids of continuation number `owner`; `ended` is false if the limit cut it off."""
 
     owner: int
     tokens: list[int]
     ended: bool
 
 
-@dataclass
-class Batch:
-    """Rows being decoded; first dimension of every tensor: rows.
+class RoomyLayer(DynamicLayer):
+    """Keys and values of one layer, (rows, heads, length, width), in buffers with free columns for further tokens."""
 
-    Attributes:
-        logits: of each row's next token, (rows, vocabulary).
-        owners: sample each row belongs to.
-        numbers: uniform numbers, (rows, limit).
-        tokens: sampled tokens, (rows, limit).
-        counts: how many of `tokens` are sampled.
-        lengths: tokens of the row's text that the model has read.
-        active: rows that have not ended.
-    """
+    keys: torch.Tensor
+    values: torch.Tensor
 
-    logits: torch.Tensor
-    owners: torch.Tensor
-    numbers: torch.Tensor
-    tokens: torch.Tensor
-    counts: torch.Tensor
-    lengths: torch.Tensor
-    active: torch.Tensor
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        super().__init__()
+        self.lazy_initialization(keys, values)
+        self._buffers = tuple(pad(states, (0, 0, 0, ROOM)) for states in (keys, values))
+        self._show(keys.shape[2])
 
-    def select(self, rows: torch.Tensor) -> "Batch":
-        """Some rows."""
-        return Batch(*(getattr(self, field.name)[rows] for field in fields(self)))
+    @property
+    def is_full(self) -> bool:
+        """Whether no further token fits."""
+        return self.keys.shape[2] == self._buffers[0].shape[2]
 
-    def overwrite(self, rows: torch.Tensor, source: "Batch") -> None:
-        """Replace some rows by those of `source`."""
-        for field in fields(self):
-            getattr(self, field.name)[rows] = getattr(source, field.name)
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Append a token's states to every row; returns the states of all tokens so far."""
+        length = self.keys.shape[2]
+        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
+            buffer[:, :, length : length + 1] = states
+        self._show(length + 1)
+        return self.keys, self.values
+
+    def overwrite(self, rows: torch.Tensor, text: tuple[torch.Tensor, torch.Tensor], length: int) -> None:
+        """Replace some rows by the first tokens of a text, (heads, tokens, width) each, in the last columns."""
+        start = self.keys.shape[2] - length
+        for states, tokens in zip((self.keys, self.values), text, strict=True):
+            states[rows.to(self.device), :, start:] = tokens[:, :length]
+
+    def select(self, rows: torch.Tensor, length: int) -> "RoomyLayer":
+        """A copy of some rows' last columns, with free ones."""
+        start, rows = self.keys.shape[2] - length, rows.to(self.device)
+        return RoomyLayer(self.keys[rows, :, start:], self.values[rows, :, start:])
+
+    def _show(self, length: int) -> None:
+        self.keys, self.values = (buffer[:, :, :length] for buffer in self._buffers)
 
 
-@dataclass(frozen=True)
-class Decoder:
-    """Draws continuations from one model.
+class Texts:
+    """Keys and values of the texts that the prompts of one call begin, read when they are needed.
 
-    Attributes:
+    Args:
         model: attention layers only.
-        sampling: how tokens are drawn.
-        stop_rule: when a continuation ends.
-        batch_sequences: most rows at once.
-        states: how rows keep their prompts.
+        prompts: token ids of each continuation's prompt, none empty.
     """
 
-    model: "PreTrainedModel"
-    sampling: Sampling
-    stop_rule: StopRule
-    batch_sequences: int
-    states: type[RowStates] = CopiedPrompts
+    def __init__(self, model: "PreTrainedModel", prompts: Sequence[TokenIds]) -> None:
+        self._model = model
+        self._text_of = longest_texts(prompts)
+        self._waiting = Counter(self._text_of[prompt] for prompt in prompts)
+        self._states: dict[TokenIds, States] = {}
 
-    @torch.inference_mode()
-    def run(self, starts: Sequence[Start], beginnings: Sequence[Beginning | None] = ()) -> Iterator[Continuation]:
-        """Continue every prompt; continuations come in the order they end.
+    def take(self, prompts: Sequence[TokenIds]) -> list[States]:
+        """The text of the prompt of each of some continuations."""
+        texts = [self._text_of[prompt] for prompt in prompts]
+        unread = sorted(set(texts) - set(self._states), key=len)
+        while unread:
+            rows = max(1, READ_TOKENS // len(unread[-1]))
+            self._read(unread[-rows:])
+            del unread[-rows:]
+        states = [self._states[text] for text in texts]
+        self._waiting.subtract(texts)
+        self._states = {text: states for text, states in self._states.items() if self._waiting[text]}
+        return states
 
-        Args:
-            starts: prompts none of which has more samples than the batch has rows; by falling length where they are
-                copied, else as `by_text` orders them.
-            beginnings: what each prompt takes from an earlier one (`shared_beginnings`); nothing when empty.
-        """
-        prompts = [start.prompt for start in starts]
-        reader = PromptReader(self.model, prompts, beginnings or [None] * len(starts))
-        waiting = list(reversed(list(enumerate(starts))))
-        batch, states = self._admit(reader, waiting, self.batch_sequences)
-        while True:
-            yield from self._draw(batch)
-            if not bool(batch.active.any()):
-                if not waiting:
-                    return
-                batch, states = self._admit(reader, waiting, self.batch_sequences)
-                continue
-            self._forward(batch, states)
-            idle = (~batch.active).nonzero()[:, 0]
-            if waiting and len(idle) >= max(len(waiting[-1][1].owners), REFILL_SHARE * len(batch.active)):
-                # the rows of ended texts go to waiting prompts
-                fresh, fresh_states = self._admit(reader, waiting, len(idle))
-                rows = idle[: len(fresh.active)]
-                states.overwrite(rows, fresh_states, batch.active)  # pyright: ignore[reportArgumentType] - same type
-                batch.overwrite(rows, fresh)
-            if not states.has_room() or (not waiting and len(idle) > SHRINK_SHARE * len(batch.active)):
-                rows = (batch.active | bool(waiting)).nonzero()[:, 0]  # idle rows only where there is a use for them
-                batch, states = batch.select(rows), states.kept(rows, batch.active)
+    def _read(self, texts: Sequence[TokenIds]) -> None:
+        """Read texts side by side; padding behind a text changes nothing in it."""
+        longest, cache = len(texts[-1]), DynamicCache()
+        ids = torch.tensor([[*text, *[0] * (longest - len(text))] for text in texts], device=self._model.device)
+        self._model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        layers: Any = cache.layers
+        for row, text in enumerate(texts):
+            self._states[text] = [(layer.keys[row], layer.values[row]) for layer in layers]
 
-    def _draw(self, batch: Batch) -> Iterator[Continuation]:
-        """Draw a token for every active row; yields the rows that end with it."""
-        limit = self.sampling.max_new_tokens
-        slots = batch.counts.clamp(max=limit - 1)[:, None]
-        drawn = draw_tokens(batch.logits, batch.numbers.gather(1, slots)[:, 0], self.sampling)
-        kept = torch.where(batch.active, drawn, batch.tokens.gather(1, slots)[:, 0])
-        batch.tokens.scatter_(1, slots, kept[:, None])
-        batch.counts += batch.active
-        ended = self.stop_rule.ended(batch.tokens, batch.counts, batch.active)
-        finished = ended | (batch.active & (batch.counts >= limit))
+
+class Batch:
+    """The continuations of one call, and the rows that some of them have.
+
+    Args:
+        model: attention layers only.
+        prompts: token ids of each continuation's prompt.
+        numbers: uniform numbers that decide the tokens, (continuations, limit).
+        most_rows: at once.
+    """
+
+    def __init__(
+        self, model: "PreTrainedModel", prompts: Sequence[TokenIds], numbers: torch.Tensor, most_rows: int
+    ) -> None:
+        self._model, self._prompts, self._texts = model, prompts, Texts(model, prompts)
+        # the longest prompt comes first, so that the next ones fit beside the rows in the batch
+        self._waiting = sorted(range(len(prompts)), key=lambda owner: len(prompts[owner]))
+        # by continuation: numbers, tokens drawn and how many, the newest token, tokens before it, whether it goes on
+        self._numbers = numbers.to(model.device)
+        self._tokens = torch.zeros_like(self._numbers, dtype=torch.long)
+        self._newest = torch.tensor([prompt[-1] for prompt in prompts], device=model.device)
+        self._lengths = torch.tensor([len(prompt) - 1 for prompt in prompts], device=model.device)
+        self._counts, self._active = torch.zeros_like(self._lengths), torch.ones_like(self._lengths, dtype=torch.bool)
+        # by row: its continuation; and the rows whose continuation has ended
+        self._owners = self._lengths[:most_rows].clone()
+        self._idle = list(range(len(self._owners)))
+        self._layers: list[RoomyLayer] = []
+
+    def fill(self) -> bool:
+        """Give rows that have ended to waiting prompts, or drop them; returns whether there is something to draw."""
+        if self._waiting and len(self._idle) >= REFILL_SHARE * len(self._owners):
+            self._admit()
+        if len(self._idle) == len(self._owners):
+            return False
+        if self._layers[0].is_full or (not self._waiting and len(self._idle) > SHRINK_SHARE * len(self._owners)):
+            going = self._active[self._owners]
+            length = int(self._lengths[self._owners[going]].max())
+            rows = (going | bool(self._waiting)).nonzero()[:, 0]
+            # one after the other, so that no more than one is in memory twice
+            for depth, layer in enumerate(self._layers):
+                self._layers[depth] = layer.select(rows, length)
+            self._owners, self._idle = self._owners[rows], self._idle if self._waiting else []
+        return True
+
+    def draw(self, sampling: Sampling, stop_rule: StopRule) -> Iterator[Continuation]:
+        """Draw a token for every row; yields the continuations that end with it."""
+        owners, limit = self._owners, sampling.max_new_tokens
+        logits = self._next_logits()
+        going, places = self._active[owners], self._counts[owners].clamp(max=limit - 1)
+        drawn = draw_tokens(logits, self._numbers[owners, places], sampling)
+        self._newest[owners] = torch.where(going, drawn, self._newest[owners])
+        self._tokens[owners, places] = torch.where(going, drawn, self._tokens[owners, places])
+        self._lengths[owners] += going
+        self._counts[owners] += going
+        ended = stop_rule.ended(self._tokens[owners], self._counts[owners], going)
+        finished = ended | (going & (self._counts[owners] >= limit))
+        self._active[owners] = going & ~finished
         for row in finished.nonzero()[:, 0].tolist():
-            tokens = batch.tokens[row, : int(batch.counts[row])].tolist()
-            yield Continuation(int(batch.owners[row]), tokens, bool(ended[row]))
-        batch.active &= ~finished
+            self._idle.append(row)
+            tokens = self._tokens[owners[row], : int(self._counts[owners[row]])].tolist()
+            yield Continuation(int(owners[row]), tokens, bool(ended[row]))
 
-    def _forward(self, batch: Batch, states: RowStates) -> None:
-        """Read the newest token of every row; ended rows are computed too, at the same position."""
-        newest = batch.tokens.gather(1, (batch.counts - 1)[:, None])
-        batch.logits = states.read(self.model, newest, batch.lengths[:, None])
-        batch.lengths += batch.active
+    def _admit(self) -> None:
+        rows = self._owners.new_tensor(self._idle[: len(self._waiting)])
+        self._idle = self._idle[len(rows) :]
+        fresh = [self._waiting.pop() for _ in rows]
+        self._owners[rows] = self._owners.new_tensor(fresh)
+        prompts = [self._prompts[owner] for owner in fresh]
+        texts = self._texts.take(prompts)
+        if not self._layers:  # all rows are copies of the longest text, until they are overwritten
+            length, shape = len(prompts[0]) - 1, (len(rows), -1, -1, -1)
+            pairs = ([states[None, :, :length].expand(shape) for states in pair] for pair in texts[0])
+            self._layers = [RoomyLayer(*pair) for pair in pairs]
+        first = 0
+        for prompt, group in groupby(prompts):
+            last = first + len(list(group))
+            for layer, states in zip(self._layers, texts[first], strict=True):
+                layer.overwrite(rows[first:last], states, len(prompt) - 1)
+            first = last
 
-    def _admit(self, reader: PromptReader, waiting: Waiting, places: int) -> tuple[Batch, RowStates]:
-        """Take prompts off the waiting list and read them; one row for each of their samples."""
-        taken: list[tuple[int, Start]] = []
-        while waiting and len(waiting[-1][1].owners) <= places:
-            places -= len(waiting[-1][1].owners)
-            taken.append(waiting.pop())
-        logits, mask, cache = reader.read([number for number, _ in taken])
-        starts = [start for _, start in taken]
-        samples = torch.tensor([len(start.owners) for start in starts])
-        rows = torch.arange(len(starts)).repeat_interleave(samples).to(mask.device)
-        numbers = torch.cat([start.numbers for start in starts]).to(mask.device)
-        owners = torch.tensor([owner for start in starts for owner in start.owners], device=mask.device)
-        batch = Batch(
-            logits=logits[rows],
-            owners=owners,
-            numbers=numbers,
-            tokens=torch.zeros_like(numbers, dtype=torch.long),
-            counts=torch.zeros_like(owners),
-            lengths=mask.sum(dim=1)[rows],
-            active=torch.ones_like(owners, dtype=torch.bool),
+    def _next_logits(self) -> torch.Tensor:
+        """Read the newest token of every row; returns the logits behind it, (rows, vocabulary)."""
+        lengths = self._lengths[self._owners, None]
+        columns = torch.arange(self._layers[0].keys.shape[2] + 1, device=lengths.device)
+        return self._model(
+            input_ids=self._newest[self._owners, None],
+            attention_mask=(columns >= columns[-1] - lengths).long(),
+            position_ids=lengths,
+            past_key_values=Cache(layers=list(self._layers)),
+            use_cache=True,
+            logits_to_keep=1,
+        ).logits[:, -1]
+
+
+@torch.inference_mode()
+def decode(
+    model: "PreTrainedModel",
+    prompts: Sequence[TokenIds],
+    numbers: torch.Tensor,
+    sampling: Sampling,
+    stop_rule: StopRule,
+    most_rows: int,
+) -> Iterator[Continuation]:
+    """Continue every prompt; continuations come in the order they end.
+
+    Args:
+        prompts: token ids of each continuation's prompt, none empty.
+        numbers: uniform numbers that decide the tokens, (continuations, limit).
+        stop_rule: when a continuation ends.
+        most_rows: at once.
+
+    Raises:
+        ModelError: the model keeps a state other than keys and values, which cannot be copied by token.
+    """
+    other = sorted(kind for kind, window in layer_windows(model).items() if window is None)
+    if other:
+        raise ModelError(
+            f"model type `{model.config.model_type}` has {', '.join(other)} layers, which batched decoding does not "
+            "support; use a model of attention layers only, or another generation engine"
         )
-        return batch, self.states.of(cache, mask, [start.prompt for start in starts], rows)
+    batch = Batch(model, prompts, numbers, most_rows)
+    while batch.fill():
+        yield from batch.draw(sampling, stop_rule)

@@ -1,36 +1,52 @@
-"""Generation at any OpenAI-compatible endpoint: a vLLM, SGLang or llama.cpp server, or a hosted model.
+"""Generation at any OpenAI-compatible server: vLLM, SGLang, llama.cpp, or a hosted model.
 
-    engine = EndpointEngine(Endpoint("http://127.0.0.1:8000/v1", "Qwen/Qwen3-4B-Base"), identity, tokenizer)
+    engine = EndpointEngine("http://127.0.0.1:8000/v1", "Qwen/Qwen3-4B-Base", identity)
     engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
 
-One request a prompt, `n` = samples, with a seed made of the caller's seed and the prompt.
-Texts that a server leaves out (llama-cpp-python gives one, whatever `n`) are asked for one by one, each with the seed
-plus its number. Texts are cut where every engine cuts them. Token counts come from:
+    POST http://127.0.0.1:8000/v1/completions
+    {"model": "Qwen/Qwen3-4B-Base", "prompt": "…step by step.\\n", "max_tokens": 512, "seed": 1715, …}
+    -> {"choices": [{"text": "12 / 60 = 0.2\\n…", "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 97, "completion_tokens": 58}}
 
-    prompt tokens      `usage.prompt_tokens`, in the server's cache or not; else the model's tokenizer
-    tokens, n = 1      `usage.completion_tokens`; tokens behind the cut were sampled, so they count
-    tokens, n > 1      the lengths of `token_ids` or `logprobs.tokens` where the server gives them; else the limit
-                       for a text that met it, and for the others the rest of `usage.completion_tokens`, in proportion
-                       to the model's tokenizer over the texts as sent: sums are what the server counted. Where
-                       that is less than the texts hold (llama.cpp counts one of them), limit and tokenizer alone
+One request a sample, whose seed is made of the caller's seed, the prompt and the number of the sample; a server's
+prefix cache reads the prompt once. Texts are cut where every engine cuts them. Tokens are those that the server counts,
+those behind the cut too, and 0 if it counts none.
+
+`openai` sends and retries: after time-outs, lost connections, 408, 409, 429 and 5xx, with waits of 0.5, 1, 2, 4, 8,
+8 … s or as the server's Retry-After says, up to two minutes. Other refusals end the call at once. Requests are tasks of
+an event loop in a separate thread, so that the caller may have a loop or none; the first that fails finally, or an
+interrupt of the caller, cancels the rest.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from cpmi_dagster.contracts.cost import in_proportion
-from cpmi_dagster.generation.completion_replies import choice_tokens, reported_count
-from cpmi_dagster.generation.completions_client import Endpoint
+import openai
+from anyio.from_thread import start_blocking_portal
+
+from cpmi_dagster.errors import ModelError, PassingError
+from cpmi_dagster.files.text import cut, encodable, printable
 from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
 from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.generation.stopping import STOP_STRINGS, cut_at_stop, is_stopped
+from cpmi_dagster.generation.stopping import cut_at_stop
 from cpmi_dagster.generation.token_sampling import prompt_seed
-from cpmi_dagster.models.tokens import piece_ids, prompt_ids
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+LONGEST_CONNECT = 30.0
+LONGEST_MESSAGE = 300
+MAY_PASS = {408, 409, 429}
+REFUSED_LENGTH = {400, 413, 422}
+LENGTH_WORDS = re.compile(
+    r"context[ _]?(?:length|size|window)|max_model_len|maximum (?:model|sequence) length|inputs.{0,40}max_new_tokens",
+    re.IGNORECASE,
+)
+# vLLM and SGLang finish an aborted text with `abort` or `error`
+UNFINISHED = {None, "abort", "error"}
+NOT_SENT = openai.Omit()
+NO_ACCOUNT = {"OpenAI-Organization": NOT_SENT, "OpenAI-Project": NOT_SENT}
 
 
 @dataclass(frozen=True)
@@ -38,14 +54,22 @@ class EndpointEngine:
     """A `RolloutEngine` on a server.
 
     Attributes:
-        endpoint: the server.
+        url: base URL, without `/completions`.
+        model: what the server calls the model.
         identity: model with its revision, and the endpoint.
-        load_tokenizer: the model's tokenizer, for tokens that the server does not count.
+        api_key: sent as bearer token; never shown.
+        timeout_seconds: longest wait for one reply.
+        requests_in_flight: most requests at once.
+        max_retries: of one request.
     """
 
-    endpoint: Endpoint
+    url: str
+    model: str
     identity: str
-    load_tokenizer: "Callable[[], PreTrainedTokenizerBase]"
+    api_key: str | None = field(default=None, repr=False)
+    timeout_seconds: float = 600
+    requests_in_flight: int = 256
+    max_retries: int = 10
 
     def prepare(self) -> None:
         """Nothing: the server has loaded its model."""
@@ -56,95 +80,114 @@ class EndpointEngine:
         """Continue every prompt `samples` times; see `RolloutEngine.generate`.
 
         Raises:
-            ModelError: the endpoint refuses, or fails too often.
+            ModelError: the endpoint refuses a request, or fails too often; names endpoint and prompt, and what to do.
         """
-        asked = [number for number, prompt in enumerate(prompts) if prompt]
-        shared = {
-            "n": samples,
-            "max_tokens": sampling.max_new_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            # left out where they are not used, for servers that do not accept them
-            **({"top_k": sampling.top_k} if sampling.top_k else {}),
-            **({"stop": list(STOP_STRINGS[stop])} if STOP_STRINGS[stop] else {}),
-        }
-        requests = [
-            {"prompt": prompts[number], "seed": prompt_seed(prompts[number], seed) + first, **shared}
-            for number in asked
+        asked = [
+            {
+                "prompt": prompt,
+                "seed": prompt_seed(prompt, seed) + first + sample,
+                "max_tokens": sampling.max_new_tokens,
+                "temperature": sampling.temperature,
+                "top_p": sampling.top_p,
+                # left out if they are not used, for servers that do not accept them
+                **({"top_k": sampling.top_k} if sampling.top_k else {}),
+                **({"stop": ["\n"]} if stop == "line" else {}),
+            }
+            for prompt in prompts
+            for sample in range(samples)
         ]
-        generations = [[NO_ROOM] * samples for _ in prompts]
-        for number, drawn in zip(asked, self._drawn(requests, stop), strict=True):
-            generations[number] = drawn
-        missing = [
-            (number, {**request, "n": 1, "seed": request["seed"] + sample})
-            for number, request in zip(asked, requests, strict=True)
-            for sample in range(len(generations[number]), samples)
-        ]
-        singles = self._drawn([request for _, request in missing], stop)
-        for (number, _), single in zip(missing, singles, strict=True):
-            generations[number] += single
-        return generations
+        with start_blocking_portal(name="completions") as portal:
+            texts = portal.call(self._complete, asked, samples, stop)
+        return [texts[start : start + samples] for start in range(0, len(texts), samples)]
 
-    def _drawn(self, requests: Sequence[dict[str, Any]], stop: Stop) -> list[list[Generation]]:
-        """The texts of every request, as many as the server gave."""
-        replies = self.endpoint.complete(requests) if requests else []
-        return [self._generations(request, reply, stop) for request, reply in zip(requests, replies, strict=True)]
+    async def _complete(self, asked: Sequence[dict[str, Any]], samples: int, stop: Stop) -> list[Generation]:
+        places = asyncio.Semaphore(self.requests_in_flight)
 
-    def _generations(self, request: dict[str, Any], reply: dict[str, Any] | None, stop: Stop) -> list[Generation]:
-        if reply is None:
-            return [NO_ROOM] * request["n"]
-        prompt_tokens = reported_count(reply, "prompt_tokens")
-        if prompt_tokens is None:
-            prompt_tokens = len(prompt_ids(self._tokenizer, [request["prompt"]])[0])
-        counts = self._token_counts(reply, request["max_tokens"])
-        texts = [_text(choice, stop) for choice in reply["choices"]]
-        return [
-            Generation(
-                text=cut_at_stop(text, stop),
-                tokens=tokens,
-                truncated=choice["finish_reason"] == "length" and not is_stopped(text, stop),
-                prompt_tokens=prompt_tokens,
+        async def ask(number: int, request: dict[str, Any]) -> Generation:
+            async with places:
+                place = f"prompt {number // samples + 1} of {len(asked) // samples}"
+                return await self._ask(client, request, place, stop) if request["prompt"] else NO_ROOM
+
+        try:
+            async with self._client() as client, asyncio.TaskGroup() as tasks:
+                running = [tasks.create_task(ask(number, request)) for number, request in enumerate(asked)]
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return [task.result() for task in running]
+
+    def _client(self) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(
+            base_url=self.url,
+            api_key="sent with each request",
+            max_retries=self.max_retries,
+            timeout=openai.Timeout(self.timeout_seconds, connect=min(LONGEST_CONNECT, self.timeout_seconds)),
+        )
+
+    async def _ask(self, client: openai.AsyncOpenAI, request: dict[str, Any], place: str, stop: Stop) -> Generation:
+        """The text of one request; `NO_ROOM` if its prompt leaves no room in the model's context."""
+        # this endpoint's key, and none of the account that OPENAI_* variables may name
+        headers = {"Authorization": f"Bearer {self.api_key}" if self.api_key else NOT_SENT, **NO_ACCOUNT}
+        create = client.completions.with_raw_response.create
+        try:
+            response = await create(
+                model=self.model, prompt=request["prompt"], extra_body=request, extra_headers=headers
             )
-            for text, choice, tokens in zip(texts, reply["choices"], counts, strict=True)
-        ]
+        except openai.APIStatusError as error:
+            status, message = error.status_code, self._shown(f"status {error.status_code}: {said_by(error)}")
+            if status in REFUSED_LENGTH and LENGTH_WORDS.search(message):
+                return NO_ROOM
+            if status not in MAY_PASS and status < 500:
+                advice = refusal_advice(status, message)
+                raise ModelError(f"endpoint {self.url} refused {place} with {message}; {advice}") from None
+        except openai.APIConnectionError as error:
+            message = self._shown(f"{type(error.__cause__).__name__}: {error.__cause__}")
+        else:
+            try:
+                return generation_of(response.text, stop)
+            except (ValueError, LookupError, TypeError):
+                message = self._shown(f"a reply that is no finished completion: {response.text}")
+        raise PassingError(
+            f"endpoint {self.url} failed at {place}, at last with: {message}; see that the server runs, or raise "
+            "`timeout_seconds` or `max_retries`, then run again: chunks that were finished are kept"
+        )
 
-    def _token_counts(self, reply: dict[str, Any], limit: int) -> list[int]:
-        """Tokens sampled for each choice; see the module's table."""
-        listed = [choice_tokens(choice) for choice in reply["choices"]]
-        known = [count for count in listed if count is not None]
-        if len(known) == len(listed):
-            return known
-        total = reported_count(reply, "completion_tokens")
-        if len(listed) == 1 and total is not None:
-            return [total]
-        met_limit = [choice["finish_reason"] == "length" for choice in reply["choices"]]
-        ids = piece_ids(self._tokenizer, [choice["text"] for choice in reply["choices"]])
-        shown = [len(ids[choice["text"]]) for choice in reply["choices"]]
-        counted = [limit if met else min(limit, count + 1) for count, met in zip(shown, met_limit, strict=True)]
-        # llama.cpp reports the tokens of the first of n texts alone
-        return counted if total is None or total < sum(shown) else _shared_out(total, counted, met_limit)
-
-    @cached_property
-    def _tokenizer(self) -> "PreTrainedTokenizerBase":
-        return self.load_tokenizer()
+    def _shown(self, message: str) -> str:
+        """A server's words on one line, without the key."""
+        words = " ".join(message.replace(self.api_key, "***").split() if self.api_key else message.split())
+        return cut(printable(words), LONGEST_MESSAGE)
 
 
-def _text(choice: dict[str, Any], stop: Stop) -> str:
-    """The text with the stop string that the server has cut off its end.
+def generation_of(reply: str, stop: Stop) -> Generation:
+    """The text of a reply, cut at its stop, with the newline that a server cuts off a line.
 
-    vLLM says in `stop_reason` what ended a text; where a server does not, it was the stop string.
+    vLLM says in `stop_reason` what ended a text; if a server does not, it was the newline.
+
+    Raises:
+        ValueError, LookupError, TypeError: it is not JSON, or not a finished completion.
     """
-    text = choice["text"]
-    for string in STOP_STRINGS[stop]:
-        if choice["finish_reason"] == "stop" and choice.get("stop_reason", string) == string and string not in text:
-            return text + string
-    return text
+    answer = json.loads(reply)
+    choice, usage = answer["choices"][0], answer.get("usage") or {}
+    text, finish = encodable(choice["text"]) + "", choice.get("finish_reason")
+    if finish in UNFINISHED:
+        raise ValueError(f"finish_reason {finish}")
+    if stop == "line" and finish == "stop" and choice.get("stop_reason", "\n") == "\n" and "\n" not in text:
+        text += "\n"
+    counts = (int(usage.get(name) or 0) for name in ("completion_tokens", "prompt_tokens"))
+    return cut_at_stop(text, stop, finish == "length", *counts)
 
 
-def _shared_out(total: int, counted: Sequence[int], exact: Sequence[bool]) -> list[int]:
-    """Whole numbers that add up to `total`: those that are exact, the others in proportion to what was counted."""
-    rest = total - sum(count for count, is_exact in zip(counted, exact, strict=True) if is_exact)
-    if rest < 0 or all(exact):
-        return in_proportion(total, counted)
-    shares = in_proportion(rest, [0 if is_exact else count for count, is_exact in zip(counted, exact, strict=True)])
-    return [count if is_exact else share for count, share, is_exact in zip(counted, shares, exact, strict=True)]
+def said_by(error: openai.APIStatusError) -> str:
+    """The message of a refusal, else all that the server sent."""
+    body = error.body.get("message") if isinstance(error.body, dict) else error.body
+    return body if isinstance(body, str) else error.response.text
+
+
+def refusal_advice(status: int, message: str) -> str:
+    """What to do about a request that a server refuses."""
+    if status in (401, 403):
+        return "give the name of the variable that holds a valid key in `api_key_variable`"
+    if status == 404:
+        return "check `endpoint`, the URL before /completions, and the model's `served_name`"
+    if "top_k" in message:
+        return "set `top_k: 0` in the sampling settings for a server that does not know it"
+    return "check the model's settings, and what the server writes about it"

@@ -19,7 +19,6 @@ from cpmi_dagster.answers.extraction import announced_answer, extract_answer
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed, uniform_number
 from cpmi_dagster.contracts.tables import Rollouts
-from cpmi_dagster.files.text import encodable
 from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import states_answer
@@ -83,8 +82,15 @@ def prefix_rollouts(
     for part in trajectories.iter_slices(TRAJECTORIES_PER_CALL):
         prefixes = list(prefixes_of(part, shortest, longest))
         prompts = [prefix.prompt for prefix in prefixes]
-        generations, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["rollouts"]))
-        rollouts.append(_graded(prefixes, generations, comparison))
+        groups, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["rollouts"]))
+        pairs = [(prefix, *each) for prefix, group in zip(prefixes, groups, strict=True) for each in enumerate(group)]
+        answers = [prefix.answer(one) for prefix, _, one in pairs]
+        verdicts = graded([prefix.gold_answer for prefix, *_ in pairs], answers, comparison)
+        rows = [
+            (prefix.trajectory_id, len(prefix.steps), number, answer, correct, one.tokens, one.truncated, one.text)
+            for (prefix, number, one), answer, correct in zip(pairs, answers, verdicts, strict=True)
+        ]
+        rollouts.append(pl.DataFrame(rows, schema=ROLLOUT_COLUMNS, orient="row"))
         cost += spent
         if progress:
             progress(part.height)
@@ -105,31 +111,6 @@ def prefixes_of(trajectories: pl.DataFrame, shortest: int, longest: int | None =
     for trajectory_id, question, steps, gold_answer in columns.iter_rows():
         for length in range(shortest, len(steps[:longest]) + 1):
             yield Prefix(trajectory_id, question, steps[:length], gold_answer)
-
-
-def _graded(
-    prefixes: Sequence[Prefix], generations: Sequence[Sequence[Generation]], comparison: Comparison
-) -> pl.DataFrame:
-    """One row per rollout with its answer and whether it is correct."""
-    rows = [
-        (prefix.trajectory_id, len(prefix.steps), number, prefix.answer(one), prefix.gold_answer, one)
-        for prefix, group in zip(prefixes, generations, strict=True)
-        for number, one in enumerate(group)
-    ]
-    ids, lengths, numbers, answers, golds, singles = zip(*rows, strict=True) if rows else ([], [], [], [], [], [])
-    return pl.DataFrame(
-        {
-            "trajectory_id": ids,
-            "prefix_length": lengths,
-            "rollout": numbers,
-            "answer": answers,
-            "correct": graded(golds, answers, comparison),
-            "generated_tokens": [one.tokens for one in singles],
-            "truncated": [one.truncated for one in singles],
-            "text": [encodable(one.text) for one in singles],
-        },
-        schema=ROLLOUT_COLUMNS,
-    )
 
 
 def graded(golds: Sequence[str], answers: Sequence[str | None], comparison: Comparison = BUILT_IN) -> list[bool]:

@@ -8,9 +8,9 @@ A token may hold a newline and more, such as `.\\n\\n`: the text is cut at the l
 """
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from cpmi_dagster.generation.engine import Stop
+from cpmi_dagster.generation.engine import Generation, Stop
 from cpmi_dagster.models.language_models import LoadedModel
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ LAST_LINE: dict[Stop, re.Pattern[str]] = {
     "answer": re.compile(r"(?:the answer is\s*:|####)[^\S\n]*\S[^\n]*\n", re.IGNORECASE),
     "line": re.compile(r"\n"),
 }
-# strings that end a text exactly where the rule does; none for an answer, whose line can be any
-STOP_STRINGS: dict[Stop, tuple[str, ...]] = {"answer": (), "line": ("\n",)}
 TAIL_TOKENS = 64
 TOKEN_ENDINGS = "token endings"
 """Key of `LoadedModel.remembered`."""
@@ -32,41 +30,11 @@ def states_answer(line: str) -> bool:
     return LAST_LINE["answer"].search(line.rstrip("\n") + "\n") is not None
 
 
-def cut_at_stop(text: str, stop: Stop) -> str:
-    """The text up to the end of its first stopping line, newline included; all of it if there is none."""
+def cut_at_stop(text: str, stop: Stop, met_limit: bool, tokens: int, prompt_tokens: int) -> Generation:
+    """A continuation up to the end of its first stopping line; truncated if it met its limit without one."""
     last_line = LAST_LINE[stop].search(text)
-    return text[: last_line.end()] if last_line else text
-
-
-def is_stopped(text: str, stop: Stop) -> bool:
-    """Whether the text has a stopping line, complete with its newline."""
-    return LAST_LINE[stop].search(text) is not None
-
-
-class TokenEndings(NamedTuple):
-    """Which tokens of a vocabulary end a text, and which hold a newline; both (vocabulary,), on the model's device."""
-
-    ends_text: "torch.Tensor"
-    ends_line: "torch.Tensor"
-
-
-def token_endings(loaded: LoadedModel) -> TokenEndings:
-    """The endings of a model's tokens; cached with the model, since 152,000 tokens take a second to decode.
-
-    The tokens that end a text are those of the model's generation settings, and the tokenizer's own.
-    """
-    if TOKEN_ENDINGS not in loaded.remembered:
-        import torch
-
-        tokens = range(loaded.model.config.get_text_config().vocab_size)
-        configured = getattr(loaded.model.generation_config, "eos_token_id", None)
-        last = [loaded.tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])]
-        texts = loaded.tokenizer.batch_decode([[token] for token in tokens])
-        loaded.remembered[TOKEN_ENDINGS] = TokenEndings(
-            ends_text=torch.tensor([token in last for token in tokens], device=loaded.device),
-            ends_line=torch.tensor(["\n" in text for text in texts], device=loaded.device),
-        )
-    return loaded.remembered[TOKEN_ENDINGS]
+    kept = text[: last_line.end()] if last_line else text
+    return Generation(kept, tokens, truncated=met_limit and not last_line, prompt_tokens=prompt_tokens)
 
 
 class StopRule:
@@ -75,7 +43,9 @@ class StopRule:
     def __init__(self, loaded: LoadedModel, stop: Stop) -> None:
         self._tokenizer = loaded.tokenizer
         self._last_line = LAST_LINE[stop]
-        self._endings = token_endings(loaded)
+        if TOKEN_ENDINGS not in loaded.remembered:  # 152,000 tokens take a second to decode
+            loaded.remembered[TOKEN_ENDINGS] = _token_endings(loaded)
+        self._ends_text, self._ends_line = loaded.remembered[TOKEN_ENDINGS]
 
     def ended(self, tokens: "torch.Tensor", counts: "torch.Tensor", active: "torch.Tensor") -> "torch.Tensor":
         """Which active rows ended with their newest token.
@@ -89,11 +59,25 @@ class StopRule:
             Booleans, (rows,).
         """
         newest = tokens.gather(1, (counts - 1)[:, None])[:, 0]
-        ended = self._endings.ends_text[newest] & active
-        rows = (self._endings.ends_line[newest] & active & ~ended).nonzero()[:, 0].tolist()
+        ended = self._ends_text[newest] & active
+        rows = (self._ends_line[newest] & active & ~ended).nonzero()[:, 0].tolist()
         if rows:
             ends = counts[rows].tolist()
             tails = [tokens[row, max(0, end - TAIL_TOKENS) : end].tolist() for row, end in zip(rows, ends, strict=True)]
             texts = self._tokenizer.batch_decode(tails)
             ended[[row for row, text in zip(rows, texts, strict=True) if self._last_line.search(text)]] = True
         return ended
+
+
+def _token_endings(loaded: LoadedModel) -> "tuple[torch.Tensor, torch.Tensor]":
+    """Which tokens end a text, by the model's settings or its tokenizer, and which hold a newline; (vocabulary,)."""
+    import torch
+
+    tokens = range(loaded.model.config.get_text_config().vocab_size)
+    configured = getattr(loaded.model.generation_config, "eos_token_id", None)
+    last = [loaded.tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])]
+    texts = loaded.tokenizer.batch_decode([[token] for token in tokens])
+    return (
+        torch.tensor([token in last for token in tokens], device=loaded.device),
+        torch.tensor(["\n" in text for text in texts], device=loaded.device),
+    )

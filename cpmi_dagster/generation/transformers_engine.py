@@ -5,22 +5,35 @@
 
 Prompts are tokenised as the scorer does: no special tokens but a BOS where the tokenizer adds one by default. A prompt
 that leaves no room for `max_new_tokens` in the model's context is not an error: its generations are empty and marked
-as truncated. What a prompt shares with an earlier one of the call is neither read nor counted again.
+as truncated. A prompt that begins another of the call is neither read nor counted again.
+
+    256 texts at once    a b c d    memory runs out when a has ended
+    128 texts at once    b c d      start again with their own random numbers, so they do not change
 """
 
-from collections import Counter
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
 from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.generation.stopping import cut_at_stop
+from cpmi_dagster.generation.stopping import StopRule, cut_at_stop
 from cpmi_dagster.generation.token_sampling import uniform_numbers
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.models.tokens import prompt_ids
+from cpmi_dagster.models.memory import is_out_of_memory, release_memory
+from cpmi_dagster.models.tokens import TokenIds, longest_texts, prompt_ids
 
-PREPARED = "prepared to generate"
-"""Key of `LoadedModel.remembered`."""
+if TYPE_CHECKING:
+    import torch
+
+    from cpmi_dagster.generation.decoding import Continuation
+
+logger = logging.getLogger(__name__)
+
+PREPARED, BATCH = "prepared to generate", "texts at once"
+"""Keys of `LoadedModel.remembered`."""
 FIRST_LINE, FIRST_REPEATS = "One and one is two.\n", (1, 50)
 FIRST_SAMPLING = Sampling(temperature=1.0, top_p=1.0, top_k=0, max_new_tokens=4)
 
@@ -31,7 +44,7 @@ class TransformersEngine:
 
     Attributes:
         model: the model, on its device.
-        batch_sequences: continuations sampled at the same time, fewer where memory runs out.
+        batch_sequences: continuations sampled at the same time, fewer after memory has run out.
     """
 
     model: LoadedModel
@@ -57,29 +70,53 @@ class TransformersEngine:
         Raises:
             ModelError: the model has layers other than attention, or there is no memory for a single continuation.
         """
-        from cpmi_dagster.generation.decoding import Start
-        from cpmi_dagster.generation.fitting_batches import decode_fitting
+        import torch
 
-        generations = [NO_ROOM] * (len(prompts) * samples)
-        room, tokenizer = self.model.context_length - sampling.max_new_tokens, self.model.tokenizer
-        tokenized = zip(prompts, prompt_ids(tokenizer, prompts), strict=True)
-        starts = [
-            Start(
-                tokens,
-                range(index * samples, (index + 1) * samples),
-                uniform_numbers(prompt, seed, samples, sampling.max_new_tokens, first),
-            )
-            for index, (prompt, tokens) in enumerate(tokenized)
-            if 0 < len(tokens) <= room
-        ]
-        if starts:
-            starts.sort(key=lambda start: -len(start.prompt))
-            drawn = decode_fitting(self.model, starts, sampling, stop, self.batch_sequences)
-            read: Counter[int] = Counter()
-            for owner, tokens in drawn.read.items():
-                read[owner // samples] += tokens
-            for owner, tokens, ended in drawn.continuations:
+        room, tokenizer, limit = self.model.context_length, self.model.tokenizer, sampling.max_new_tokens
+        ids = prompt_ids(tokenizer, prompts)
+        asked = [number for number, tokens in enumerate(ids) if 0 < len(tokens) <= room - limit]
+        generations = [[NO_ROOM] * samples for _ in prompts]
+        if not asked:
+            return generations
+        numbers = torch.cat([uniform_numbers(prompts[number], seed, samples, limit, first) for number in asked])
+        drawn = self._draw([ids[number] for number in asked for _ in range(samples)], numbers, sampling, stop)
+        texts = longest_texts(ids[number] for number in asked)
+        for place, number in enumerate(asked):
+            read = len(ids[number]) if texts[ids[number]] == ids[number] else 1
+            for sample in range(samples):
+                _, tokens, ended = drawn[place * samples + sample]
                 (text,) = tokenizer.batch_decode([tokens], skip_special_tokens=True)
-                prompt_tokens = read[owner // samples]
-                generations[owner] = Generation(cut_at_stop(text, stop), len(tokens), not ended, prompt_tokens)
-        return [generations[start : start + samples] for start in range(0, len(generations), samples)]
+                generations[number][sample] = cut_at_stop(text, stop, not ended, len(tokens), read)
+        return generations
+
+    def _draw(
+        self, prompts: Sequence[TokenIds], numbers: "torch.Tensor", sampling: Sampling, stop: Stop
+    ) -> "dict[int, Continuation]":
+        """The continuation of every prompt, with half as many at once whenever memory runs out."""
+        from cpmi_dagster.generation.decoding import decode
+
+        rule, drawn = StopRule(self.model, stop), {}
+        while left := [number for number in range(len(prompts)) if number not in drawn]:
+            rows = min(self.model.remembered.get(BATCH, self.batch_sequences), len(left))
+            try:
+                asked = [prompts[number] for number in left]
+                for continuation in decode(self.model.model, asked, numbers[left], sampling, rule, rows):
+                    drawn[left[continuation.owner]] = continuation
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                shortage = first_line(error)
+            else:
+                break
+            release_memory(self.model.device)
+            if rows == 1:
+                raise ModelError(
+                    f"{self.identity} has too little memory for a single continuation of a prompt of "
+                    f"{max(len(prompts[number]) for number in left)} tokens at most ({shortage}); lower "
+                    "`max_new_tokens`, use a smaller dtype or `device_map: auto` over several GPUs, or sample with "
+                    "another engine (docs/engines.md)"
+                )
+            message = "%s: no memory for %d continuations at once (%s); going on with %d"
+            logger.warning(message, self.identity, rows, shortage, rows // 2)
+            self.model.remembered[BATCH] = rows // 2
+        return drawn

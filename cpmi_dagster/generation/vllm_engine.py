@@ -3,10 +3,9 @@
     engine = VllmEngine("Qwen/Qwen3-4B-Base", "49e3418…", "bfloat16", batch_sequences=256, identity=identity)
     engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
 
-Prompts are tokenised as the scorer does and handed over as token ids. vLLM ends a text at a string, not at a line that
-states the answer: with `stop = "answer"` it continues to the end of text or the limit, and the text is cut here. Tokens
-behind the cut were sampled, so `Generation.tokens` counts them. A prompt's tokens count in full, cached by vLLM or
-not.
+Prompts are tokenised as the scorer does. vLLM ends a text at a string, not at a line that states the answer: with
+`stop = "answer"` it goes on to the end of text or the limit, and the text is cut here. Tokens behind the cut were
+sampled, so they count, as does a whole prompt, cached by vLLM or not.
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from typing import Any
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
 from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.generation.stopping import STOP_STRINGS, cut_at_stop, is_stopped
+from cpmi_dagster.generation.stopping import cut_at_stop
 from cpmi_dagster.generation.token_sampling import prompt_seed
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder
 from cpmi_dagster.models.tokens import prompt_ids
@@ -55,39 +54,29 @@ class VllmEngine:
         Raises:
             ModelError: vLLM is not installed, or cannot load the model.
         """
+        vllm, llm = self._llm
         ids = prompt_ids(self._tokenizer, prompts)
-        room = int(self._llm.llm_engine.model_config.max_model_len) - sampling.max_new_tokens
-        asked = [number for number, tokens in enumerate(ids) if 0 < len(tokens) <= room]
+        room = int(llm.llm_engine.model_config.max_model_len) - sampling.max_new_tokens
         generations = [[NO_ROOM] * samples for _ in prompts]
-        if not asked:
-            return generations
-        outputs = self._llm.generate(
-            [{"prompt_token_ids": list(ids[number])} for number in asked],
-            [
-                _vllm().SamplingParams(
-                    n=samples,
-                    seed=prompt_seed(prompts[number], seed) + first,
-                    temperature=sampling.temperature,
-                    top_p=sampling.top_p,
-                    top_k=sampling.top_k,
-                    max_tokens=sampling.max_new_tokens,
-                    stop=list(STOP_STRINGS[stop]) or None,
-                    include_stop_str_in_output=True,
-                )
-                for number in asked
-            ],
-            use_tqdm=False,
-        )
-        for number, output in zip(asked, outputs, strict=True):
-            ordered = sorted(output.outputs, key=lambda one: one.index)
+        asked = [number for number, tokens in enumerate(ids) if 0 < len(tokens) <= room]
+        settings = [
+            vllm.SamplingParams(
+                n=samples,
+                seed=prompt_seed(prompts[number], seed) + first,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                top_k=sampling.top_k,
+                max_tokens=sampling.max_new_tokens,
+                stop="\n" if stop == "line" else None,
+                include_stop_str_in_output=True,
+            )
+            for number in asked
+        ]
+        read = [{"prompt_token_ids": list(ids[number])} for number in asked]
+        for number, output in zip(asked, llm.generate(read, settings, use_tqdm=False) if asked else [], strict=True):
             generations[number] = [
-                Generation(
-                    text=cut_at_stop(one.text, stop),
-                    tokens=len(one.token_ids),
-                    truncated=one.finish_reason == "length" and not is_stopped(one.text, stop),
-                    prompt_tokens=len(ids[number]),
-                )
-                for one in ordered
+                cut_at_stop(one.text, stop, one.finish_reason == "length", len(one.token_ids), len(ids[number]))
+                for one in sorted(output.outputs, key=lambda one: one.index)
             ]
         return generations
 
@@ -96,10 +85,13 @@ class VllmEngine:
         return load_tokenizer(model_folder(self.name), self.revision)
 
     @cached_property
-    def _llm(self) -> Any:
+    def _llm(self) -> tuple[Any, Any]:
+        """The package and the loaded model."""
         place = model_folder(self.name)
         try:
-            return _vllm().LLM(
+            import vllm  # pyright: ignore[reportMissingImports]
+
+            return vllm, vllm.LLM(
                 model=place,
                 revision=self.revision,
                 tokenizer_revision=self.revision,
@@ -108,16 +100,10 @@ class VllmEngine:
                 max_num_seqs=self.batch_sequences,
                 gpu_memory_utilization=self.gpu_memory_share,
             )
+        except ImportError as error:
+            raise ModelError(
+                f"`engine: vllm` needs the package vllm ({error}); install the extra, `pip install "
+                "cpmi-dagster[vllm]`, or run a vLLM server and use `engine: endpoint`"
+            ) from error
         except (OSError, ValueError, RuntimeError) as error:
             raise ModelError(f"vLLM cannot load `{place}`: {' '.join(str(error).split())}") from error
-
-
-def _vllm() -> Any:
-    try:
-        import vllm  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
-        raise ModelError(
-            f"`engine: vllm` needs the package vllm ({error}); install the extra, `pip install cpmi-dagster[vllm]`, or "
-            "run a vLLM server and use `engine: endpoint`"
-        ) from error
-    return vllm

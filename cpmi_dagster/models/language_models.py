@@ -12,17 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.miniature.names import MINIATURE, MODEL_FOLDERS
 from cpmi_dagster.models.gguf import PACKAGE, converted, fetch_gguf, gguf_file, hub_file
-from cpmi_dagster.models.model_files import (
-    READ_BESIDE_WEIGHTS,
-    check_weights_index,
-    reading_hash,
-    weights_files,
-    weights_hash,
-)
+from cpmi_dagster.models.model_files import READ_BESIDE_WEIGHTS, reading_hash, weights_files, weights_hash
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, reading_model
 
 if TYPE_CHECKING:
@@ -122,11 +116,8 @@ def model_on_disk(name: str) -> Path | None:
         return file
     place = model_folder(name)
     _check_folder(place)
-    folder = Path(place)
-    if folder.is_dir():
-        weights_files(folder)
-        _check_tokenizer(folder)
-        return folder
+    if Path(place).is_dir():
+        return Path(place)
     try:
         validate_repo_id(place)
     except HFValidationError as error:
@@ -158,7 +149,7 @@ def load_language_model(
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     import torch
     from huggingface_hub import ResolvedRevision
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
     from transformers.utils.hub import resolve_revision
 
     fetch_gguf(str(name))
@@ -169,18 +160,19 @@ def load_language_model(
     # the commit where the hub or its cache knows it, so that weights, tokenizer and provenance name the same one
     revision = found.resolved if isinstance(found, ResolvedRevision) else revision
     identity, reading = model_identity(str(name), revision), reading_identity(str(name))
-    # first, so that a wrong config is not reported as a wrong tokenizer
-    with reading_model(f"the config of model `{name}`"):
-        AutoConfig.from_pretrained(place, revision=revision or "main", **DATA_ONLY)
     tokenizer = load_tokenizer(place, revision)
     target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    check_device(str(name), target)
     # straight to the GPU: several processes that load at once would not fit their weights into the host's memory
     straight = {"": target} if target.startswith("cuda") else None
-    placement = {"device_map": device_map or straight} if device_map or straight else {}
-    check_device(str(name), target)
     with reading_model(f"model `{name}`"):
         read: Any = AutoModelForCausalLM.from_pretrained(
-            place, revision=revision or "main", dtype=dtype, **DATA_ONLY, **SAFE_WEIGHTS, **placement
+            place,
+            revision=revision or "main",
+            dtype=dtype,
+            device_map=device_map or straight,
+            **DATA_ONLY,
+            **SAFE_WEIGHTS,
         )
     model, report = read
     check_loaded(f"model `{name}`", report)
@@ -231,13 +223,10 @@ def check_device(name: str, device: str) -> None:
     """
     import torch
 
-    kinds = ["cpu"]
-    if torch.cuda.is_available():
-        kinds += ["cuda", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
-    if torch.backends.mps.is_available():
-        kinds.append("mps")
-    if device not in kinds:
-        raise ModelError(f"model `{name}` cannot go to device `{device}`; this machine has {', '.join(kinds)}")
+    try:
+        torch.zeros(1, device=device).tolist()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ModelError(f"model `{name}` cannot go to device `{device}`: {first_line(error)}") from error
 
 
 def check_hub(name: str, revision: str | None) -> None:
@@ -264,16 +253,19 @@ def check_hub(name: str, revision: str | None) -> None:
 
 def _check_folder(place: str) -> None:
     folder = Path(place)
-    looks_local = place.startswith((".", "/", "~"))
     if folder.is_file():
         raise ModelError(f"model `{place}` is a file, but not GGUF; give a GGUF file, a model folder or a hub id")
-    if looks_local and not folder.is_dir():
+    if place.startswith((".", "/", "~")) and not folder.is_dir():
         raise ModelError(f"model folder {folder} does not exist; give a local folder, a hub id or miniature:labeler")
-    if folder.is_dir() and not (folder / "config.json").is_file():
+    if not folder.is_dir():
+        return
+    if not (folder / "config.json").is_file():
         raise ModelError(f"model folder {folder} has no config.json; save it with `save_pretrained`")
-    check_weights_index(folder)
+    weights_files(folder)
+    _check_tokenizer(folder)
 
 
 def _check_tokenizer(folder: Path) -> None:
+    """Refuse a folder without one: `transformers` would make one that reads nothing."""
     if not any(folder.glob("*token*")) and not any(folder.glob("vocab*")):
         raise ModelError(f"model folder {folder} has no tokenizer; {TOKENIZER_ADVICE}")

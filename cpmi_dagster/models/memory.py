@@ -1,15 +1,9 @@
-"""Recognise that a device's memory ran out, release cached memory, and remember what fits.
+"""Recognise that a device's memory ran out, and release cached memory."""
 
-64 continuations at once, memory ran out at 256     64, 64, ... for 64 calls, then 128 once more
-"""
-
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
-
-RAISED_AFTER = 64
-"""Uses of a lowered size after which twice as much is tried: what took the memory may have ended."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -28,23 +22,3 @@ def release_memory(device: "torch.device") -> None:
 
     if device.type == "cuda":
         torch.cuda.empty_cache()
-
-
-def size_that_fits(remembered: dict[str, Any], name: str, most: int) -> int:
-    """How much to try at once: `most`, or less where memory has run out.
-
-    Args:
-        remembered: of a `LoadedModel`.
-        name: of the size in it, see `remember_size`.
-    """
-    if name not in remembered:
-        return most
-    size, uses = remembered[name]
-    size, uses = (2 * size, 0) if uses == RAISED_AFTER else (size, uses)
-    remembered[name] = size, uses + 1
-    return min(size, most)
-
-
-def remember_size(remembered: dict[str, Any], name: str, size: int) -> None:
-    """Memory ran out: no more than `size` next time."""
-    remembered[name] = size, 0

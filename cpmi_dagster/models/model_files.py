@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.files.file_states import by_state, file_digest
+from cpmi_dagster.files.file_states import file_digest
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
@@ -23,15 +23,22 @@ READ_BESIDE_WEIGHTS = (".json", ".txt", ".model", ".jinja", ".tiktoken")
 
 
 def check_weights_index(folder: Path) -> set[str]:
-    """Refuse an index of weights that names a file outside of the model's folder.
-
-    Returns:
-        The files that it names; none where there is no index.
+    """The files that a folder's index of weights names; none if there is no index.
 
     Raises:
-        ModelError: it does, or it is not such an index.
+        ModelError: it is not such an index, or names a file outside of the folder.
     """
-    return _indexed(folder / INDEX) if (folder / INDEX).is_file() else set()
+    index = folder / INDEX
+    if not index.is_file():
+        return set()
+    try:
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(f"{index} is not an index of weights; save the model again with `save_pretrained`") from error
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+            raise ModelError(f"{index} names the file {name!r}; weights are *.safetensors files in the model's folder")
+    return names
 
 
 def weights_files(folder: Path) -> list[Path]:
@@ -40,7 +47,8 @@ def weights_files(folder: Path) -> list[Path]:
     Raises:
         ModelError: there are none, or the index names a file that is not there.
     """
-    names = {WEIGHTS} if (folder / WEIGHTS).is_file() else check_weights_index(folder)
+    indexed = check_weights_index(folder)
+    names = {WEIGHTS} if (folder / WEIGHTS).is_file() else indexed
     if (folder / ADAPTER_CONFIG).is_file():
         names = {*names, ADAPTER}
     files = [folder / name for name in sorted(names)]
@@ -57,19 +65,14 @@ def weights_hash(folder: Path) -> str:
     Raises:
         ModelError: there are none.
     """
-    digest = sha256()
-    for file in weights_files(folder):
-        digest.update(bytes.fromhex(file_digest(file)))
-    return digest.hexdigest()
+    return sha256(b"".join(bytes.fromhex(file_digest(file)) for file in weights_files(folder))).hexdigest()
 
 
 def reading_hash(folder: Path) -> str:
     """Sha256 over what decides how a model reads and writes text beside its weights: config and tokenizer."""
-    digest = sha256()
-    for file in sorted(folder.iterdir()):
-        if file.name != INDEX and file.suffix in READ_BESIDE_WEIGHTS and file.is_file():
-            digest.update(f"{file.name} {file_digest(file)}\n".encode())
-    return digest.hexdigest()
+    files = [file for file in sorted(folder.iterdir()) if file.suffix in READ_BESIDE_WEIGHTS and file.is_file()]
+    lines = [f"{file.name} {file_digest(file)}\n" for file in files if file.name != INDEX]
+    return sha256("".join(lines).encode()).hexdigest()
 
 
 def write_digests(folder: Path) -> None:
@@ -90,12 +93,8 @@ def check_digests(folder: Path) -> None:
         noted = TypeAdapter(dict[str, str]).validate_json((folder / DIGESTS).read_bytes())
     except ValidationError as error:
         raise ModelError(f"{folder / DIGESTS} {damaged}") from error
-    found = _digests(folder)
-    for name in sorted(noted.keys() | found.keys()):
-        if name not in noted:
-            raise ModelError(f"{folder / name} was not written by training, and would be read; move it elsewhere")
-        if found.get(name) != noted[name]:
-            raise ModelError(f"{folder / name} {damaged}")
+    if others := sorted({name for name, _ in noted.items() ^ _digests(folder).items()}):
+        raise ModelError(f"{folder / others[0]} {damaged}")
 
 
 def check_trained(folder: Path, fingerprint: str) -> None:
@@ -119,15 +118,3 @@ def _digests(folder: Path) -> dict[str, str]:
     read = (".safetensors", *READ_BESIDE_WEIGHTS)
     files = (file for file in folder.iterdir() if file.is_file() and file.suffix in read and file.name != DIGESTS)
     return {file.name: file_digest(file) for file in files}
-
-
-@by_state
-def _indexed(index: Path) -> set[str]:
-    try:
-        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelError(f"{index} is not an index of weights; save the model again with `save_pretrained`") from error
-    for name in names:
-        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
-            raise ModelError(f"{index} names the file {name!r}; weights are *.safetensors files in the model's folder")
-    return names

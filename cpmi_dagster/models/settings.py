@@ -49,7 +49,7 @@ class LanguageModel(Frozen):
         default=None, exclude=True, description="environment variable that holds the endpoint's key"
     )
     timeout_seconds: float = Field(default=600, gt=0, exclude=True, description="longest wait for one reply")
-    requests_in_flight: int = Field(default=64, ge=1, exclude=True, description="most requests sent at once")
+    requests_in_flight: int = Field(default=256, ge=1, exclude=True, description="most requests sent at once")
     gpu_memory_share: float = Field(default=0.9, gt=0, le=1, exclude=True, description="of the GPU's, for vllm to take")
     max_retries: int = Field(default=10, ge=0, exclude=True, description="of a request that failed; 10 take a minute")
 

@@ -45,6 +45,20 @@ def prompt_ids(tokenizer: "PreTrainedTokenizerBase", prompts: Sequence[str]) -> 
     return [start + pieces[prompt] for prompt in prompts]
 
 
+def longest_texts(prompts: Iterable[TokenIds]) -> dict[TokenIds, TokenIds]:
+    """The longest of the prompts that begins with each prompt: a model that has read it has read the prompt.
+
+    (1,), (1, 2), (1, 2, 3), (4,) -> {(1,): (1, 2, 3), (1, 2): (1, 2, 3), (1, 2, 3): (1, 2, 3), (4,): (4,)}
+    """
+    texts: dict[TokenIds, TokenIds] = {}
+    text: TokenIds = ()
+    # a prompt follows the texts that begin with it
+    for prompt in sorted(set(prompts), reverse=True):
+        text = text if text[: len(prompt)] == prompt else prompt
+        texts[prompt] = text
+    return texts
+
+
 def check_boundaries(tokenizer: "PreTrainedTokenizerBase", pieces: Sequence[str], ids: Sequence[TokenIds]) -> None:
     """Make sure that pieces tokenised on their own are the text they make up together.
 

@@ -16,8 +16,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL, prefixes_of
-from cpmi_dagster.generation.shared_beginnings import shared_beginnings
-from cpmi_dagster.models.tokens import piece_ids, prompt_ids
+from cpmi_dagster.models.tokens import longest_texts, piece_ids, prompt_ids
 from cpmi_dagster.negatives.hard_negatives import hard_negatives, negative_prompt
 from cpmi_dagster.planning.hardware import CPU, PlannedModel
 from cpmi_dagster.profiles.settings import Settings
@@ -106,7 +105,7 @@ def _negatives(chunk: pl.DataFrame, settings: Settings, labeler: PlannedModel) -
     lines = {negative_prompt(negatives, *row): f"{row[-1]}\n" for row in rows}
     ids, most = piece_ids(labeler.tokenizer, lines.values()), negatives.sampling.max_new_tokens
     texts = [(prompt, len(ids[line])) for prompt, line in lines.items()]
-    return _sampling(texts, negatives.samples, most, settings.rollouts.batch_sequences, labeler)
+    return _sampling(texts, negatives.samples, most, labeler)
 
 
 def _rollouts(
@@ -126,20 +125,18 @@ def _rollouts(
                 tokens = max(sum(len(ids[render_step(step)]) for step in left), 1)
                 texts.setdefault(prefix.prompt, tokens)
                 rows.append((len(prefix.steps), 0, count * min(tokens, most)))
-            cost += _sampling([*texts.items()], count, most, rollouts.batch_sequences, model)
+            cost += _sampling([*texts.items()], count, most, model)
     return cost, pl.DataFrame(rows, schema=["prefix_length", "rollout", "generated_tokens"], orient="row")
 
 
-def _sampling(texts: Sequence[tuple[str, int]], count: int, most: int, batch: int, model: PlannedModel) -> Cost:
+def _sampling(texts: Sequence[tuple[str, int]], count: int, most: int, model: PlannedModel) -> Cost:
     """The cost of `count` continuations of each prompt, of so many tokens each and `most` at most.
 
-    Prompts are read as `TransformersEngine` reads them: the longest first, and what two of them begin with once; beyond
-    a batch of continuations, a prompt is read again.
+    Prompts are read as `TransformersEngine` reads them: those that begin another only by their last token.
     """
     ids = prompt_ids(model.tokenizer, [prompt for prompt, _ in texts])
     sized = [(prompt, min(tokens, most)) for prompt, (_, tokens) in zip(ids, texts, strict=True)]
     fitting = [(prompt, tokens) for prompt, tokens in sized if len(prompt) + most <= model.context_length]
-    prompts = sorted((prompt for prompt, _ in fitting for _ in range(0, count, batch)), key=len, reverse=True)
-    shared = shared_beginnings(prompts, batch * max(map(len, prompts), default=0))
-    read = sum(map(len, prompts)) - sum(beginning.length for beginning in shared if beginning)
+    homes = longest_texts(prompt for prompt, _ in fitting)
+    read = sum(len(prompt) if text == prompt else 1 for prompt, text in homes.items())
     return model.cost(read, count * sum(tokens for _, tokens in fitting))

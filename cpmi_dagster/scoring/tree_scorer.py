@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from cpmi_dagster.errors import PassingError, first_line
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.models.memory import is_out_of_memory, release_memory, remember_size, size_that_fits
+from cpmi_dagster.models.memory import is_out_of_memory, release_memory
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.packing import PackedRow, rows_of, whole
 from cpmi_dagster.scoring.readers.choice import reader_of
@@ -171,7 +171,7 @@ class TreeScorer:
                 f"{self._model.identity} has too little memory for a row of {len(rows[0])} tokens ({shortage}); use a "
                 "smaller dtype, `device_map: auto` over several GPUs, or a device with more memory"
             )
-        remember_size(self._model.remembered, ROW_TOKENS, self._row_tokens)
+        self._model.remembered[ROW_TOKENS] = self._row_tokens
         return rows_of((piece for row in rows for piece in row.pieces), self._row_tokens)
 
     def _finish(self, launched: Launched) -> Scored:
@@ -221,7 +221,7 @@ def row_budget(model: LoadedModel) -> int:
         fitting = int((free + cached) * USABLE_SHARE) // bytes_per_token(model.model)
         # powers of two keep the lengths that kernels are compiled for few
         tokens = max(SHORTEST_ROW, min(tokens, 1 << (max(fitting, 1).bit_length() - 1)))
-    return size_that_fits(model.remembered, ROW_TOKENS, tokens)
+    return min(tokens, model.remembered.get(ROW_TOKENS, tokens))
 
 
 def bytes_per_token(model: Any) -> int:

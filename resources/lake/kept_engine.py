@@ -15,7 +15,6 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import text_hash
-from cpmi_dagster.files.text import encodable
 from cpmi_dagster.generation.engine import Generation, RolloutEngine, Stop, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.resources.lake.calls import COST, Calls
@@ -74,7 +73,7 @@ class KeptEngine:
                 groups, spent = timed_generate(self._engine, asked, sampling, count, seed, stop, start)
                 cost += spent
                 answers += [
-                    (prompt, number, encodable(one.text), one.tokens, one.truncated, one.prompt_tokens)
+                    (prompt, number, one.text, one.tokens, one.truncated, one.prompt_tokens)
                     for prompt, group in zip(alike["prompt"], groups, strict=True)
                     for number, one in enumerate(group, start)
                 ]

@@ -9,7 +9,7 @@ models.identity("labeler")  Qwen/Qwen3-8B-Base@49e3418fbbbc@127.0.0.1:8000/v1   
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -197,18 +197,17 @@ def _vllm_engine(spec: LanguageModel, batch_sequences: int, identity: str) -> Ro
 
 def _endpoint_engine(spec: LanguageModel, batch_sequences: int, identity: str) -> RolloutEngine:
     """The server decides on its batches; `requests_in_flight` bounds the requests sent to it."""
-    from cpmi_dagster.generation.completions_client import Endpoint
     from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 
-    endpoint = Endpoint(
+    return EndpointEngine(
         url=str(spec.endpoint),
         model=spec.served_name or spec.name,
+        identity=identity,
         api_key=_api_key(spec),
         timeout_seconds=spec.timeout_seconds,
         requests_in_flight=spec.requests_in_flight,
         max_retries=spec.max_retries,
     )
-    return EndpointEngine(endpoint, identity, partial(load_tokenizer, model_folder(spec.name), spec.revision))
 
 
 def _api_key(spec: LanguageModel) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from cpmi_dagster.generation.decoding import Decoder, Start
+from cpmi_dagster.generation.decoding import decode
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.token_sampling import uniform_numbers
 from cpmi_dagster.models.language_models import LoadedModel
@@ -117,9 +117,9 @@ def samples_of(
     loaded: LoadedModel, prompt: tuple[int, ...], sampling: Sampling, count: int, seed: int, stop: list[str]
 ) -> list[Sample]:
     """Texts of a model, drawn as a server with a seed would."""
-    numbers = uniform_numbers(str(prompt), seed, count, sampling.max_new_tokens)
-    decoder = Decoder(loaded.model, sampling, _EndOfText(), count)
-    drawn = {one.owner: one for one in decoder.run([Start(prompt, range(count), numbers)])}
+    numbers = [uniform_numbers(str(prompt), seed + number, 1, sampling.max_new_tokens) for number in range(count)]
+    texts = decode(loaded.model, [prompt] * count, torch.cat(numbers), sampling, _EndOfText(), count)
+    drawn = {one.owner: one for one in texts}
     return [_sample(loaded, drawn[owner].tokens, drawn[owner].ended, stop) for owner in range(count)]
 
 
@@ -149,7 +149,7 @@ def model_answers(loaded: LoadedModel) -> Callable[[dict[str, Any]], Answer]:
             max_new_tokens=body["max_tokens"],
         )
         with lock:
-            samples = samples_of(loaded, ids, sampling, body["n"], body["seed"], body.get("stop", []))
+            samples = samples_of(loaded, ids, sampling, 1, body["seed"], body.get("stop", []))
         choices = [
             {"index": i, "text": one.text, "finish_reason": one.finish_reason, "stop_reason": one.stop_reason}
             for i, one in enumerate(samples)

@@ -13,20 +13,23 @@ import pytest
 from completions_server import Answer, Server, completion, serve
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.generation.completions_client import Endpoint
+from cpmi_dagster.generation.endpoint_engine import EndpointEngine
+from cpmi_dagster.generation.settings import Sampling
 
 pytestmark = pytest.mark.slow
 
 LONG = 120
+SAMPLING = Sampling(temperature=1, top_p=1, max_new_tokens=8)
 ASKS_FOR = """
 import signal, sys, threading
-# a process started in the background of a shell would ignore interrupts
-signal.signal(signal.SIGINT, signal.default_int_handler)
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.generation.completions_client import Endpoint
-endpoint = Endpoint(sys.argv[1], "tiny")
+from cpmi_dagster.generation.endpoint_engine import EndpointEngine
+from cpmi_dagster.generation.settings import Sampling
+# a process started in the background of a shell would ignore interrupts, and polars keeps them to itself
+signal.signal(signal.SIGINT, signal.default_int_handler)
+engine = EndpointEngine(sys.argv[1], "tiny", "tiny@here")
 try:
-    endpoint.complete([{"prompt": prompt, "n": 1} for prompt in sys.argv[2:]])
+    engine.generate(sys.argv[2:], Sampling(temperature=1, top_p=1, max_new_tokens=8), 1, 0)
 except (ModelError, KeyboardInterrupt) as error:
     print(type(error).__name__, "threads:", threading.active_count())
 """
@@ -64,8 +67,8 @@ def server(mixed) -> Iterator[Server]:
 
 def complete(server: Server, *prompts: str) -> list[str]:
     """The texts of a call in this process."""
-    replies = Endpoint(server.url, "tiny").complete([{"prompt": text, "n": 1} for text in prompts])
-    return [reply["choices"][0]["text"] for reply in replies if reply]
+    groups = EndpointEngine(server.url, "tiny", "tiny@here").generate(prompts, SAMPLING, 1, 0)
+    return [group[0].text for group in groups]
 
 
 def start_script(server: Server, *prompts: str) -> subprocess.Popen[str]:

@@ -8,7 +8,6 @@ from completions_server import Answer, completion, serve
 
 from cpmi_dagster.contracts.keys import POLICY_ROLLOUTS
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.generation.completions_client import Endpoint
 from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
@@ -37,7 +36,7 @@ TRAJECTORIES = pl.DataFrame(
 
 
 def rollouts_from(url: str) -> Stage:
-    server = EndpointEngine(Endpoint(url, "tiny", max_retries=1), "tiny@here", lambda: None)
+    server = EndpointEngine(url, "tiny", "tiny@here", max_retries=1)
 
     def policy_rollouts(run: StageRun) -> StageOutput:
         """Two trajectories a chunk."""

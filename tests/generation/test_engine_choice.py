@@ -79,8 +79,8 @@ def test_the_key_comes_from_the_environment_and_stays_out_of_every_dump(profile,
     settings = profile(f"policy: {{name: org/model, {SERVER}, api_key_variable: MY_ENDPOINT_KEY}}")
     monkeypatch.setenv("MY_ENDPOINT_KEY", KEY)
     engine = LanguageModels(settings).engine("policy", 4)
-    assert isinstance(engine, EndpointEngine) and engine.endpoint.api_key == KEY
-    assert KEY not in repr(settings) + repr(engine.endpoint) + engine.identity
+    assert isinstance(engine, EndpointEngine) and engine.api_key == KEY
+    assert KEY not in repr(settings) + repr(engine) + engine.identity
 
 
 @pytest.mark.parametrize("value", ["", "two\nlines", "clé"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.generation.decoding import Decoder
+from cpmi_dagster.generation import decoding
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
@@ -92,20 +92,20 @@ def test_half_of_the_rows_in_use_is_tried_next_not_half_of_those_allowed(fresh, 
 
 def test_texts_that_had_ended_when_memory_ran_out_are_kept(fresh, tiny_model, with_memory, monkeypatch):
     expected = drawn(tiny_model)
-    rounds: list[tuple[set[int], set[int]]] = []
-    run = Decoder.run
+    rounds: list[list[int]] = []
+    decode = decoding.decode
 
-    def recorded(self, starts, beginnings=()):
-        rounds.append(({owner for start in starts for owner in start.owners}, set()))
-        for continuation in run(self, starts, beginnings):
-            rounds[-1][1].add(continuation.owner)
+    def recorded(model, prompts, *settings):
+        rounds.append([len(prompts), 0])
+        for continuation in decode(model, prompts, *settings):
+            rounds[-1][1] += 1
             yield continuation
 
-    monkeypatch.setattr(Decoder, "run", recorded)
+    monkeypatch.setattr(decoding, "decode", recorded)
     with_memory(Memory(4, first=30))
     assert drawn(fresh) == expected
     (asked, ended), (again, _) = rounds
-    assert 0 < len(ended) < len(asked) == len(PROMPTS) * SAMPLES
+    assert 0 < ended < asked == len(PROMPTS) * SAMPLES
     assert again == asked - ended
 
 

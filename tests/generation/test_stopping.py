@@ -1,5 +1,6 @@
 import pytest
 
+from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.generation.stopping import cut_at_stop, states_answer
 
 
@@ -14,11 +15,15 @@ from cpmi_dagster.generation.stopping import cut_at_stop, states_answer
     ],
 )
 def test_an_answer_stop_cuts_after_the_line_that_states_the_answer(text, kept):
-    assert cut_at_stop(text, "answer") == kept
+    assert cut_at_stop(text, "answer", False, 9, 5) == Generation(kept, 9, False, 5)
 
 
 def test_a_line_stop_cuts_after_the_first_line():
-    assert cut_at_stop("24\n25\n", "line") == "24\n"
+    assert cut_at_stop("24\n25\n", "line", True, 4, 5) == Generation("24\n", 4, False, 5)
+
+
+def test_a_text_is_truncated_if_it_met_its_limit_without_a_stop():
+    assert cut_at_stop("24", "line", True, 4, 5) == Generation("24", 4, True, 5)
 
 
 @pytest.mark.parametrize(

@@ -3,36 +3,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cpmi_dagster.errors import ModelError
-from cpmi_dagster.generation.decoding import Decoder, Start
 from cpmi_dagster.generation.engine import Generation, timed_generate
-from cpmi_dagster.generation.kv_cache import CopiedPrompts, empty_cache
 from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.generation.shared_prompts import SharedPrompts
-from cpmi_dagster.generation.stopping import StopRule, token_endings
+from cpmi_dagster.generation.stopping import StopRule
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 
 pytestmark = pytest.mark.slow
 
 SAMPLING = Sampling(temperature=1.0, top_p=0.95, top_k=20, max_new_tokens=24)
-GREEDY = Sampling(temperature=1e-4, top_p=1.0, max_new_tokens=70)
 PROMPTS = ["Problem: 2 + 3\n", "x\n", "A much longer question, told in many words\nStep one\n", "Problem: 2 + 3\n"]
-
-
-class NeverStops:
-    """A stop rule that leaves every continuation to its limit."""
-
-    def ended(self, tokens, counts, active):
-        return torch.zeros_like(active)
-
-
-def greedy_by_hand(model, prompt: list[int], count: int) -> list[int]:
-    """Most likely tokens, the whole text read again for each."""
-    ids = list(prompt)
-    with torch.inference_mode():
-        for _ in range(count):
-            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
-    return ids[len(prompt) :]
 
 
 def drawn(generations: list[list[Generation]]) -> list[list[Generation]]:
@@ -55,41 +34,6 @@ def test_results_come_in_the_order_of_the_prompts_whatever_the_batches(engine):
         assert drawn(engine(batch_sequences).generate(PROMPTS, SAMPLING, 3, 0)) == whole
 
 
-@pytest.mark.parametrize("states", [CopiedPrompts, SharedPrompts])
-@pytest.mark.parametrize("batch_sequences", [3, 64])
-def test_cold_sampling_is_greedy_decoding_of_each_prompt_by_itself(tiny_model, tokenizer, batch_sequences, states):
-    prompts = [tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
-    order = sorted(range(len(prompts)), key=lambda index: -len(prompts[index]))
-    starts = [Start(prompts[i], [i], torch.full((1, GREEDY.max_new_tokens), 0.5)) for i in order]
-    decoder = Decoder(tiny_model.model, GREEDY, NeverStops(), batch_sequences, states)
-    drawn = {one.owner: one.tokens for one in decoder.run(starts)}
-    for index, prompt in enumerate(prompts):
-        assert drawn[index] == greedy_by_hand(tiny_model.model, prompt, GREEDY.max_new_tokens)
-
-
-def test_rows_that_end_at_different_times_make_place_without_disturbing_the_rest(tiny_model):
-    class StopsByLength(NeverStops):
-        def ended(self, tokens, counts, active):
-            return active & (counts >= tokens[:, 0] % 30 + 1)
-
-    generator = torch.Generator().manual_seed(0)
-    starts = [
-        Start(
-            [2 + (7 * i + j) % 200 for j in range(40 - i)], [2 * i, 2 * i + 1], torch.rand(2, 64, generator=generator)
-        )
-        for i in range(14)
-    ]
-    sampling = Sampling(temperature=1.0, top_p=1.0, max_new_tokens=64)
-    decoders = [
-        Decoder(tiny_model.model, sampling, StopsByLength(), rows, states)
-        for rows in (2, 9)
-        for states in (CopiedPrompts, SharedPrompts)
-    ]
-    first, *others = ({one.owner: one.tokens for one in decoder.run(starts)} for decoder in decoders)
-    assert len(first) == 28
-    assert all(other == first for other in others)
-
-
 def test_more_samples_than_the_batch_has_rows_are_drawn_in_turns(engine):
     in_turns, at_once = (drawn(engine(rows).generate(PROMPTS[:1], SAMPLING, 5, 0)) for rows in (2, 16))
     assert in_turns == at_once
@@ -103,15 +47,6 @@ def test_cost_counts_a_prompt_once_for_all_its_samples(engine, tokenizer):
     assert cost.wall_seconds > 0
 
 
-def test_a_model_with_a_recurrent_state_is_refused(tiny_model):
-    class Recurrent:
-        _is_stateful = True
-        config = tiny_model.model.config
-
-    with pytest.raises(ModelError, match="recurrent layers"):
-        empty_cache(Recurrent())
-
-
 def test_the_stop_rule_looks_at_active_rows_only(tiny_model, tokenizer):
     rule = StopRule(tiny_model, "answer")
     ids = [tokenizer(text)["input_ids"] for text in ("The answer is: 12\n", "3 + 9 = 12 makes\n", "The answer is: 1")]
@@ -120,6 +55,12 @@ def test_the_stop_rule_looks_at_active_rows_only(tiny_model, tokenizer):
     counts = torch.tensor([*map(len, ids), 1])
     assert rule.ended(tokens, counts, torch.ones(4, dtype=torch.bool)).tolist() == [True, False, False, True]
     assert rule.ended(tokens, counts, torch.zeros(4, dtype=torch.bool)).tolist() == [False] * 4
+
+
+def test_an_engine_reports_a_prompts_tokens_less_what_it_shares(engine):
+    question, step = "Problem: 2 + 3 and so on\n", "2 + 3 = 5\n"
+    generations = engine(8).generate([question, question + step], SAMPLING, 2, 0)
+    assert [group[0].prompt_tokens for group in generations] == [1, len(question + step)]
 
 
 def test_a_models_vocabulary_is_decoded_once_however_many_calls_there_are(tiny_model, tokenizer, monkeypatch):
@@ -134,5 +75,5 @@ def test_a_models_vocabulary_is_decoded_once_however_many_calls_there_are(tiny_m
     for stop in ("answer", "line", "answer"):
         TransformersEngine(fresh, 4).generate(PROMPTS, SAMPLING, 1, 0, stop)
     assert decoded.count(len(tokenizer)) == 1
-    token_endings(replace(tiny_model))
+    StopRule(replace(tiny_model), "line")
     assert decoded.count(len(tokenizer)) == 2

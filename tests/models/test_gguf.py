@@ -26,7 +26,7 @@ needs_smollm2 = pytest.mark.skipif(
 )
 
 
-def write_tiny(path: Path, architecture: str = "llama", without: str = "", spoil: float = 1.0) -> Path:
+def write_tiny(path: Path, architecture: str = "llama", without: str = "") -> Path:
     """A Llama of one layer whose vocabulary is the bytes and one pair of them, its weights at random."""
     gguf = pytest.importorskip("gguf")
     from transformers.convert_slow_tokenizer import bytes_to_unicode
@@ -55,7 +55,7 @@ def write_tiny(path: Path, architecture: str = "llama", without: str = "", spoil
     rng = np.random.default_rng(0)
     for name, shape in shapes.items():
         if name != without:
-            writer.add_tensor(f"{name}.weight", spoil * rng.normal(scale=0.2, size=shape).astype(np.float32))
+            writer.add_tensor(f"{name}.weight", rng.normal(scale=0.2, size=shape).astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -116,8 +116,8 @@ def test_a_sum_is_of_a_file():
         ("./nowhere.gguf", r"model file nowhere\.gguf does not exist; give a GGUF file"),
         ("package:no_such_package/a.gguf", "`no_such_package` .* is not installed; .*--no-deps no-such-package`"),
         ("package:../x/a.gguf", "is not installed"),
-        ("package:json/a.gguf", r"names no GGUF file of the package; it has none of them"),
-        ("package:json", r"names no GGUF file of the package"),
+        ("package:json/a.gguf", r"model file .*json/a\.gguf does not exist"),
+        ("package:json", r"model file .*json does not exist"),
     ],
 )
 def test_a_name_without_a_file_says_what_to_give(name, message):
@@ -126,16 +126,13 @@ def test_a_name_without_a_file_says_what_to_give(name, message):
             read(name)
 
 
-def test_a_package_lists_the_files_it_has(tmp_path, monkeypatch):
+def test_a_file_of_a_package_is_found_without_importing_it(tmp_path, monkeypatch):
     package = tmp_path / "weights_of_mine"
     (package / "deep").mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('never imported')")
-    for name in ("b.gguf", "deep/a.gguf"):
-        (package / name).write_bytes(b"GGUF")
+    (package / "deep" / "a.gguf").write_bytes(b"GGUF")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert gguf_file("package:weights_of_mine/deep/a.gguf") == package / "deep" / "a.gguf"
-    with pytest.raises(ModelError, match=r"it has b\.gguf, deep/a\.gguf"):
-        gguf_file("package:weights_of_mine/c.gguf")
 
 
 def test_a_file_is_identified_by_its_content(tmp_path):
@@ -175,17 +172,6 @@ def test_a_file_that_is_not_what_its_header_says_is_one_sentence(tmp_path, cache
         load_language_model(str(file), device="cpu")
 
 
-@pytest.mark.parametrize("promised", [0, 9, 2**32 - 1])
-def test_a_file_has_the_layers_that_its_header_promises(tmp_path, cache, promised):
-    file = write_tiny(tmp_path / "tiny.gguf")
-    key = b"llama.block_count" + (4).to_bytes(4, "little")
-    data = file.read_bytes()
-    assert key + (1).to_bytes(4, "little") in data
-    file.write_bytes(data.replace(key + (1).to_bytes(4, "little"), key + promised.to_bytes(4, "little")))
-    with pytest.raises(ModelError, match=f"has 1 layers and says {promised}"):
-        load_language_model(str(file), device="cpu")
-
-
 def test_a_gguf_file_scores_as_the_weights_in_it(tmp_path, cache):
     file = write_tiny(tmp_path / "tiny.gguf")
     loaded = load_language_model(str(file), device="cpu")
@@ -209,7 +195,7 @@ def test_a_file_is_converted_once_and_an_interrupted_conversion_leaves_nothing(t
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr("cpmi_dagster.models.gguf._check", interrupted)
+        patched.setattr("cpmi_dagster.models.gguf.check_loaded", interrupted)
         converted(file)
     assert not [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"]
     folder = converted(file)
@@ -222,7 +208,6 @@ def test_a_file_is_converted_once_and_an_interrupted_conversion_leaves_nothing(t
     [
         ({"architecture": "nonsense"}, "cannot be loaded: .*nonsense"),
         ({"without": "blk.0.ffn_up"}, r"lacks weights: model\.layers\.0\.mlp\.up_proj\.weight;"),
-        ({"spoil": float("nan")}, "weights or logits that are not finite"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why_and_is_not_kept(tmp_path, cache, changes, message):

@@ -55,7 +55,9 @@ def test_what_is_shared_is_read_once_within_a_chunk_as_in_a_run(trajectories, se
     apart = [count_labels(row, ones, models).costs for row in trajectories.iter_slices(1)]
     for part, cost in together.items():
         assert cost.forward_tokens == sum(one[part].forward_tokens for one in apart)
-        assert cost.forward_tokens > count_labels(trajectories, settings, models).costs[part].forward_tokens
+        assert cost.forward_tokens >= count_labels(trajectories, settings, models).costs[part].forward_tokens
+    scored = count_labels(trajectories, settings, models).costs["answer_logprobs"]
+    assert together["answer_logprobs"].forward_tokens > scored.forward_tokens
 
 
 def test_a_prompt_without_room_is_neither_read_nor_continued(trajectories, settings, models):
