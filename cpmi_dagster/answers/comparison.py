@@ -105,7 +105,8 @@ class Answers(Frozen):
         default=None, description="`module:function` of the gold answer and another; the built-in equivalence if null"
     )
     folder: str | None = Field(
-        default=None, description="where its module stands if it is not installed; the folder of the profile that names it"
+        default=None,
+        description="where its module stands if it is not installed; the folder of the profile that names it",
     )
 
     @model_validator(mode="after")
