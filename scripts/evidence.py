@@ -157,10 +157,7 @@ def label_table(rung: Rung) -> Table:
     aucs = (label_aucs(steps, *rung.inputs.draws) for steps in (rung.steps, rung.inner))
     measured = (*aucs, first_errors_found(rung))
     for name in in_order(measured[0]):
-        table.add_row(
-            reward_label(name),
-            *(shown(each[name].estimate()) if name in each else "" for each in measured),
-        )
+        table.add_row(reward_label(name), *(shown(each[name].estimate()) if name in each else "" for each in measured))
     return table
 
 
@@ -172,12 +169,7 @@ def answer_table(found: Sequence[Answer]) -> Table:
     differences = [each.difference for each in found]
     adjusted = ["", *(f"{value:.3f}" for value in holm([each.p_value for each in differences[1:]]))]
     for each, difference, holms in zip(found, differences, adjusted, strict=True):
-        cells = (
-            f"{each.ours.value:.3f}",
-            f"{each.other.value:.3f}",
-            shown(difference),
-            f"{difference.p_value:.3f}",
-        )
+        cells = (f"{each.ours.value:.3f}", f"{each.other.value:.3f}", shown(difference), f"{difference.p_value:.3f}")
         table.add_row(each.question, *cells, holms, f"{difference.n:,}")
     return table
 
