@@ -58,7 +58,7 @@ def test_marked_text_is_read_as_it_was_written():
     rows = exported_rows(labelled(), "math-shepherd", HARD).to_dicts()
     for row, steps, labels in zip(rows, STEPS, [[1, 0], [1]], strict=True):
         read = parse_row(row["input"], row["label"])
-        assert (list(read.steps), list(read.shepherd_labels)) == (steps, labels)
+        assert (list(read.steps), list(read.shepherd_labels or ())) == (steps, labels)
 
 
 @pytest.mark.parametrize(("form", "left_out"), [("trl", 0), ("math-shepherd", 1)])
