@@ -98,8 +98,8 @@ LABELS_MADE = r"""
     select reward_type as reward, count(distinct trajectory_id) as trajectories, count(*) as steps, avg(reward) as mean,
         approx_quantile(reward, 0.05) as "5 %", approx_quantile(reward, 0.5) as median,
         approx_quantile(reward, 0.95) as "95 %",
-        arg_min(case when regexp_full_match(source_id, '[\w.-]+') then source_id else trajectory_id end
-            || ' ' || step_index, reward) as "lowest at"
+        first(case when regexp_full_match(source_id, '[\w.-]+') then source_id else trajectory_id end
+            || ' ' || step_index order by reward, trajectory_id, step_index) as "lowest at"
     from labels.step_rewards left join alignment.trajectories using (trajectory_id) group by all order by all
 """
 

@@ -226,7 +226,8 @@ def check_device(name: str, device: str) -> None:
     try:
         torch.zeros(1, device=device).tolist()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ModelError(f"model `{name}` cannot go to device `{device}`: {first_line(error)}") from error
+        reason = first_line(error)
+        raise ModelError(f"model `{name}` cannot go to device `{device}` ({reason}); give another, or auto") from error
 
 
 def check_hub(name: str, revision: str | None) -> None:

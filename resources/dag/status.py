@@ -111,8 +111,7 @@ def partition_states(
     The lake decides whether rows are there, and whether the profile would still give them; Dagster knows what is
     running, and what failed and was not made since.
     """
-    stage = judged.stages[key]
-    states = _states(instance, lake, settings, key, stage.at_once)
+    states = _states(instance, lake, settings, key, key in judged.stages and judged.stages[key].at_once)
     for name, state in states.items():
         if state in ("done", "failed"):
             found = STATES[judged.state(key, name if TABLES[key].partitioning else None).kind]

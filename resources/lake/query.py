@@ -186,8 +186,8 @@ def _reason(error: Exception) -> str:
     if NO_FILES in str(error):
         return "it reads the tables of this home, and no other file or address"
     if found := LAKE_FILE.search(first_line(error)):
-        advice = "run `cpmi run`, which makes it again, or remove it if the profile has no such partition"
-        return f"{found[1]} is missing or damaged; {advice} ({first_line(error)})"
+        reason = f"{found[1]} is missing or damaged; run `cpmi run`, which makes it again"
+        return f"{reason}, or remove it if the profile has no such partition ({first_line(error)})"
     suggestion = SUGGESTION.search(str(error))
     if suggestion and suggestion[1].startswith(INTERNAL):
         return f"{first_line(error)} `show tables` lists the tables."

@@ -113,17 +113,16 @@ def test_a_recipe_of_labels_that_the_source_lacks_fails_in_one_sentence(tmp_path
 
 @pytest.mark.slow
 def test_answers_of_the_users_problems_are_compared_by_the_users_function(tmp_path):
-    numbers = tmp_path / "numbers.py"
-    numbers.write_text("def same(gold, candidate):\n    return gold[-1] == candidate[-1]\n", encoding="utf-8")
+    def compared_by(module, body):
+        (tmp_path / f"{module}.py").write_text(f"def same(gold, candidate):\n    return {body}\n", encoding="utf-8")
+        return profile(tmp_path, [row(10)], answers={"equivalent": f"{module}:same"})
+
     up_to_negatives = (*SELECTED, "labels/hard_negatives")
-    answers = {"answers": {"equivalent": "numbers:same"}}
-    lake = run(profile(tmp_path, [row(10)], **answers), *up_to_negatives)
+    lake = run(compared_by("last_digits", "gold[-1] == candidate[-1]"), *up_to_negatives)
     last_digits = lake.read("labels/hard_negatives")["answer"].str.slice(-1).to_list()
     assert len({"3", *last_digits}) == 1 + len(last_digits) == 5
-    numbers.write_text("def same(gold, candidate):\n    return len(gold) == len(candidate)\n", encoding="utf-8")
-    lake = run(profile(tmp_path, [row(10)], **answers), *up_to_negatives)
+    lake = run(compared_by("lengths", "len(gold) == len(candidate)"), *up_to_negatives)
     lengths = lake.read("labels/hard_negatives").select(pl.col("answer").str.len_chars()).to_series().to_list()
     assert len({2, *lengths}) == 1 + len(lengths)
-    numbers.write_text("def same(gold, candidate):\n    return int('?')\n", encoding="utf-8")
-    failures = run_all(profile(tmp_path, [row(10)], **answers), only=up_to_negatives).failures
-    assert any("`numbers:same` cannot compare the answers '13' and " in failure for failure in failures), failures
+    failures = run_all(compared_by("broken", "int('?')"), only=up_to_negatives).failures
+    assert any("`broken:same` cannot compare the answers '13' and " in failure for failure in failures), failures
