@@ -14,7 +14,7 @@ from cpmi_dagster.contracts.keys import COSTS, REJECTED_ROWS, REJECTED_TRAJECTOR
 if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
     from cpmi_dagster.resources.commands.trace import Trace
-    from cpmi_dagster.resources.lake.lake import Record
+    from cpmi_dagster.resources.lake.records import Record
 
 NAMED = {"shepherd_labels": "labels of the source"}
 SHOWN_BELOW = ("run_id", "model", "code_version")

@@ -11,8 +11,9 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.database import reader
-from cpmi_dagster.resources.lake.lake import Lake, Record
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import ask
+from cpmi_dagster.resources.lake.records import Record
 from cpmi_dagster.trajectories.identifiers import shard_key
 
 NAMED = """

@@ -16,7 +16,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key, prefixed
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.states import recipe_facts, setting_values
-from cpmi_dagster.resources.lake.lake import Record, hash_of
+from cpmi_dagster.resources.lake.records import Record, hash_of
 
 OWNERS = ["team:cpmi"]
 # keys that Dagster's UI shows in their own places

@@ -33,7 +33,8 @@ from cpmi_dagster.resources.dag.states import key_of, refuse_stale
 from cpmi_dagster.resources.dag.step_errors import step_errors
 from cpmi_dagster.resources.lake.database import publish
 from cpmi_dagster.resources.lake.home_file import note_home
-from cpmi_dagster.resources.lake.lake import Record, hash_of, partitions_of, words
+from cpmi_dagster.resources.lake.lake import partitions_of, words
+from cpmi_dagster.resources.lake.records import Record, hash_of
 
 Metadata = dict[str, Any]
 Options = ParamSpec("Options")

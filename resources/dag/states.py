@@ -23,7 +23,8 @@ from cpmi_dagster.files.text import cut
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.lake.lake import Lake, Record, hash_of, partitions_of, rows_hash, words
+from cpmi_dagster.resources.lake.lake import Lake, partitions_of, words
+from cpmi_dagster.resources.lake.records import Record, hash_of, rows_hash
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 

@@ -24,7 +24,8 @@ import polars as pl
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.whole_files import write_whole
-from cpmi_dagster.resources.lake.lake import CALLS, hash_of
+from cpmi_dagster.resources.lake.lake import CALLS
+from cpmi_dagster.resources.lake.records import hash_of
 from cpmi_dagster.resources.lake.sealed_parquet import is_intact, write_sealed
 
 FOLDER_CHARACTERS = 16

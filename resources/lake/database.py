@@ -26,7 +26,8 @@ from cpmi_dagster.errors import LakeError, StorageError, first_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake.lake import ALL, LAKE, Lake, hash_of, partitions_of
+from cpmi_dagster.resources.lake.lake import ALL, LAKE, Lake, partitions_of
+from cpmi_dagster.resources.lake.records import hash_of
 
 LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"

@@ -11,72 +11,28 @@ missing, damaged, copied from elsewhere or of another key is made again: it is a
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow.parquet as pq
-from dataframely.exc import SchemaError, ValidationError
 
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
-from cpmi_dagster.contracts.tables import TABLES, columns_of, provenance_of
+from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.file_states import by_state, file_digest
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import UNFINISHED, whole_file
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.home_file import claim_home
-from cpmi_dagster.resources.lake.sealed_parquet import SEAL, DamagedFile, is_intact, seal, write_sealed
+from cpmi_dagster.resources.lake.partition_writer import PartitionWriter
+from cpmi_dagster.resources.lake.records import FOOTER, Record, check_rows, hash_of, rows_hash, with_provenance
+from cpmi_dagster.resources.lake.sealed_parquet import DamagedFile, is_intact, write_sealed
 
 LAKE = "lake"
 ALL = "all"
 CALLS = ".calls"
-FOOTER = "cpmi"
-HASHED_ROWS = 100_000
-"""Rows that are written out at once to be hashed."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """What made a file of the lake.
-
-    Attributes:
-        key: hash of `facts`; a file that has the key which would be made now is current.
-        facts: code version, columns, seed, settings, models, sources, and the content of each input.
-        content: hash of the rows.
-        cost: of the answers of models that the rows use; of several tables that one stage makes, the first has it.
-        files: what the rows point at, relative to the home: reward models, the report.
-        digests: by file, the hash of its bytes.
-    """
-
-    table: str
-    partition: str | None
-    key: str
-    run_id: str
-    model: str = ""
-    code_version: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    content: str = ""
-    cost: Mapping[str, float] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    files: Sequence[str] = ()
-    digests: Mapping[str, str] = field(default_factory=dict)
-    rows: int = 0
-    written_at: str = ""
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The seed, the settings by their paths and the recipe that the rows depend on."""
-        named = {name: self.facts[name] for name in ("seed", "recipe") if name in self.facts}
-        return named | dict(self.facts.get("settings", {}))
-
-    @property
-    def inputs(self) -> dict[str, Any]:
-        """What the inputs, sources and models were, by kind and name."""
-        return {name: self.facts[name] for name in ("inputs", "sources", "models") if name in self.facts}
 
 
 class Lake:
@@ -215,10 +171,10 @@ class Lake:
             LakeError: a rule of the contract is broken; the message names it and a row, and nothing is written.
             StorageError: there is no room, or the lake cannot be written.
         """
-        valid = _checked(frame, record.table)
+        valid = check_rows(frame, record.table)
         done = self._completed(record, valid.height, rows_hash(valid))
         path = self.path(record.table, record.partition)
-        write_sealed(_stamped(valid, record), path, {FOOTER: json.dumps(asdict(done))})
+        write_sealed(with_provenance(valid, record), path, {FOOTER: json.dumps(asdict(done))})
         return done
 
     def write_stream(
@@ -245,15 +201,15 @@ class Lake:
                 name: open_files.enter_context(self._partition_writer(record)) for name, record in records.items()
             }
             for frame in frames:
-                valid = _checked(frame, key).with_columns(frame["shard"])
+                valid = check_rows(frame, key).with_columns(frame["shard"])
                 for (name,), rows in valid.partition_by("shard", as_dict=True, maintain_order=True).items():
                     writers[str(name)].add(rows.select(own_columns(key)))
             check()
 
     @contextmanager
-    def _partition_writer(self, record: Record) -> Iterator["_PartitionWriter"]:
+    def _partition_writer(self, record: Record) -> Iterator[PartitionWriter]:
         with whole_file(self.path(record.table, record.partition)) as unfinished:
-            writer = _PartitionWriter(unfinished, record)
+            writer = PartitionWriter(unfinished, record)
             yield writer
             writer.close(self._completed)
 
@@ -288,27 +244,6 @@ class Lake:
         return self.root / ".work" / name
 
 
-class _PartitionWriter:
-    """Writes a partition batch by batch; its content and record are known at the end."""
-
-    def __init__(self, path: Path, record: Record) -> None:
-        self.record, self._path, self._rows, self._digest = record, path, 0, sha256()
-        empty = _stamped(TABLES[record.table].schema.create_empty(), record).to_arrow()
-        self._writer = pq.ParquetWriter(path, empty.schema, compression="zstd", write_statistics=False)
-
-    def add(self, frame: pl.DataFrame) -> None:
-        """Rows that the contract of the table admits."""
-        self._rows += frame.height
-        self._digest.update(frame.write_ndjson().encode())
-        self._writer.write_table(_stamped(frame, self.record).to_arrow())
-
-    def close(self, completed: Any) -> None:
-        self.record = completed(self.record, self._rows, self._digest.hexdigest())
-        self._writer.add_key_value_metadata({FOOTER: json.dumps(asdict(self.record)), **SEAL})
-        self._writer.close()
-        seal(self._path)
-
-
 def partitions_of(key: str, settings: Settings) -> list[str] | None:
     """The partitions that a profile gives a table; None for a table in one file."""
     by_partitioning = {
@@ -331,19 +266,6 @@ def own_columns(key: str) -> list[str]:
     return list(TABLES[key].schema.columns())
 
 
-def rows_hash(frame: pl.DataFrame) -> str:
-    """SHA-256 of the values of a frame, independent of slicing and memory layout."""
-    digest = sha256()
-    for rows in frame.iter_slices(HASHED_ROWS):
-        digest.update(rows.write_ndjson().encode())
-    return digest.hexdigest()
-
-
-def hash_of(facts: Any) -> str:
-    """SHA-256 of a description that JSON can hold."""
-    return sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
-
-
 def digest_of(path: Path) -> str:
     """The hash of a file, or of the weights in a folder.
 
@@ -363,19 +285,6 @@ def _record_in(path: Path) -> Record:
         raise
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, TypeError, ValueError) as error:
         raise DamagedFile(path, first_line(error)) from error
-
-
-def _checked(frame: pl.DataFrame, key: str) -> pl.DataFrame:
-    try:
-        return TABLES[key].schema.validate(frame, cast=True)
-    except (SchemaError, ValidationError, pl.exceptions.PolarsError) as error:
-        raise LakeError(f"{key}: the rows break the table's contract, nothing was written: {error}") from error
-
-
-def _stamped(frame: pl.DataFrame, record: Record) -> pl.DataFrame:
-    """Rows with their provenance."""
-    columns = provenance_of(TABLES[record.table]).items()
-    return frame.with_columns(pl.lit(getattr(record, name), dtype).alias(name) for name, dtype in columns)
 
 
 def _with_categories(key: str, frame: pl.DataFrame) -> pl.DataFrame:

@@ -22,7 +22,8 @@ from cpmi_dagster.resources.dag.checks import (
     no_benchmark_question_is_trained_on,
     reward_models_beat_chance,
 )
-from cpmi_dagster.resources.lake.lake import Lake, Record
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import Record
 
 
 def check(**aucs: tuple[float, float, float]) -> dg.AssetCheckResult:

@@ -30,7 +30,8 @@ from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.export import export
 from cpmi_dagster.resources.dag.automation import INGEST, PHASES
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.lake.lake import Lake, Record
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import Record
 
 
 def write(path: Path, *probabilities: float) -> None:

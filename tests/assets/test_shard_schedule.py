@@ -26,7 +26,8 @@ from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.run_life import ALIVE
 from cpmi_dagster.resources.dag.shard_schedule import NOTHING_TO_DO
 from cpmi_dagster.resources.dag.states import CURRENT, MISSING, State, States
-from cpmi_dagster.resources.lake.lake import Lake, Record
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import Record
 
 
 class World:

@@ -6,7 +6,8 @@ import pytest
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.planning.hardware import CPU, Hardware, PlannedModel, planned_model
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.lake.lake import Lake, Record
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import Record
 
 SOLUTIONS = [
     ("q1", ["48 / 2 = 24", "48 + 24 = 72. The answer is: 72"]),

@@ -10,7 +10,7 @@ from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput
 from cpmi_dagster.resources.dag.stage import Stage, stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.dag.states import State
-from cpmi_dagster.resources.lake.lake import Record, hash_of
+from cpmi_dagster.resources.lake.records import Record, hash_of
 
 SHARD = "000"
 

@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.errors import LakeError, StorageError
-from cpmi_dagster.resources.lake.lake import Lake, Record, rows_hash
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import Record, rows_hash
 from cpmi_dagster.resources.lake.sealed_parquet import is_intact, write_sealed
 
 KEY, REWARDS = "labels/hard_negatives", "labels/step_rewards"

@@ -9,7 +9,8 @@ from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.models.model_files import weights_hash, write_digests
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.verification import verify_home
-from cpmi_dagster.resources.lake.lake import Lake, Record
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import Record
 
 KEY, MODELS = "labels/hard_negatives", "models/process_reward_models"
 ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})

@@ -1,0 +1,45 @@
+"""A partition of the lake that is written batch by batch; its content and record are known at the end."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.resources.lake.records import FOOTER, Record, with_provenance
+from cpmi_dagster.resources.lake.sealed_parquet import SEAL, seal
+
+
+class PartitionWriter:
+    """Writes a sealed file.
+
+    Args:
+        path: under which it is written.
+        record: what makes it, before its rows are known.
+    """
+
+    def __init__(self, path: Path, record: Record) -> None:
+        self._record, self._path, self._rows, self._digest = record, path, 0, sha256()
+        empty = with_provenance(TABLES[record.table].schema.create_empty(), record).to_arrow()
+        self._writer = pq.ParquetWriter(path, empty.schema, compression="zstd", write_statistics=False)
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Rows that the contract of the table admits."""
+        self._rows += frame.height
+        self._digest.update(frame.write_ndjson().encode())
+        self._writer.write_table(with_provenance(frame, self._record).to_arrow())
+
+    def close(self, complete: Callable[[Record, int, str], Record]) -> None:
+        """Finish the file.
+
+        Args:
+            complete: gives the record of the number of rows and their hash.
+        """
+        record = complete(self._record, self._rows, self._digest.hexdigest())
+        self._writer.add_key_value_metadata({FOOTER: json.dumps(asdict(record)), **SEAL})
+        self._writer.close()
+        seal(self._path)
