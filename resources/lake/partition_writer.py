@@ -13,6 +13,9 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.resources.lake.records import FOOTER, Record, with_provenance
 from cpmi_dagster.resources.lake.sealed_parquet import SEAL, seal
 
+GROUP_ROWS = 1_000
+"""Rows that are written together: what a file says of each group of rows is in memory until it is closed."""
+
 
 class PartitionWriter:
     """Writes a sealed file.
@@ -24,12 +27,20 @@ class PartitionWriter:
 
     def __init__(self, path: Path, record: Record) -> None:
         self._record, self._path, self._rows, self._digest = record, path, 0, sha256()
+        self._waiting: list[pl.DataFrame] = []
         empty = with_provenance(TABLES[record.table].schema.create_empty(), record).to_arrow()
         self._writer = pq.ParquetWriter(path, empty.schema, compression="zstd", write_statistics=False)
 
     def add(self, frame: pl.DataFrame) -> None:
         """Rows that the contract of the table admits."""
         self._rows += frame.height
+        self._waiting.append(frame)
+        if sum(each.height for each in self._waiting) >= GROUP_ROWS:
+            self._write()
+
+    def _write(self) -> None:
+        frame = pl.concat(self._waiting)
+        self._waiting = []
         self._digest.update(frame.write_ndjson().encode())
         self._writer.write_table(with_provenance(frame, self._record).to_arrow())
 
@@ -39,6 +50,8 @@ class PartitionWriter:
         Args:
             complete: gives the record of the number of rows and their hash.
         """
+        if self._waiting:
+            self._write()
         record = complete(self._record, self._rows, self._digest.hexdigest())
         self._writer.add_key_value_metadata({FOOTER: json.dumps(asdict(record)), **SEAL})
         self._writer.close()
