@@ -123,7 +123,7 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
 
 @stage(
     TRUTH,
-    code_version="3",
+    code_version="4",
     sources=lambda settings: _named("step_truth", settings.sources.step_truth),
 )
 def step_truth(run: StageRun) -> StageOutput:

@@ -114,12 +114,9 @@ def align_questions(questions: pl.DataFrame, references: pl.DataFrame) -> pl.Dat
         One row per question, in order: `reference_row` (row index in `references`, or null), `match_kind` (exact,
         whitespace, normalized).
     """
-    found = _find_all(questions["question"], ReferenceIndex(references))
-    return (
-        questions.select("question")
-        .join(found, on="question", how="left", maintain_order="left")
-        .select("reference_row", "match_kind")
-    )
+    asked = questions.select(pl.col("question").cast(pl.String))
+    found = _find_all(asked["question"], ReferenceIndex(references))
+    return asked.join(found, on="question", how="left", maintain_order="left").select("reference_row", "match_kind")
 
 
 def align_trajectories(rows: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.DataFrame, pl.DataFrame]:

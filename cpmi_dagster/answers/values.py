@@ -11,6 +11,7 @@ letters differ. A function takes the group behind it, or else the product up to 
 
 import ast
 import operator
+import os
 import random
 import re
 import threading
@@ -33,6 +34,15 @@ Numbers = tuple[Number, ...]
 _mp = mpmath.MPContext()
 _mp.dps = FEW
 _lock = threading.Lock()
+
+
+def _begin_anew() -> None:
+    """In a forked process, no thread of which holds the lock."""
+    global _lock
+    _lock, _mp.dps = threading.Lock(), FEW
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 _CONSTANTS = {"pi": _mp.pi, "e": _mp.e, "i": _mp.j}
 _LETTERS = (
     *("pi", "alpha", "beta", "gamma", "delta", "theta", "lambda", "mu", "phi", "varphi", "omega", "rho", "sigma"),
@@ -62,6 +72,8 @@ _REWRITTEN = [(re.compile(pattern), replacement) for pattern, replacement in (
     (r"\\div(?![A-Za-z])", "/"),
 )]  # fmt: skip
 _ALLOWED = re.compile(r"[\w\s.+*/^(){}\[\]\\!|°-]*", re.ASCII)
+_ARITHMETIC = re.compile(r"(?:[^A-Za-z\\]|\\(?:frac|sqrt|binom|cdot|times|div)(?![A-Za-z])){1,200}")
+"""Short, and without letters and functions."""
 _SIDE_BY_SIDE = re.compile(r"(?<=[)\]])\s*(?=[(\[@])")
 
 
@@ -86,9 +98,14 @@ def read_value(text: str) -> Value:
 
 
 def same(one: Value, other: Value, scale: Fraction = Fraction(1)) -> bool | None:
-    """Whether two values are the same, the first one times `scale`; None if they differ at negative letters alone."""
+    """Whether two values are the same, the first one times `scale`; None if they differ at negative letters alone.
+
+    Raises:
+        Undecidable: they are huge, and working them out to so many digits could take minutes.
+    """
     left, right = one.numbers, other.numbers
-    for digits in (FEW, MANY, MOST):
+    is_arithmetic = all(_ARITHMETIC.fullmatch(value.text) for value in (one, other))
+    for digits in (FEW, MANY, MOST) if is_arithmetic else (FEW, MANY):
         if digits > FEW:
             left, right = _evaluate_text(one.text, digits), _evaluate_text(other.text, digits)
         points = max(len(left), len(right))
@@ -99,9 +116,11 @@ def same(one: Value, other: Value, scale: Fraction = Fraction(1)) -> bool | None
         are_close = [gap < max([0, *sizes]) - 3 * digits for gap in gaps]
         if not all(are_close[:POSITIVE_POINTS]):
             return False
-        if digits == MANY and all(abs(size) < 3 * digits for size in sizes):
-            break
-    return True if all(are_close) else None
+        # of arithmetic, what is close to zero may be a small number; of functions, it is zero
+        largest = max((abs(size) if is_arithmetic else size for size in sizes), default=0)
+        if digits > FEW and largest < 3 * digits:
+            return True if all(are_close) else None
+    raise Undecidable("too large")
 
 
 def real_value(value: Value) -> float | None:
@@ -114,7 +133,7 @@ def real_value(value: Value) -> float | None:
 
 def is_rounded(decimal: Value, places: int, exact: Value) -> bool:
     """Whether a decimal of so many places is the rounded, or cut-off, value of a real constant that is not whole."""
-    if real_value(exact) is None or _mp.isint(exact.numbers[0]):
+    if real_value(exact) is None or not _mp.isfinite(exact.numbers[0]) or _mp.isint(exact.numbers[0]):
         return False
     shifted = exact.numbers[0] * 10**places
     return _mp.nint(decimal.numbers[0] * 10**places) in {int(shifted), _mp.nint(shifted)}

@@ -36,6 +36,7 @@ from cpmi_dagster.generation.stopping import cut_at_stop
 from cpmi_dagster.generation.token_sampling import prompt_seed
 
 LONGEST_CONNECT = 30.0
+MOST_TOKENS = 2**31
 LONGEST_MESSAGE = 300
 MAY_PASS = {408, 409, 429}
 REFUSED_LENGTH = {400, 413, 422}
@@ -144,7 +145,7 @@ class EndpointEngine:
         else:
             try:
                 return generation_of(response.text, stop)
-            except (ValueError, LookupError, TypeError):
+            except (ValueError, LookupError, TypeError, RecursionError):
                 message = self._shown(f"a reply that is no finished completion: {response.text}")
         raise PassingError(
             f"endpoint {self.url} failed at {place}, at last with: {message}; see that the server runs, or raise "
@@ -163,17 +164,23 @@ def generation_of(reply: str, stop: Stop) -> Generation:
     vLLM says in `stop_reason` what ended a text; if a server does not, it was the newline.
 
     Raises:
-        ValueError, LookupError, TypeError: it is not JSON, or not a finished completion.
+        ValueError, LookupError, TypeError, RecursionError: it is not JSON, or not a finished completion.
     """
     answer = json.loads(reply)
-    choice, usage = answer["choices"][0], answer.get("usage") or {}
+    choice, usage = answer["choices"][0], answer.get("usage")
     text, finish = encodable(choice["text"]) + "", choice.get("finish_reason")
     if finish in UNFINISHED:
         raise ValueError(f"finish_reason {finish}")
     if stop == "line" and finish == "stop" and choice.get("stop_reason", "\n") == "\n" and "\n" not in text:
         text += "\n"
-    counts = (int(usage.get(name) or 0) for name in ("completion_tokens", "prompt_tokens"))
+    counted = usage if isinstance(usage, dict) else {}
+    counts = (_count(counted.get(name)) for name in ("completion_tokens", "prompt_tokens"))
     return cut_at_stop(text, stop, finish == "length", *counts)
+
+
+def _count(tokens: Any) -> int:
+    """The tokens that a server has counted; 0 if it gives no number of tokens."""
+    return tokens if type(tokens) is int and 0 <= tokens < MOST_TOKENS else 0
 
 
 def said_by(error: openai.APIStatusError) -> str:

@@ -148,7 +148,7 @@ def read_cell(value: Any, opening: str) -> Any:
         for read in (json.loads, ast.literal_eval):
             try:
                 found = read(value.strip())
-            except (ValueError, SyntaxError, RecursionError, MemoryError):
+            except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
                 continue
             if read is ast.literal_eval and _joins_texts(value.strip()):
                 raise ValueError("a list without commas, as numpy writes it; write lists as JSON")

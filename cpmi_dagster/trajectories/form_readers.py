@@ -27,7 +27,6 @@ from cpmi_dagster.trajectories.fields import (
     given_answer,
     name_in,
     read_cell,
-    read_clean_text,
     read_field,
     read_filled_text,
     read_identifier,
@@ -86,8 +85,9 @@ def read_prm800k(row: Row, _: Splitting) -> Trajectory:
 def _take(step: Row) -> tuple[str, bool] | None:
     """Text and truth of the completion that a solution continues with, else of the first bad one, if any."""
     sampled = [] if step.get("completions") is None else read_list(step, "completions", _read_object, least=0)
-    chosen, bad = step.get("chosen_completion"), [each for each in sampled if each.get("rating") == RATING_OF_ERROR]
-    if isinstance(chosen, int) and 0 <= chosen < len(sampled):
+    chosen = read_optional(step, "chosen_completion", _read_whole_number)
+    bad = [each for each in sampled if read_optional(each, "rating", _read_whole_number) == RATING_OF_ERROR]
+    if chosen is not None and 0 <= chosen < len(sampled):
         said, is_right = sampled[chosen], sampled[chosen] not in bad
     elif step.get("human_completion") is not None:
         said, is_right = read_field(step, "human_completion", _read_object), True
@@ -101,7 +101,7 @@ def _take(step: Row) -> tuple[str, bool] | None:
 def read_processbench(row: Row, _: Splitting) -> Trajectory:
     """A solution in which people have marked the first wrong step, from 0, and judged none after it; -1 for none."""
     question, steps = read_field(row, "problem", _read_question), read_list(row, "steps", _read_step)
-    first_error = read_field(row, "label", _read_first_error)
+    first_error = read_field(row, "label", _read_whole_number)
     if first_error >= len(steps):
         raise MalformedRow(f"`label` is step {first_error} (from 0) of {len(steps)} steps")
     judged = [True] * len(steps)
@@ -151,9 +151,9 @@ def _trajectory(
         shepherd_labels=None if labels is None else tuple(labels),
         final_answer=extract_answer(steps[-1]) if steps else None,
         source_id=read_optional(row, "id", read_identifier),
-        task=read_optional(row, "task", read_clean_text) or "",
+        task=read_optional(row, "task", read_identifier) or "",
         gold_answer=read_optional(row, "gold_answer", read_gold_answer),
-        split=read_optional(row, "split", read_clean_text) or None,
+        split=read_optional(row, "split", read_identifier) or None,
         truth=None if truth is None else tuple(truth),
     )
 
@@ -206,7 +206,7 @@ def _read_object(value: Any) -> Row:
     return value
 
 
-def _read_first_error(value: Any) -> int:
+def _read_whole_number(value: Any) -> int:
     """A cell of CSV holds it as text, and a column of pandas that lacks some as 1.0."""
     number = int(float(value)) if isinstance(value, str | float) and WHOLE_NUMBER.fullmatch(str(value)) else value
     if isinstance(number, bool) or not isinstance(number, int) or number < NO_ERROR:

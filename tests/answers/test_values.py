@@ -30,6 +30,13 @@ def test_a_decimal_may_be_rounded_or_cut_off():
     assert shown == cases
     assert not is_rounded(read_value("0.666667"), 6, read_value("x"))
     assert is_rounded(read_value("-1.414214"), 6, read_value(r"-\sqrt{2}"))
+    assert not is_rounded(read_value("0.666667"), 6, read_value(r"\ln 0"))
+
+
+@pytest.mark.parametrize("term", ["x^x^x", r"\arcsin x", r"\arcsin(1/2)", r"\sqrt{2}^{\sqrt{3}}"])
+def test_what_would_take_minutes_is_not_worked_out(term: str):
+    with pytest.raises(Undecidable):
+        same(read_value("+".join([term] * 25) + "+9999!"), read_value("9999!+" + "+".join([term] * 25)))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What an endpoint may answer, and what the engine makes of it. Scripted servers on this machine."""
 
+import json
 import socket
 import threading
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import pytest
 from completions_server import Answer, Server, completion, serve
 
 from cpmi_dagster.errors import ModelError, PassingError
-from cpmi_dagster.generation.endpoint_engine import EndpointEngine
+from cpmi_dagster.generation.endpoint_engine import EndpointEngine, generation_of
 from cpmi_dagster.generation.engine import NO_ROOM, Generation
 from cpmi_dagster.generation.settings import Sampling
 
@@ -217,6 +218,12 @@ def test_tokens_are_those_the_server_counts():
         counted, uncounted = (engine.generate(["a"], SAMPLING, 1, 0)[0][0] for _ in range(2))
     assert (counted.tokens, counted.prompt_tokens) == (4, 5)
     assert (uncounted.tokens, uncounted.prompt_tokens) == (0, 0)
+
+
+@pytest.mark.parametrize("usage", [[1], *({"completion_tokens": count} for count in (-5, 1e999, 10**30))])
+def test_a_count_that_no_reply_can_have_is_none(usage):
+    reply = json.dumps({"choices": [{"text": "fine", "finish_reason": "stop"}], "usage": usage})
+    assert generation_of(reply, "answer").tokens == 0
 
 
 @pytest.mark.parametrize(

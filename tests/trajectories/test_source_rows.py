@@ -235,6 +235,13 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error():
     assert trajectory.truth == (True, True, True, False)
 
 
+@pytest.mark.parametrize("kind", [str, float])
+def test_whole_numbers_of_prm800k_may_be_texts_or_floats(kind):
+    row = prm800k(prm800k_step(("a", 1), chosen=0), prm800k_step(("b", 1), ("c", 1), chosen=kind(1)))
+    row["label"]["steps"].append({"completions": [{"text": "d", "rating": kind(-1)}], "chosen_completion": None})
+    assert (read(row).steps, read(row).truth) == (("a", "c", "d"), (True, True, False))
+
+
 @pytest.mark.parametrize(
     ("row", "defect"),
     [
