@@ -34,7 +34,6 @@ SHOWN_REASONS = 10
 SHOWN_STEPS, SHOWN_CHARACTERS = 20, 300
 WIDE, MIDDLE = 130, 100
 """Columns of a terminal from which the headline has its intervals, and all its columns."""
-DETAILS = ("… without last steps", "First wrong step found")
 
 
 @contextmanager
@@ -152,7 +151,7 @@ def show_results(
     """
     import polars as pl
 
-    from cpmi_dagster.reports.headline import measures_labels
+    from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, measures_labels
 
     if headline.height:
         what = "measured, with 95 % intervals and the n behind them"
@@ -160,7 +159,7 @@ def show_results(
             figures = pl.exclude("Reward").str.replace(r" \[.*\]", "").str.replace(r" too few .*", "*")
             headline, what = headline.with_columns(figures), "measured; the report has the intervals; * too few to tell"
         if console.width < MIDDLE:
-            headline = headline.drop(DETAILS, strict=False)
+            headline = headline.drop([column.title for column in HEADLINE_COLUMNS if column.is_detail], strict=False)
         console.print(table_of(headline, f"Profile {settings.profile}: {what}"))
     if labels.height and not measures_labels(headline):
         console.print(table_of(labels, f"Profile {settings.profile}: labels made, in each reward type's own unit"))

@@ -52,6 +52,7 @@ class HeadlineColumn(NamedTuple):
         limits: figures of rows of the headline that no row of the artifact has: the chance, the best there is.
         renamed: rows of the artifact that are rows of the headline under another name.
         suffix: of the artifact's rows, for a protocol.
+        is_detail: a narrow terminal leaves it out.
     """
 
     title: str
@@ -61,6 +62,7 @@ class HeadlineColumn(NamedTuple):
     limits: Mapping[str, float] = {}
     renamed: Mapping[str, str] = {}
     suffix: str = ""
+    is_detail: bool = False
 
 
 UNMEASURED = "–"
@@ -69,8 +71,8 @@ PERCENT, SHARE, AUC = {CEILING: 100.0}, {CEILING: 1.0}, {CEILING: 1.0, CHANCE_RO
 PICKS = {BOUNDS["pass_at_1"]: CHANCE_ROW, BOUNDS["pass_at_n"]: CEILING}
 HEADLINE_COLUMNS = (
     HeadlineColumn("Label AUC (true steps)", "label_quality", LABEL_AUC, 3, AUC),
-    HeadlineColumn("… without last steps", "label_quality", WITHOUT_LAST, 3, AUC),
-    HeadlineColumn("First wrong step found", "label_quality", FOUND, 2, SHARE),
+    HeadlineColumn("… without last steps", "label_quality", WITHOUT_LAST, 3, AUC, is_detail=True),
+    HeadlineColumn("First wrong step found", "label_quality", FOUND, 2, SHARE, is_detail=True),
     HeadlineColumn("ProcessBench F1", "processbench", "Average", 1, PERCENT, suffix=OFFICIAL),
     HeadlineColumn("PRMScore", "prmbench", "Total", 1, PERCENT),
     HeadlineColumn("MATH500 best of 8 (%)", "best_of_n", "MATH500 N=8", 1, renamed=PICKS),
