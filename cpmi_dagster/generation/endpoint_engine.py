@@ -168,9 +168,10 @@ def generation_of(reply: str, stop: Stop) -> Generation:
     """
     answer = json.loads(reply)
     choice, usage = answer["choices"][0], answer.get("usage")
-    text, finish = encodable(choice["text"]) + "", choice.get("finish_reason")
-    if finish in UNFINISHED:
-        raise ValueError(f"finish_reason {finish}")
+    text, finish = choice["text"], choice.get("finish_reason")
+    if not isinstance(text, str) or finish in UNFINISHED:
+        raise ValueError(f"text {text!r}, finish_reason {finish}")
+    text = encodable(text)
     if stop == "line" and finish == "stop" and choice.get("stop_reason", "\n") == "\n" and "\n" not in text:
         text += "\n"
     counted = usage if isinstance(usage, dict) else {}

@@ -89,11 +89,6 @@ def read_filled_text(value: Any) -> str:
     return read_text(value)
 
 
-def read_clean_text(value: Any) -> str:
-    """A text without blanks around it."""
-    return clean(read_text(value))
-
-
 def read_identifier(value: Any) -> str | None:
     """A text or a whole number as text; None for a blank one."""
     if isinstance(value, bool) or not isinstance(value, str | int):

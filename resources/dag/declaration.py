@@ -15,8 +15,6 @@ from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.workers.language_models import Role
 
 NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
-Advance = Callable[[int], None]
-"""Called with the number of items just finished."""
 
 
 @dataclass(frozen=True)
