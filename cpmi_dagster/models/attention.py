@@ -20,6 +20,8 @@ WINDOW_SETTINGS = {
     "local": "window_size",
 }
 FULL_ATTENTION = {"full_attention", "global"}
+CAUSAL_TOLERANCE = 1e-4
+"""Of a state, relative to its largest number: what rounding may change in it."""
 UNKNOWN_TERMS = ("softcap", "position_bias", "s_aux")
 
 
@@ -40,6 +42,28 @@ def layer_windows(model: "PreTrainedModel") -> dict[str, int | None]:
     if getattr(model, "_is_stateful", False) and None not in windows.values():
         windows["recurrent"] = None
     return windows
+
+
+def check_causal(decoder: "PreTrainedModel", identity: str) -> None:
+    """Refuse a decoder that reads later tokens at earlier ones: the state of a step would depend on those after it.
+
+    Raises:
+        ModelError: it does, or its states are not finite, of which nothing can be said.
+    """
+    import torch
+
+    one = torch.arange(1, 5, device=decoder.device)[None] % decoder.config.get_text_config().vocab_size
+    other = torch.cat([one[:, :-1], one[:, :1]], dim=1)
+    with torch.inference_mode():
+        states = [decoder(input_ids=ids, use_cache=False).last_hidden_state[0].float() for ids in (one, other)]
+    if not torch.stack(states).isfinite().all():
+        raise ModelError(
+            f"{identity} gives values that are not finite (NaN or infinite), as after a training that diverged; choose "
+            "another model, or read it in float32 if that was half precision"
+        )
+    before, after = (state[0] for state in states)
+    if not (before - after).abs().max() <= CAUSAL_TOLERANCE * before.abs().max():
+        raise ModelError(f"{identity} reads later tokens at earlier ones; choose a causal language model")
 
 
 @contextmanager

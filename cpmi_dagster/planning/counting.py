@@ -20,16 +20,15 @@ from cpmi_dagster.models.tokens import longest_texts, piece_ids, prompt_ids
 from cpmi_dagster.negatives.hard_negatives import hard_negatives, negative_prompt
 from cpmi_dagster.planning.hardware import CPU, PlannedModel
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.reading.flex import padded_length
+from cpmi_dagster.reading.packing import rows_of, whole
+from cpmi_dagster.reading.probe import BY_DEVICE
+from cpmi_dagster.reading.tree_reader import LONGEST_ROW
 from cpmi_dagster.rewards.costs import SAMPLED, TARGET_TOKENS, Measured
 from cpmi_dagster.rewards.demand import Steps
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
-from cpmi_dagster.scoring.packing import rows_of, whole
-from cpmi_dagster.scoring.readers.choice import BY_DEVICE
-from cpmi_dagster.scoring.readers.flex import padded_length
-from cpmi_dagster.scoring.reference import written_out
+from cpmi_dagster.scoring.answer_trees import slices, trees_of, written_out
 from cpmi_dagster.scoring.settings import Scoring
-from cpmi_dagster.scoring.tree_scorer import LONGEST_ROW
-from cpmi_dagster.scoring.windows import slices, trees_of
 from cpmi_dagster.trajectories.templates import render_step
 
 
@@ -94,7 +93,8 @@ def scored_tokens(
         if scoring.scorer == "reference":
             total += sum(len(before) + len(target) for _, before, target in written_out(admitted))
             continue
-        rows = rows_of(whole(*trees_of(admitted)), scoring.row_tokens or LONGEST_ROW[device])
+        trees = [answers.tree for answers in trees_of(admitted)]
+        rows = rows_of(whole(*trees), scoring.row_tokens or LONGEST_ROW[device])
         total += sum(padded_length(len(row)) if reader == "flex" else len(row) for row in rows)
     return total, scored
 

@@ -21,12 +21,12 @@ from torch import Tensor, nn
 from transformers import AutoConfig
 
 from cpmi_dagster.errors import ModelError, ScoringError
+from cpmi_dagster.models.attention import check_causal
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.safe_loading import DATA_ONLY, reading_model
 from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
 from cpmi_dagster.prm.model import RewardHead, RewardModelConfig, StepLogits
 from cpmi_dagster.prm.scoring import StepReader, probabilities, read_steps
-from cpmi_dagster.prm.shared_prefix import check_causal
 
 SMALLEST_DEVIATION = 1e-6
 

@@ -30,6 +30,7 @@ from transformers import (
 )
 
 from cpmi_dagster.errors import ModelError, TrainingError, first_line
+from cpmi_dagster.models.attention import check_causal
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.models.safe_loading import quiet_transformers
 from cpmi_dagster.models.settings import LanguageModel
@@ -38,7 +39,6 @@ from cpmi_dagster.prm.features import HeadOnStates
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import objective
 from cpmi_dagster.prm.settings import DEFAULT_HEAD, Head, Lora, Objective, Training
-from cpmi_dagster.prm.shared_prefix import check_causal
 from cpmi_dagster.prm.trainer import CurvePoint, ProgressReporter, StepTrainer, learning_curve, training_arguments
 
 HEAD_LAYERS: dict[Head, int] = {"two_layer": 2, "linear": 1}

@@ -18,6 +18,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedTokenizerBase, PreTrai
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.places import expanded
+from cpmi_dagster.models.attention import check_causal
 from cpmi_dagster.models.language_models import (
     LoadedModel,
     check_device,
@@ -29,7 +30,6 @@ from cpmi_dagster.models.model_files import check_weights_index, weights_files
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, reading_model
 from cpmi_dagster.prm.judge_forms import FORMS, JudgeFiles, Layers, choose_form
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel, RewardModelConfig, load_reward_model
-from cpmi_dagster.prm.shared_prefix import check_causal
 
 HEADS = ("score.", "classifier.", "lm_head.")
 PROBE = ("1 + 1?", ["1 + 1 = 2.", "So 2."])

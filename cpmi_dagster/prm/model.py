@@ -12,7 +12,7 @@ A saved model is a folder of `config.json`, safetensors and the tokenizer's file
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ from cpmi_dagster.models.safe_loading import (
     reading_model,
 )
 from cpmi_dagster.prm.inputs import EncodedSolution, Encoder, encode_solutions
-from cpmi_dagster.prm.shared_prefix import end_states
 
 
 @strict
@@ -117,7 +116,8 @@ class RewardModel(PreTrainedModel):
             attention_mask: (solutions, tokens), 0 on padding.
             step_positions: (solutions, steps), token index of each step's last token; any index where there is none.
         """
-        ends = end_states(self.backbone, input_ids, attention_mask, step_positions)
+        states = self.backbone(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
+        ends = states[torch.arange(len(states), device=states.device).unsqueeze(1), step_positions]
         return StepLogits(logits=self.head(ends.to(self.head.output.weight.dtype)).float())
 
     @classmethod
@@ -147,7 +147,8 @@ class LoadedRewardModel:
     """A reward model in evaluation mode on its device, its tokenizer and its identity, `folder@hash of the weights`.
 
     `encoder` puts solutions into the form that it reads, that of our training unless it is a model of others. `mark` is
-    the text that it reads at the end of a step, if its encoder finds the ends by a text.
+    the text that it reads at the end of a step, if its encoder finds the ends by a text. `remembered` caches how
+    it reads trees within the process.
     """
 
     model: RewardModel
@@ -155,6 +156,7 @@ class LoadedRewardModel:
     identity: str
     encoder: Encoder = encode_solutions
     mark: str = ""
+    remembered: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def encode(self, questions: Sequence[str], solutions: Sequence[Sequence[str]]) -> list[EncodedSolution]:
         """What it reads of each solution, and where each step is judged."""

@@ -6,17 +6,14 @@ out  benchmark         problem_id  step_index  probability
      processbench_math math-3      0           0.93
      processbench_math math-3      1           0.21
 
-Solutions are read as padded rectangles, or on a CPU as rows in which a common beginning stands once: eight candidates
-of a question are 1,660 tokens in a rectangle and 650 in a row. The probabilities are those of each solution alone, up
-to rounding. Rows are read side by side, one pass on each core, since a small model's operations are too short to be
-split among cores.
+Solutions are read as token trees, in which a common beginning stands once; a model that cannot read trees reads them
+one by one. The probabilities are those of each solution alone, up to rounding.
 """
 
 import logging
-import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,35 +21,43 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.models.attention import attention_implementation
-from cpmi_dagster.prm.inputs import EncodedSolution, pad_batch
+from cpmi_dagster.errors import ModelError, ScoringError
+from cpmi_dagster.prm.inputs import EncodedSolution
 from cpmi_dagster.prm.model import LoadedRewardModel
-from cpmi_dagster.prm.shared_prefix import can_share_prefix, end_states
-from cpmi_dagster.prm.solution_rows import SolutionRow, solution_rows
-from cpmi_dagster.scoring.readers.blocked import IMPLEMENTATION, blocked_inputs
+from cpmi_dagster.reading.packing import PackedRow
+from cpmi_dagster.reading.probe import Probe, check_full_attention
+from cpmi_dagster.reading.tree_reader import TreeReader
+from cpmi_dagster.reading.trees import Branch, TokenTree, tree_of
 
-ROW_TOKENS = 2048
+CPU_ROW_TOKENS = 2048
 """What a core's cache holds the activations of; longer rows take longer per token."""
-TOLERANCE = 1e-4
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+WINDOW_TOKENS = 8 * CPU_ROW_TOKENS
+PROBE = ("Ana has 48 shells.", (["48 / 2 = 24", "48 + 24 = 72"], ["48 + 24 = 72", "72"], ["48 / 2 = 24", "24"]))
+TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 0.05, "bfloat16": 0.05}
+"""Of a state, relative to the largest number of all states: bounds of rounding."""
 ReadEnds = Callable[[Tensor], Tensor]
 """Hidden states (steps, hidden size) -> one row of numbers a step."""
 logger = logging.getLogger(__name__)
 
 
-class StepReader(NamedTuple):
-    """A decoder in evaluation mode and what is needed to give it text; `context_length` is in tokens.
+@dataclass(frozen=True)
+class StepReader:
+    """A decoder in evaluation mode and what is needed to give it text.
 
-    `encode` gives what is read of solutions, from their questions and steps; `mark` as of `LoadedRewardModel`.
+    Attributes:
+        model: the decoder.
+        encode: what is read of solutions, from their questions and steps.
+        identity: its name in errors.
+        context_length: most tokens of a solution.
+        mark: as of `LoadedRewardModel`.
     """
 
-    decoder: PreTrainedModel
+    model: PreTrainedModel
     encode: Callable[[Sequence[str], Sequence[Sequence[str]]], list[EncodedSolution]]
     identity: str
     context_length: int
     mark: str = ""
+    remembered: dict[str, Any] = field(default_factory=dict)
 
 
 def score_steps(
@@ -61,11 +66,11 @@ def score_steps(
     batch_tokens: int,
     progress: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
-    """Score every step of every solution; solutions of the same tokens are read once.
+    """Score every step of every solution; what solutions begin with alike is read once.
 
     Args:
         solutions: any columns that say which solution it is, then `question` and `steps` (list of strings).
-        batch_tokens: most tokens that are read at once, padding included; a longer solution goes alone.
+        batch_tokens: most tokens that are read at once; a longer solution goes alone.
         progress: called with the number of solutions just scored.
 
     Returns:
@@ -80,7 +85,9 @@ def score_steps(
     def read(ends: Tensor) -> Tensor:
         return probabilities(head(ends.to(head.output.weight.dtype)))
 
-    reader = StepReader(model.model.backbone, model.encode, model.identity, model.context_length, model.mark)
+    reader = StepReader(
+        model.model.backbone, model.encode, model.identity, model.context_length, model.mark, model.remembered
+    )
     return read_steps(reader, solutions, "probability", read, batch_tokens, progress)
 
 
@@ -108,7 +115,6 @@ def read_steps(
     judged = solutions.filter(pl.col("steps").list.len() > 0)
     rows = judged.drop("question", "steps")
     encoded = reader.encode(judged["question"].to_list(), judged["steps"].to_list())
-    same: dict[tuple[int, ...], list[int]] = {}
     for index, (solution, steps) in enumerate(zip(encoded, judged["steps"], strict=True)):
         if len(solution.step_positions) + solution.dropped_steps != len(steps):
             raise ScoringError(
@@ -120,16 +126,9 @@ def read_steps(
                 f"the solution with {_name(rows, index)} has {len(solution.token_ids)} tokens, but {reader.identity} "
                 f"reads at most {reader.context_length}; leave it out or use a reward model with a longer context"
             )
-        same.setdefault((*solution.token_ids, -1, *solution.step_positions), []).append(index)
-    repeats = list(same.values())
-    report = progress or (lambda count: None)
-    report(solutions.height - judged.height)
-    found: list[np.ndarray] = [np.empty(0)] * len(encoded)
-    for results in step_results([encoded[indices[0]] for indices in repeats], reader.decoder, read, batch_tokens):
-        for number, values in results:
-            for index in repeats[number]:
-                found[index] = values
-        report(sum(len(repeats[number]) for number, _ in results))
+    advance = progress or (lambda count: None)
+    advance(solutions.height - judged.height)
+    found = step_values(encoded, reader, read, batch_tokens, advance)
     for index, values in enumerate(found):
         if not np.isfinite(values).all():
             step = int(np.isfinite(values).reshape(len(values), -1).all(1).argmin())
@@ -146,101 +145,103 @@ def read_steps(
     return pl.concat([rows[np.repeat(np.arange(len(counts)), counts)], results], how="horizontal")
 
 
+def step_values(
+    encoded: Sequence[EncodedSolution],
+    reader: StepReader,
+    read: ReadEnds,
+    batch_tokens: int,
+    advance: Callable[[int], None] = lambda _: None,
+) -> list[np.ndarray]:
+    """What `read` makes of the steps of every solution, in the order of the solutions.
+
+    Args:
+        read: called with the hidden states at the ends of some steps.
+        batch_tokens: most tokens that are read at once; a longer solution goes alone.
+        advance: called with the number of solutions just read.
+    """
+    if not encoded:
+        return []
+    found = [np.empty(0)] * len(encoded)
+    try:
+        trees = _tree_reader(reader, read, batch_tokens, max(len(solution.token_ids) for solution in encoded))
+    except ModelError as error:
+        logger.info("solutions are read one by one: %s", error)
+        for index, solution in enumerate(encoded):
+            with torch.inference_mode():
+                found[index] = read(_read_alone(reader.model, solution)).cpu().numpy()
+            advance(1)
+        return found
+    windows = list(_windows(encoded))
+    grown = (([_solution_tree([encoded[index] for index in window])], len(window)) for window in windows)
+    for window, values in zip(windows, trees.read(grown, advance), strict=True):
+        bounds = np.cumsum([len(encoded[index].step_positions) for index in window])[:-1]
+        for index, part in zip(window, np.split(values.by_tree[0], bounds), strict=True):
+            found[index] = part
+    return found
+
+
+def _tree_reader(reader: StepReader, read: ReadEnds, batch_tokens: int, longest: int) -> TreeReader:
+    """What reads trees with a decoder and takes what `read` makes of the states at their places.
+
+    Raises:
+        ModelError: the decoder cannot read trees of `longest` tokens.
+    """
+    check_full_attention(reader.model, longest)
+    is_cpu = reader.model.device.type == "cpu"
+    passes = max(1, min(torch.get_num_threads(), batch_tokens // CPU_ROW_TOKENS)) if is_cpu else 1
+
+    row_tokens = min(batch_tokens, CPU_ROW_TOKENS) if is_cpu else batch_tokens
+    take = lambda output, row: read(_end_states(output, row))  # noqa: E731
+    return TreeReader(reader, take, lambda: _probe(reader), row_tokens=row_tokens, passes=passes)
+
+
+def _end_states(output: Any, row: PackedRow) -> Tensor:
+    states = output.last_hidden_state[0]
+    return states[torch.from_numpy(row.places).to(states.device)]
+
+
+def _probe(reader: StepReader) -> Probe:
+    """Three short solutions of a question; their states are compared, of which a score says little."""
+    question, solutions = PROBE
+    encoded = reader.encode([question] * len(solutions), solutions)
+    with torch.inference_mode():
+        expected = torch.cat([_read_alone(reader.model, solution) for solution in encoded])
+    tolerance = TOLERANCE[str(reader.model.dtype).removeprefix("torch.")] * float(expected.abs().max())
+    return Probe([_branch(solution) for solution in encoded], _end_states, expected, tolerance)
+
+
+def _read_alone(decoder: PreTrainedModel, solution: EncodedSolution) -> Tensor:
+    """The states at the ends of a solution's steps, (steps, hidden size)."""
+    tokens = torch.tensor([solution.token_ids], device=decoder.device)
+    states = decoder(input_ids=tokens, use_cache=False).last_hidden_state[0]
+    return states[torch.tensor(solution.step_positions, dtype=torch.long, device=states.device)]
+
+
+def _windows(encoded: Sequence[EncodedSolution]) -> Iterator[list[int]]:
+    """Indices of solutions, those that begin alike side by side, about `WINDOW_TOKENS` tokens at a time."""
+    window: list[int] = []
+    size = 0
+    for index in sorted(range(len(encoded)), key=lambda index: encoded[index].token_ids):
+        window.append(index)
+        size += len(encoded[index].token_ids)
+        if size >= WINDOW_TOKENS:
+            yield window
+            window, size = [], 0
+    if window:
+        yield window
+
+
+def _solution_tree(encoded: Sequence[EncodedSolution]) -> TokenTree:
+    return tree_of(map(_branch, encoded))
+
+
+def _branch(solution: EncodedSolution) -> Branch:
+    return Branch(solution.token_ids, solution.step_positions)
+
+
 def _name(rows: pl.DataFrame, index: int) -> str:
     named = ", ".join(f"{column} {value}" for column, value in rows.row(index, named=True).items())
     return named or f"row {index}"
-
-
-def step_results(
-    encoded: Sequence[EncodedSolution], backbone: PreTrainedModel, read: ReadEnds, batch_tokens: int
-) -> Iterator[list[tuple[int, np.ndarray]]]:
-    """What `read` makes of the steps of every solution.
-
-    Args:
-        encoded: solutions; they are numbered in this order.
-        backbone: in evaluation mode.
-        read: called with the hidden states at the ends of the steps of a pass.
-        batch_tokens: most tokens that are read at once, padding included; a longer solution goes alone.
-
-    Yields:
-        Of each pass, the numbers of its solutions and the results of their steps.
-    """
-
-    @torch.inference_mode()
-    def read_row(row: SolutionRow) -> list[tuple[int, np.ndarray]]:
-        results = read(_states(row, backbone)[torch.from_numpy(np.concatenate(row.steps))])
-        parts = results.split([len(steps) for steps in row.steps])
-        return [(member, part.numpy()) for member, part in zip(row.members, parts, strict=True)]
-
-    if backbone.device.type == "cpu" and reads_rows(backbone):
-        rows = solution_rows(encoded, min(batch_tokens, ROW_TOKENS))
-        passes = max(1, min(torch.get_num_threads(), batch_tokens // ROW_TOKENS))
-        with attention_implementation(backbone, IMPLEMENTATION):
-            yield from side_by_side(read_row, rows, passes)
-        return
-    batches = list(token_batches([len(solution.token_ids) for solution in encoded], batch_tokens))
-    random.Random(0).shuffle(batches)  # in no order of length, so that the time left is right from the start
-    for batch in batches:
-        inputs, is_step = pad_batch([encoded[number] for number in batch])
-        with torch.inference_mode():
-            ends = end_states(backbone, **{name: tensor.to(backbone.device) for name, tensor in inputs.items()})
-            parts = read(ends[is_step.to(ends.device)]).cpu().split(is_step.sum(1).tolist())
-        yield [(number, part.numpy()) for number, part in zip(batch, parts, strict=True)]
-
-
-def reads_rows(backbone: PreTrainedModel) -> bool:
-    """Whether a backbone gives the same states for a small row as for its solutions one by one; found by trying."""
-    rope = getattr(backbone.config.get_text_config(), "rope_parameters", None) or {}
-    # frequencies that change with the length are kept in the model, where passes side by side would overwrite them
-    fixed = rope.get("rope_type", "default") not in ("dynamic", "longrope")
-    if not (can_share_prefix(backbone) and fixed and backbone.dtype == torch.float32):
-        return False
-    size = backbone.config.get_text_config().vocab_size
-    branches = [[number % size for number in (1, 2, 3, *rest)] for rest in ((4, 5, 6, 7, 8), (9, 10, 11, 12))]
-    (row,) = solution_rows([EncodedSolution(tokens, list(range(len(tokens)))) for tokens in branches], ROW_TOKENS)
-    with torch.inference_mode():
-        try:
-            with attention_implementation(backbone, IMPLEMENTATION):
-                states = _states(row, backbone)
-        except Exception as error:  # whatever a model raises here, it does not read rows
-            logger.info("%s does not read solutions in rows: %s", type(backbone).__name__, error)
-            return False
-        for member, nodes in zip(row.members, row.steps, strict=True):
-            tokens = torch.tensor([branches[member]])
-            alone = backbone(input_ids=tokens, use_cache=False).last_hidden_state[0]
-            if not (states[torch.from_numpy(nodes)] - alone).abs().max() <= TOLERANCE * alone.abs().max():
-                return False
-    return True
-
-
-def side_by_side(work: Callable[[Item], Result], items: Iterable[Item], passes: int) -> Iterator[Result]:
-    """The result of each item, in order, from `passes` threads that share torch's; these are restored at the end."""
-    cores = torch.get_num_threads()
-    pool = ThreadPoolExecutor(passes, "pass", torch.set_num_threads, (max(1, cores // passes),))
-    try:
-        yield from pool.map(work, items)
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(cores)
-
-
-def token_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Indices in batches of similar length, longest first; rows x longest row stays within `batch_tokens`."""
-    batch: list[int] = []
-    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        if batch and lengths[batch[0]] * (len(batch) + 1) > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
-
-
-def _states(row: SolutionRow, backbone: PreTrainedModel) -> Tensor:
-    """Last hidden state of every node, (nodes, hidden size)."""
-    tokens, depth = torch.from_numpy(row.tokens)[None], torch.from_numpy(row.depth)[None]
-    structure = blocked_inputs(row.end, backbone)
-    return backbone(input_ids=tokens, position_ids=depth, use_cache=False, **structure).last_hidden_state[0]
 
 
 def probabilities(logits: Tensor) -> Tensor:

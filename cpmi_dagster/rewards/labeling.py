@@ -28,9 +28,8 @@ from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 from cpmi_dagster.rewards.soft_labels import soft_labels
 from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
 from cpmi_dagster.scoring.conditionings import template_scores
-from cpmi_dagster.scoring.controls import control_logprobs
 from cpmi_dagster.scoring.given_rows import as_frame
-from cpmi_dagster.scoring.logprobs import answer_logprobs
+from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.trajectories import (
     Prepared,

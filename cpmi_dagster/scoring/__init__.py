@@ -2,7 +2,6 @@
 
     trajectories, negatives -> answer_logprobs (a model's forward passes) -> template_scores (arithmetic)
 
-`contexts` says what stands before an answer; `admission` turns text into ids. `windows` -> `trees` -> `packing` ->
-`readers` -> `tree_scorer` score many contexts in one forward pass; `reference` scores them one by one; `planned` counts
-what it will take.
+`admission` turns text into ids or refuses it, `answer_trees` lays ids out as token trees a window at a time, `scorers`
+reads them with the labeler, and `conditionings` is the arithmetic.
 """

@@ -8,25 +8,23 @@ negatives      t1, rank 1, "74"
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import NamedTuple
 
 import polars as pl
 
+from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
 from cpmi_dagster.contracts.cost import Cost, Stopwatch
-from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
+from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, HardNegatives, RejectedTrajectories
 from cpmi_dagster.models.attention import layer_windows
 from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.reading.probe import check_full_attention
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, Wanted, admit
-from cpmi_dagster.scoring.readers.choice import check_full_attention
-from cpmi_dagster.scoring.reference import token_logprobs, unpacked_scores
+from cpmi_dagster.scoring.answer_trees import Window, ahead, slices, trees_of
+from cpmi_dagster.scoring.scorers import scorer_of
 from cpmi_dagster.scoring.settings import Scoring
-from cpmi_dagster.scoring.tree_scorer import TreeScorer
-from cpmi_dagster.scoring.windows import Window, ahead, slices, trees_of
 
 STAGE = "answer_logprobs"
 KEY = AnswerLogprobs.primary_key()
-Admit = Callable[[pl.DataFrame], tuple[list[TokenizedTrajectory], list[tuple[str, str]]]]
-"""From trajectories to tokenized ones, and (trajectory_id, reason) of those that cannot be scored."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,7 @@ def answer_logprobs(
     progress: Callable[[int], None] | None = None,
     wanted: Wanted | None = None,
     contrasted: bool = True,
+    of_steps: bool = False,
 ) -> ScoredAnswers:
     """Score every answer of every trajectory under the contexts that the conditionings need (Eq. 3).
 
@@ -67,52 +66,29 @@ def answer_logprobs(
         progress: called with the number of trajectories just finished, rejected ones included.
         wanted: what is scored; all by default. A trajectory of which nothing is wanted is not rejected either.
         contrasted: hard negatives are scored beside the gold answer, so that a trajectory without any is rejected.
+        of_steps: instead of answers, each step is scored after the question and the steps before it; no negatives.
 
     Raises:
         ModelError: the model cannot read token trees, or no trajectory fits its attention windows.
     """
-    admit_part = partial(
-        admit,
-        negatives=negatives,
-        tokenizer=model.tokenizer,
-        context_length=model.context_length,
-        scoring=scoring,
-        wanted=wanted,
-        contrasted=contrasted,
-    )
-    return admitted_logprobs(trajectories, admit_part, model, scoring, progress)
-
-
-def admitted_logprobs(
-    trajectories: pl.DataFrame,
-    admit_part: Admit,
-    model: LoadedModel,
-    scoring: Scoring,
-    progress: Callable[[int], None] | None = None,
-) -> ScoredAnswers:
-    """Score what is admitted of every window of trajectories, as `answer_logprobs` does.
-
-    Args:
-        admit_part: called with the trajectories of a window; what it returns has ids of its own choice.
-
-    Raises:
-        ModelError: as `answer_logprobs`.
-    """
     if trajectories.is_empty():
         return scored_answers(AnswerLogprobs.create_empty(), (), Cost.zero())
     # the model reads a little before time counts: weights, kernels and how it reads trees take time once
-    if scoring.scorer == "tree":
-        scores = TreeScorer(model, scoring).scores
-    else:
-        token_logprobs(model, (0,), (0,))
-        scores = partial(unpacked_scores, model)
+    score = scorer_of(model, scoring)
     stopwatch = Stopwatch()
     advance = progress or (lambda _: None)
     rejected: list[tuple[str, str]] = []
     too_long: list[int] = []
 
-    def admitted() -> Iterator[Window]:
-        for window in ahead(_windows(trajectories, admit_part, model, scoring, too_long)):
+    def windows() -> Iterator[Window]:
+        for part in slices(trajectories):
+            admitted, refused = _admitted(part, negatives, model, scoring, wanted, contrasted, of_steps)
+            fitting, longer = _seen_whole(admitted, model, scoring, too_long)
+            trees = trees_of(fitting) if scoring.scorer == "tree" else []
+            yield Window(len(part), fitting, [*refused, *longer], trees)
+
+    def with_some_admitted() -> Iterator[Window]:
+        for window in ahead(windows()):
             rejected.extend(window.refused)
             if window.trajectories:
                 yield window
@@ -120,12 +96,44 @@ def admitted_logprobs(
                 advance(window.size)
 
     frames, forward_tokens = [AnswerLogprobs.create_empty()], 0
-    for window in scores(admitted(), advance):
-        frames.append(AnswerLogprobs.cast(window.logprobs.select(AnswerLogprobs.column_names())))
-        forward_tokens += window.forward_tokens
+    for scored in score(with_some_admitted(), advance):
+        frames.append(AnswerLogprobs.cast(scored.logprobs.select(AnswerLogprobs.column_names())))
+        forward_tokens += scored.forward_tokens
     if too_long and len(frames) == 1:
         check_full_attention(model.model, max(too_long))
     return scored_answers(pl.concat(frames), rejected, stopwatch.cost(forward_tokens, generated_tokens=0))
+
+
+class ControlScores(NamedTuple):
+    """Rows of `labels.control_logprobs`, what they cost, and a sentence on every trajectory without some."""
+
+    logprobs: pl.DataFrame
+    cost: Cost
+    notes: list[str]
+
+
+def control_logprobs(
+    trajectories: pl.DataFrame,
+    model: LoadedModel,
+    scoring: Scoring,
+    progress: Callable[[int], None] | None = None,
+) -> ControlScores:
+    """Score the steps themselves, for step surprisal: log p(step i | question, steps before it), without any answer.
+
+    Args:
+        trajectories, progress: as for `answer_logprobs`.
+
+    Raises:
+        ModelError: as `answer_logprobs`.
+    """
+    [control] = SCORED_CONTROLS
+    scored = answer_logprobs(trajectories, HardNegatives.create_empty(), model, scoring, progress, of_steps=True)
+    logprobs = ControlLogprobs.cast(scored.logprobs.with_columns(control=pl.lit(control)))
+    notes = [
+        f"{trajectory_id} has no `{control}`: {reason}"
+        for trajectory_id, reason in scored.rejected["trajectory_id", "reason"].iter_rows()
+    ]
+    return ControlScores(logprobs.sort(ControlLogprobs.primary_key()), scored.cost, notes)
 
 
 def scored_answers(values: pl.DataFrame, rejected: Iterable[tuple[str, str]], cost: Cost) -> ScoredAnswers:
@@ -159,10 +167,7 @@ def refusals(
     contrasted: bool = True,
     of_steps: bool = False,
 ) -> pl.DataFrame:
-    """What `answer_logprobs` rejects, or with `of_steps` `control_logprobs`, before the model reads a token.
-
-    Args:
-        trajectories, negatives, contrasted: as for `answer_logprobs`; steps are scored without negatives.
+    """What `answer_logprobs` rejects before the model reads a token; its arguments.
 
     Returns:
         Columns of `labels.rejected_trajectories`, sorted by trajectory.
@@ -170,15 +175,7 @@ def refusals(
     Raises:
         ModelError: no trajectory fits the model's attention windows.
     """
-    fitting, rejected = admit(
-        trajectories,
-        negatives.clear() if of_steps else negatives,
-        model.tokenizer,
-        model.context_length,
-        scoring,
-        contrasted=contrasted and not of_steps,
-        of_steps=of_steps,
-    )
+    fitting, rejected = _admitted(trajectories, negatives, model, scoring, None, contrasted, of_steps)
     too_long: list[int] = []
     fitting, refused = _seen_whole(fitting, model, scoring, too_long)
     if too_long and not fitting:
@@ -186,22 +183,32 @@ def refusals(
     return _rejections([*rejected, *refused])
 
 
+def _admitted(
+    trajectories: pl.DataFrame,
+    negatives: pl.DataFrame,
+    model: LoadedModel,
+    scoring: Scoring,
+    wanted: Wanted | None,
+    contrasted: bool,
+    of_steps: bool,
+) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
+    return admit(
+        trajectories,
+        negatives.clear() if of_steps else negatives,
+        model.tokenizer,
+        model.context_length,
+        scoring,
+        wanted,
+        contrasted=contrasted and not of_steps,
+        of_steps=of_steps,
+    )
+
+
 def _rejections(rejected: Sequence[tuple[str, str]]) -> pl.DataFrame:
     """Rows of `labels.rejected_trajectories`, each trajectory with its first reason."""
     reasons = [(trajectory_id, STAGE, reason) for trajectory_id, reason in rejected]
     frame = pl.DataFrame(reasons, RejectedTrajectories.create_empty().schema, orient="row")
     return frame.unique("trajectory_id", keep="first", maintain_order=True).sort("trajectory_id")
-
-
-def _windows(
-    trajectories: pl.DataFrame, admit_part: Admit, model: LoadedModel, scoring: Scoring, too_long: list[int]
-) -> Iterator[Window]:
-    """Windows of trees; `too_long` is that of `_seen_whole`."""
-    for part in slices(trajectories):
-        admitted, refused = admit_part(part)
-        fitting, longer = _seen_whole(admitted, model, scoring, too_long)
-        trees = trees_of(fitting) if scoring.scorer == "tree" else []
-        yield Window(len(part), fitting, [*refused, *longer], trees)
 
 
 def _seen_whole(

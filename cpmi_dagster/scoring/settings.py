@@ -6,8 +6,7 @@ from pydantic import Field
 
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
-
-Reader = Literal["auto", "flex", "blocked", "masked"]
+from cpmi_dagster.reading import Reader
 
 
 class Scoring(Frozen):

@@ -15,7 +15,6 @@ from cpmi_dagster.contracts.seeded import text_hash
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.resources.lake.calls import Calls
-from cpmi_dagster.scoring.controls import step_logprobs
 from cpmi_dagster.scoring.logprobs import ScoredAnswers, answer_logprobs, refusals, scored_answers
 from cpmi_dagster.scoring.questions import answer_questions, read_wanted, step_questions, trajectory_questions
 from cpmi_dagster.scoring.settings import Scoring
@@ -40,32 +39,28 @@ def kept_scores(
     of_steps: bool,
     advance: Callable[[int], None],
 ) -> ScoredAnswers:
-    """What `scoring.answer_logprobs` gives, or of steps `scoring.control_logprobs`; a refusal is kept with its reason.
+    """What `scoring.answer_logprobs` gives; a refusal is kept with its reason.
 
     Args:
         scores: with `SCORE_KEY` and `SCORE`.
         admissions: with `ADMISSION_KEY` and `ADMISSION`.
         load: the labeler; called when something is not known.
-        contrasted: see `answer_logprobs`.
-        of_steps: the steps themselves are scored, for the controls.
+        contrasted, of_steps: see `answer_logprobs`.
 
     Returns:
         The cost is that of the answers given, whenever they were asked for.
     """
-    of = {"contrasted": contrasted, "of_steps": of_steps}
 
     def admit(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
         chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
-        reasons = _unnamed(refusals(chosen, negatives, load(), scoring, **of))
+        reasons = _unnamed(refusals(chosen, negatives, load(), scoring, contrasted, of_steps))
         return part.join(reasons, on="trajectory_id", how="left"), Cost.zero()
 
     def score(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
         chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
-        if of_steps:
-            made = step_logprobs(chosen, load(), scoring, wanted=read_wanted(part))
-        else:
-            own = negatives.join(part, on="trajectory_id", how="semi")
-            made = answer_logprobs(chosen, own, load(), scoring, wanted=read_wanted(part), contrasted=contrasted)
+        own = negatives.join(part, on="trajectory_id", how="semi")
+        wanted = read_wanted(part)
+        made = answer_logprobs(chosen, own, load(), scoring, wanted=wanted, contrasted=contrasted, of_steps=of_steps)
         return part.join(made.values.select(*ROW, "logprob_sum", "token_count"), on=ROW), made.cost
 
     wholes = trajectory_questions(trajectories, negatives, scoring)

@@ -24,7 +24,7 @@ from sklearn.metrics import roc_auc_score
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
-from cpmi_dagster.scoring.reference import token_logprobs
+from cpmi_dagster.reading.next_tokens import token_logprobs
 from cpmi_dagster.trajectories.math_shepherd import parse_row
 from cpmi_dagster.trajectories.templates import ANSWER_PREFIX, render_context, render_question, render_step
 from scripts.miniature_models.measure import stated_answer
@@ -160,7 +160,7 @@ def familiarity(model: LoadedModel, step: TrueStep) -> float:
 def _of_last(model: LoadedModel, texts: list[str]) -> torch.Tensor:
     """Log-probabilities of the last text's tokens behind the others, each tokenised on its own."""
     *context, target = model.tokenizer(texts)["input_ids"]
-    return token_logprobs(model, tuple(chain.from_iterable(context)), target)
+    return token_logprobs(model.model, tuple(chain.from_iterable(context)), target)
 
 
 def sample(steps: Sequence[TrueStep], count: int, seed: int = 0) -> list[TrueStep]:

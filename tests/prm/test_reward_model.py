@@ -15,7 +15,6 @@ from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import weights_hash
 from cpmi_dagster.models.model_files import DIGESTS
 from cpmi_dagster.prm.model import RewardModel, RewardModelConfig, load_reward_model
-from cpmi_dagster.prm.shared_prefix import can_share_prefix, hidden_states, shared_prefix_length
 
 pytestmark = pytest.mark.slow
 
@@ -28,11 +27,10 @@ print(score_steps(load_reward_model(sys.argv[1]), rows, 1024)["probability"].to_
 """
 
 
-def a_batch(shared: int = 6) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Three rows of twelve tokens with a common beginning, the second padded; positions of two steps each."""
+def a_batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Three rows of twelve tokens, the second padded; positions of two steps each."""
     generator = torch.Generator().manual_seed(0)
     input_ids = torch.randint(2, 20, (3, 12), generator=generator)
-    input_ids[:, :shared] = input_ids[0, :shared]
     attention_mask = torch.ones_like(input_ids)
     attention_mask[1, 9:] = 0
     return input_ids, attention_mask, torch.tensor([[7, 11], [7, 8], [9, 11]])
@@ -120,41 +118,3 @@ def test_a_model_without_some_of_its_weights_is_refused(copy, name):
     save_file(weights, copy / "model.safetensors", {"format": "pt"})
     with pytest.raises(ModelError, match=f"lacks weights: {name};"):
         load_reward_model(copy, device="cpu")
-
-
-@pytest.mark.parametrize("architecture", ["qwen3", "llama", "qwen2"])
-def test_a_shared_beginning_run_once_gives_the_plain_states_and_gradients(build_reward_model, architecture):
-    backbone = build_reward_model(architecture).model.backbone
-    input_ids, attention_mask, _ = a_batch()
-    real = attention_mask.bool()
-    assert shared_prefix_length(input_ids, attention_mask) >= 6
-
-    def states_and_gradients(states: torch.Tensor) -> list[torch.Tensor]:
-        backbone.zero_grad()
-        states[real].square().cumsum(dim=1).sum().backward()
-        return [states[real].detach(), *(p.grad.clone() for p in backbone.parameters() if p.grad is not None)]
-
-    plain = states_and_gradients(backbone(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state)
-    shared = states_and_gradients(hidden_states(backbone, input_ids, attention_mask))
-    for expected, actual in zip(plain, shared, strict=True):
-        assert (actual - expected).abs().max() < 1e-4 * expected.abs().max()
-
-
-def test_rows_share_what_all_begin_with_and_leave_a_token_to_run():
-    input_ids, attention_mask, _ = a_batch(shared=0)
-    input_ids[0, 0], input_ids[1, 0] = 3, 4
-    assert shared_prefix_length(input_ids, attention_mask) == 0
-    assert shared_prefix_length(input_ids[:1], attention_mask[:1]) == 0
-    equal = torch.ones(2, 5, dtype=torch.long)
-    assert shared_prefix_length(equal, torch.ones_like(equal)) == 4
-
-
-def test_sliding_windows_and_gradient_checkpointing_share_nothing(build_reward_model):
-    backbone = build_reward_model().model.train().backbone
-    assert can_share_prefix(backbone)
-    backbone.activation_checkpointing_enable()
-    assert not can_share_prefix(backbone)
-    backbone.activation_checkpointing_disable()
-    assert can_share_prefix(backbone)
-    backbone.config.layer_types = ["sliding_attention", "full_attention"]
-    assert not can_share_prefix(backbone)

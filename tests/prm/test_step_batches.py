@@ -4,19 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.prm.scoring import token_batches
 from cpmi_dagster.prm.trainer import SimilarLengthSampler
 
 lengths_of_solutions = st.lists(st.integers(1, 50), max_size=40)
-
-
-@settings(deadline=None, max_examples=50)
-@given(lengths_of_solutions, st.integers(1, 200))
-def test_scoring_batches_hold_every_index_once_within_the_budget(lengths, budget):
-    batches = list(token_batches(lengths, budget))
-    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
-    for batch in batches:
-        assert len(batch) == 1 or len(batch) * max(lengths[index] for index in batch) <= budget
 
 
 @settings(deadline=None, max_examples=50)

@@ -6,8 +6,8 @@ import pytest
 
 from cpmi_dagster.errors import ModelError, PassingError, ScoringError, may_pass
 from cpmi_dagster.profiles.orchestration import Orchestration
+from cpmi_dagster.reading.tree_reader import OutOfMemory
 from cpmi_dagster.resources.dag.step_errors import step_errors
-from cpmi_dagster.scoring.tree_scorer import OutOfMemory
 
 
 class OutOfMemoryError(RuntimeError):

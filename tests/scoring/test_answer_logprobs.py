@@ -12,9 +12,9 @@ from tokenizers import normalizers
 
 from cpmi_dagster.contracts.contexts import Context
 from cpmi_dagster.contracts.tables import AnswerLogprobs, RejectedTrajectories
+from cpmi_dagster.reading import tree_reader
 from cpmi_dagster.scoring.logprobs import answer_logprobs, refusals
 from cpmi_dagster.scoring.questions import answer_questions, read_wanted
-from cpmi_dagster.scoring.readers import choice
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import render_question
 
@@ -178,14 +178,14 @@ def test_the_released_layout_scores_the_bare_answer_after_numbered_steps(qwen3):
 def test_trying_out_how_a_model_reads_trees_is_not_part_of_the_cost(qwen3, monkeypatch):
     seconds = 0.0
     monkeypatch.setattr(time, "perf_counter", lambda: seconds)
-    tried = choice._choose
+    tried = tree_reader.choose_reader
 
-    def slow(model, wanted):
+    def slow(*arguments):
         nonlocal seconds
         seconds += 100
-        return tried(model, wanted)
+        return tried(*arguments)
 
-    monkeypatch.setattr(choice, "_choose", slow)
+    monkeypatch.setattr(tree_reader, "choose_reader", slow)
     result = score_with(replace(qwen3))
     assert result.logprobs.height
     assert (seconds, result.cost.wall_seconds) == (100, 0)

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from cpmi_dagster.contracts.contexts import QUESTION, Context
-from cpmi_dagster.contracts.tables import ControlLogprobs
-from cpmi_dagster.scoring.controls import control_logprobs
+from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, HardNegatives
+from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import render_question, render_step
 
@@ -49,12 +49,12 @@ def test_trees_and_single_sequences_agree_and_every_step_is_there_once(qwen3):
 
 def test_only_the_steps_that_are_wanted_are_scored(qwen3):
     wanted = {"t1": frozenset({(1, QUESTION, 0), (1, Context("prefix", 1), 0)}), "t4": frozenset({(0, QUESTION, 0)})}
-    rows = control_logprobs(POOL, qwen3, SCORING, wanted=wanted).logprobs
+    rows = answer_logprobs(POOL, HardNegatives.create_empty(), qwen3, SCORING, wanted=wanted, of_steps=True).logprobs
     assert rows.select("trajectory_id", "template", "context", "step_index").rows() == [
         ("t1", 1, "question", -1),
         ("t1", 1, "prefix", 1),
         ("t4", 0, "question", -1),
     ]
     every = control_logprobs(POOL, qwen3, SCORING).logprobs
-    both = rows.join(every, on=ControlLogprobs.primary_key(), suffix="_of_all")
+    both = rows.join(every, on=AnswerLogprobs.primary_key(), suffix="_of_all")
     assert (both["logprob_sum"] - both["logprob_sum_of_all"]).abs().max() < 1e-4

@@ -9,8 +9,7 @@ from scoring_examples import frame_of, negatives_of
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, Context
 from cpmi_dagster.contracts.seeded import text_hash
 from cpmi_dagster.contracts.tables import AnswerLogprobs
-from cpmi_dagster.scoring.controls import control_logprobs
-from cpmi_dagster.scoring.logprobs import answer_logprobs
+from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.questions import answer_questions, step_questions, trajectory_questions
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import render_question, render_step, render_target

@@ -1,15 +1,14 @@
 """Rows hold every tree once, keep to their size, and lose no target token when a tree is cut."""
 
 import numpy as np
-import polars as pl
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tree_examples import random_trees
 
-from cpmi_dagster.scoring.packing import cut, pack, rows_of, whole
-from cpmi_dagster.scoring.readers.reader import ancestor_mask
-from cpmi_dagster.scoring.trees import TokenTree
+from cpmi_dagster.reading.packing import cut, pack, rows_of, whole
+from cpmi_dagster.reading.row_reader import ancestor_mask
+from cpmi_dagster.reading.trees import TokenTree
 
 
 @given(st.lists(st.integers(1, 200), max_size=40), st.integers(1, 150))
@@ -40,9 +39,9 @@ def test_a_cut_tree_predicts_every_target_token_once_behind_the_same_tokens(tree
     seen = []
     for part in cut(piece, room):
         mask = ancestor_mask(torch.from_numpy(part.end)).numpy()
-        for target, node in zip(part.targets, part.predictors, strict=True):
-            assert part.nodes[mask[node]].tolist() == branches[tree.predictors[target]].tolist()
-        seen += part.targets.tolist()
+        for target, node in zip(part.values, part.places, strict=True):
+            assert part.nodes[mask[node]].tolist() == branches[tree.places[target]].tolist()
+        seen += part.values.tolist()
     assert sorted(seen) == list(range(len(tree.predicted)))
 
 
@@ -50,23 +49,22 @@ def test_a_cut_tree_predicts_every_target_token_once_behind_the_same_tokens(tree
 @settings(max_examples=40, deadline=None)
 def test_pieces_can_be_cut_again(tree, room, smaller):
     twice = [part for piece in cut(*whole(tree), room) for part in cut(piece, smaller)]
-    assert sorted(target for part in twice for target in part.targets) == list(range(len(tree.predicted)))
+    assert sorted(target for part in twice for target in part.values) == list(range(len(tree.predicted)))
 
 
 def chain_tree(length):
-    """A tree without branches that predicts one token at its end."""
+    """A tree without branches, with a value at its end."""
     ones = np.ones(1, np.int64)
     return TokenTree(
         tokens=np.arange(length),
         depth=np.arange(length),
         end=np.full(length, length),
-        targets=pl.DataFrame({"token_count": [1]}),
-        predictors=ones * (length - 1),
+        places=ones * (length - 1),
         predicted=ones,
     )
 
 
-def test_a_stretch_that_predicts_nothing_is_no_piece_of_its_own():
+def test_a_stretch_without_values_is_no_piece_of_its_own():
     (piece,) = cut(*whole(chain_tree(300)), 128)
     assert len(piece) > 128
     assert piece.nodes.tolist() == list(range(300))

@@ -3,8 +3,8 @@
 import pytest
 
 from cpmi_dagster.errors import ModelError
+from cpmi_dagster.reading.probe import check_full_attention
 from cpmi_dagster.scoring.logprobs import answer_logprobs, refusals
-from cpmi_dagster.scoring.readers.choice import check_full_attention
 from cpmi_dagster.scoring.settings import Scoring
 
 LONGEST = 100

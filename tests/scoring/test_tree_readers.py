@@ -2,7 +2,6 @@
 
 from copy import deepcopy
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import get_args
 
 import numpy as np
@@ -15,14 +14,21 @@ from torch.nn.attention.flex_attention import create_block_mask
 from tree_examples import random_trees
 
 from cpmi_dagster.errors import ModelError
+from cpmi_dagster.reading import Reader, next_tokens
+from cpmi_dagster.reading.blocked import blocks_of
+from cpmi_dagster.reading.flex import BLOCK, block_kinds, block_mask, padded_length
+from cpmi_dagster.reading.packing import lay_out, whole
+from cpmi_dagster.reading.probe import READERS
+from cpmi_dagster.reading.row_reader import RowReader, ancestor_mask
 from cpmi_dagster.scoring.logprobs import answer_logprobs
-from cpmi_dagster.scoring.packing import lay_out, whole
-from cpmi_dagster.scoring.readers import reader as reading
-from cpmi_dagster.scoring.readers.blocked import blocks_of
-from cpmi_dagster.scoring.readers.choice import READERS, reader_of
-from cpmi_dagster.scoring.readers.flex import BLOCK, block_kinds, block_mask, padded_length
-from cpmi_dagster.scoring.readers.reader import ancestor_mask
-from cpmi_dagster.scoring.settings import Reader, Scoring
+from cpmi_dagster.scoring.scorers import labeler_reader
+from cpmi_dagster.scoring.settings import Scoring
+
+
+def reader_of(model, reader="auto"):
+    """How a model reads trees."""
+    return labeler_reader(model, Scoring(reader=reader)).rows_by
+
 
 SCORING = Scoring(templates=1, conditionings=("marginal", "incremental", "prefix", "leave_one_out"), row_tokens=256)
 
@@ -120,7 +126,7 @@ def test_rows_are_padded_to_few_lengths_and_by_little(tokens):
 def test_a_reader_is_tried_out_once_a_model(monkeypatch):
     model = random_model("qwen2", num_hidden_layers=1)
     first = reader_of(model)
-    monkeypatch.setattr("cpmi_dagster.scoring.readers.choice.READERS", {})
+    monkeypatch.setattr("cpmi_dagster.reading.probe.READERS", {})
     assert reader_of(model) is first
 
 
@@ -129,10 +135,10 @@ def fails(monkeypatch):
     """`fails(error)`: the reader `blocked` raises this error."""
 
     def install(error):
-        def logprobs(row):
+        def read(row, size):
             raise error
 
-        monkeypatch.setitem(READERS, "blocked", lambda _: SimpleNamespace(logprobs=logprobs))
+        monkeypatch.setitem(READERS, "blocked", lambda model: RowReader("blocked", model, None, read))
 
     return install
 
@@ -152,7 +158,7 @@ def test_a_reader_that_fails_is_told_before_the_next_is_tried(qwen3, fails, capl
 
 def test_a_small_slice_of_the_vocabulary_at_a_time_changes_no_value(qwen3, trajectories, negatives, monkeypatch):
     expected = answer_logprobs(trajectories, negatives, qwen3, SCORING).logprobs
-    monkeypatch.setattr(reading, "SLICE_BYTES", 4 * 400 * 3)
+    monkeypatch.setattr(next_tokens, "SLICE_BYTES", 4 * 400 * 3)
     found = answer_logprobs(trajectories, negatives, qwen3, SCORING).logprobs
     assert (found["logprob_sum"] - expected["logprob_sum"]).abs().max() < 1e-4
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.trees import grow_branches
+from cpmi_dagster.scoring.answer_trees import trees_of
 
 PROMPT = (9, 8)
 ALL = ("marginal", "incremental", "prefix", "leave_one_out")
@@ -26,10 +26,11 @@ def questions(draw):
 
 
 def tree_of(trajectories):
-    """Their tree below `PROMPT`."""
-    return grow_branches(trajectories).under(PROMPT, template=0)
+    """Their tree below `PROMPT`, and its targets."""
+    (answers,) = trees_of(trajectories)
+    return answers
 
 
 def random_trees():
     """Trees of random questions."""
-    return questions().map(tree_of)
+    return questions().map(lambda trajectories: tree_of(trajectories).tree)

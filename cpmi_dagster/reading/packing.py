@@ -5,7 +5,7 @@
 A tree larger than a row is cut between subtrees; a piece is a stretch of nodes and the branch that leads to it:
 
     nodes of the tree    0 1 2 3 4 | 5 6 7            cut before 5, whose ancestors are 0 and 3
-    pieces               0 1 2 3 4   0 3 5 6 7        0 and 3 are read twice, but predict once
+    pieces               0 1 2 3 4   0 3 5 6 7        0 and 3 are read twice, their values are taken once
 
 A row is one forward pass. Pieces in a row cannot see each other, since no node of one is an ancestor of a node of
 another, and position ids restart in each.
@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cpmi_dagster.scoring.trees import Integers, TokenTree
+from cpmi_dagster.reading.trees import Integers, TokenTree
 
 SMALLEST_STRETCH = 64
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some nodes of a tree, closed under ancestors, and the target tokens that are predicted there.
+    """Some nodes of a tree, closed under ancestors, and the values that are taken there.
 
     Attributes:
         tree: the tree it is of.
@@ -31,8 +31,8 @@ class Piece:
         stop: index after the stretch's last node.
         nodes: indices of its nodes in the tree, rising: the ancestors, then the stretch, [nodes].
         end: index in the piece after each node's last descendant, [nodes].
-        targets: places of its target tokens among those of the tree, [target tokens].
-        predictors: node of the piece that predicts each of them, [target tokens].
+        values: indices of its values among those of the tree, [values].
+        places: node of the piece for each of them, [values].
     """
 
     tree: TokenTree
@@ -40,8 +40,8 @@ class Piece:
     stop: int
     nodes: Integers
     end: Integers
-    targets: Integers
-    predictors: Integers
+    values: Integers
+    places: Integers
 
     def __len__(self) -> int:
         """Nodes."""
@@ -57,15 +57,15 @@ class PackedRow:
         tokens: token ids, [nodes].
         depth: position ids, [nodes].
         end: index after each node's last descendant, [nodes].
-        predictors: node that predicts each target token, [target tokens].
-        predicted: token id it predicts, [target tokens].
+        places: node of each value, [values].
+        predicted: token id whose log-probability it is, or `NO_TOKEN`, [values].
     """
 
     pieces: tuple[Piece, ...]
     tokens: Integers
     depth: Integers
     end: Integers
-    predictors: Integers
+    places: Integers
     predicted: Integers
 
     def __len__(self) -> int:
@@ -85,7 +85,7 @@ def whole(*trees: TokenTree) -> list[Piece]:
 
 
 def cut(piece: Piece, room: int) -> list[Piece]:
-    """Smaller pieces of a piece; each of its target tokens is predicted in one of them.
+    """Smaller pieces of a piece; each of its values is taken in one of them.
 
     Args:
         room: nodes a piece may have; one with a longer branch has `SMALLEST_STRETCH` nodes more than that branch.
@@ -103,15 +103,15 @@ def cut(piece: Piece, room: int) -> list[Piece]:
             stop = middle + len(candidates) - 1 - int(np.argmin(candidates[::-1]))
         pieces.append(_piece(tree, start, stop))
         start = stop
-    # a stretch without targets is only read where it leads to one, as part of that piece
-    return [part for part in pieces if len(part.targets)]
+    # a stretch without values is only read where it leads to one, as part of that piece
+    return [part for part in pieces if len(part.values)]
 
 
 def _piece(tree: TokenTree, start: int, stop: int) -> Piece:
     """The nodes from `start` to `stop` and the ancestors of the first; they are all the ancestors there are."""
     ancestors = np.flatnonzero(tree.end[:start] > start)
     nodes = np.concatenate([ancestors, np.arange(start, stop)])
-    ordered = tree.predictors[tree.by_predictor]
+    ordered = tree.places[tree.by_place]
     first, last = np.searchsorted(ordered, [start, stop])
     return Piece(
         tree=tree,
@@ -119,8 +119,8 @@ def _piece(tree: TokenTree, start: int, stop: int) -> Piece:
         stop=stop,
         nodes=nodes,
         end=np.searchsorted(nodes, tree.end[nodes]),
-        targets=tree.by_predictor[first:last],
-        predictors=ordered[first:last] - start + len(ancestors),
+        values=tree.by_place[first:last],
+        places=ordered[first:last] - start + len(ancestors),
     )
 
 
@@ -155,6 +155,6 @@ def lay_out(pieces: Sequence[Piece]) -> PackedRow:
         tokens=np.concatenate([piece.tree.tokens[piece.nodes] for piece in pieces]),
         depth=np.concatenate([piece.tree.depth[piece.nodes] for piece in pieces]),
         end=np.concatenate([piece.end + start for start, piece in placed]),
-        predictors=np.concatenate([piece.predictors + start for start, piece in placed]),
-        predicted=np.concatenate([piece.tree.predicted[piece.targets] for piece in pieces]),
+        places=np.concatenate([piece.places + start for start, piece in placed]),
+        predicted=np.concatenate([piece.tree.predicted[piece.values] for piece in pieces]),
     )

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cpmi_dagster.models.attention import UNKNOWN_TERMS, check_terms, shown_mask
-from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.readers.reader import MaskReader, upload
-from cpmi_dagster.scoring.trees import Integers
+from cpmi_dagster.reading.packing import PackedRow
+from cpmi_dagster.reading.row_reader import RowReader, upload
+from cpmi_dagster.reading.trees import Integers
 
 if TYPE_CHECKING:
     import torch
@@ -37,28 +37,25 @@ class Block(NamedTuple):
     added: "torch.Tensor"
 
 
-def blocked_reader(model: LoadedModel) -> MaskReader:
+def blocked_reader(model: "PreTrainedModel") -> RowReader:
     """A reader with blocked sdpa, for models whose attention implementation can be replaced."""
-    return MaskReader("blocked", model, IMPLEMENTATION, lambda row, _: blocked_inputs(row.end, model.model))
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(IMPLEMENTATION, blocked_attention)
+
+    def mask(row: PackedRow, size: int) -> dict[str, Any]:
+        blocks = blocks_of(row.end, model.device, model.dtype)
+        return {"attention_mask": shown_mask(size, model.device), "tree_blocks": blocks}
+
+    return RowReader("blocked", model, IMPLEMENTATION, mask)
 
 
-def blocked_inputs(end: Integers, model: "PreTrainedModel") -> dict[str, Any]:
-    """Arguments that give a model under `IMPLEMENTATION` the structure of a row.
+def blocks_of(end: Integers, device: "torch.device", dtype: "torch.dtype") -> list[Block]:
+    """A row in stretches of `STRETCH` nodes.
 
     Args:
         end: index after each node's last descendant, nodes in preorder, [nodes].
     """
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(IMPLEMENTATION, blocked_attention)
-    return {
-        "attention_mask": shown_mask(len(end), model.device),
-        "tree_blocks": blocks_of(end, model.device, model.dtype),
-    }
-
-
-def blocks_of(end: Integers, device: "torch.device", dtype: "torch.dtype") -> list[Block]:
-    """A row in stretches of `STRETCH` nodes; arguments as above."""
     import torch
 
     blocks = []

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpmi_dagster.models.attention import check_terms, shown_mask
-from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.scoring.packing import PackedRow
-from cpmi_dagster.scoring.readers.reader import MaskReader, upload
-from cpmi_dagster.scoring.trees import Integers
+from cpmi_dagster.reading.packing import PackedRow
+from cpmi_dagster.reading.row_reader import RowReader, upload
+from cpmi_dagster.reading.trees import Integers
 
 if TYPE_CHECKING:
     import torch
     from torch.nn.attention.flex_attention import BlockMask
+    from transformers import PreTrainedModel
 
 BLOCK = 128
 IMPLEMENTATION = "cpmi_flex"
@@ -33,7 +33,7 @@ COARSE_LENGTHS = 8
 UNKNOWN_TERMS = ("position_bias", "s_aux")
 
 
-def flex_reader(model: LoadedModel) -> MaskReader:
+def flex_reader(model: "PreTrainedModel") -> RowReader:
     """A reader with FlexAttention; compiled on CUDA, plain elsewhere."""
     from transformers import AttentionInterface
 
@@ -44,7 +44,7 @@ def flex_reader(model: LoadedModel) -> MaskReader:
         masks = cache(partial(block_mask, row.end, size))
         return {"attention_mask": shown_mask(size, model.device), "tree_masks": masks}
 
-    return MaskReader("flex", model, IMPLEMENTATION, mask, padded_length)
+    return RowReader("flex", model, IMPLEMENTATION, mask, padded_length)
 
 
 def padded_length(tokens: int) -> int:
