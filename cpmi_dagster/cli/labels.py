@@ -58,10 +58,7 @@ def score(
     revision: RevisionOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Score a file of trajectories: CPMI of every step under every template and conditioning.
-
-    If it is killed, run it again with the same file, model and options: it continues where it stopped.
-    """
+    """Score a file of trajectories: CPMI of every step under every template and conditioning."""
     from cpmi_dagster.scoring.files import score_file
 
     names = parse_conditionings(conditioning)

@@ -33,8 +33,9 @@ CPU_ROW_TOKENS = 2048
 """What a core's cache holds the activations of; longer rows take longer per token."""
 WINDOW_TOKENS = 8 * CPU_ROW_TOKENS
 PROBE = ("Ana has 48 shells.", (["48 / 2 = 24", "48 + 24 = 72"], ["48 + 24 = 72", "72"], ["48 / 2 = 24", "24"]))
-TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 0.05, "bfloat16": 0.05}
-"""Of a state, relative to the largest number of all states: bounds of rounding."""
+TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 0.01, "bfloat16": 0.05}
+"""Of a state, relative to the largest number of all: bounds of rounding. SmolLM2-135M rounds by 3e-7, 7e-4 and 0.013 in
+float32, float16 and bfloat16; with the branches of others in view its states differ by 0.11."""
 ReadEnds = Callable[[Tensor], Tensor]
 """Hidden states (steps, hidden size) -> one row of numbers a step."""
 logger = logging.getLogger(__name__)
