@@ -21,7 +21,7 @@ from cpmi_dagster.negatives.hard_negatives import hard_negatives, negative_promp
 from cpmi_dagster.planning.hardware import CPU, PlannedModel
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.rewards.costs import SAMPLED, TARGET_TOKENS, Measured
-from cpmi_dagster.rewards.demand import Steps
+from cpmi_dagster.rewards.reward_type import Steps
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
 from cpmi_dagster.scoring.packing import rows_of, whole
 from cpmi_dagster.scoring.readers.choice import BY_DEVICE
@@ -56,7 +56,7 @@ def count_labels(
         if demand.negatives and settings.negatives.samples:
             sampled += _negatives(chunk, settings, models["labeler"])
         if demand.conditionings:
-            tokens, admitted = scored_tokens(chunk, answers, models["labeler"], scoring, demand.negatives > 0)
+            tokens, admitted = scored_tokens(chunk, answers, models["labeler"], scoring, demand.negatives != 0)
             scored += models["labeler"].cost(tokens)
             for one in admitted:
                 gold, *others = (len(target) * len(one.prompts) for _, target in sorted(one.targets.items()))
