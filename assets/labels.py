@@ -110,7 +110,7 @@ def answer_logprobs(run: StageRun) -> StageOutput:
     CONTROLS,
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
-    settings=["rewards.default_conditioning", "scoring.other_layout", "scoring.templates"],
+    settings=["scoring.other_layout", "scoring.templates"],
     asked=lambda settings: settings.demand.asks_for[CONTROLS],
     models=["labeler"],
     lineage={"logprob_sum": SCORED_TEXTS[:2]},
@@ -118,8 +118,7 @@ def answer_logprobs(run: StageRun) -> StageOutput:
 def control_logprobs(run: StageRun) -> StageOutput:
     """Scores the steps themselves, after the question and the steps before them; more templates score only these."""
     [control] = SCORED_CONTROLS
-    chosen = (run.settings.rewards.default_conditioning,)
-    made = _scored(run, HardNegatives.create_empty(), chosen, contrasted=False, of_steps=True)
+    made = _scored(run, HardNegatives.create_empty(), (), contrasted=False, of_steps=True)
     notes = [
         f"{name} has no `{control}`: {reason}"
         for name, reason in made.rejected.select("trajectory_id", "reason").iter_rows()
@@ -254,7 +253,13 @@ def step_rewards(run: StageRun) -> StageOutput:
 @stage(
     COSTS,
     inputs=[SELECTED, *(f"labels/{name}" for name in COSTED)],
-    settings=["rewards", "negatives.count", "scoring.templates", "rollouts.sample"],
+    settings=[
+        "rewards.types",
+        "rewards.default_conditioning",
+        "negatives.count",
+        "scoring.templates",
+        "rollouts.sample",
+    ],
     counts_costs=True,
     lineage={
         "generated_tokens": ["labels/policy_rollouts.generated_tokens", "labels/prover_rollouts.generated_tokens"]

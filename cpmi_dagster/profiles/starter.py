@@ -22,7 +22,7 @@ from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 TEMPLATE = "starter.yaml.j2"
 SUFFIXES = (".yaml", ".yml")
-CHEAP_TYPES = ["step_surprisal", *(entry.name for entry in REWARD_TYPES.values() if entry.is_free)]
+CHEAP_TYPES = [name for name, entry in REWARD_TYPES.items() if entry.reads_no_gold or entry.is_free]
 """The controls that take one more reading of the solutions, or nothing."""
 
 

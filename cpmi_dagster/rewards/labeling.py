@@ -179,8 +179,7 @@ def _evidence(
         logprobs, rejected = scored.logprobs, pl.concat([rejected, scored.rejected])
     step_logprobs, notes = ControlLogprobs.create_empty(), []
     if demand.asks_for[CONTROLS]:
-        alone = scoring.model_copy(update={"conditionings": (conditioning,)})
-        step_logprobs, _, notes = control_logprobs(given.frame, given.model, alone, progress)
+        step_logprobs, _, notes = control_logprobs(given.frame, given.model, scoring, progress)
     final_answers = [extract_answer(steps[-1]) for steps in given.frame["steps"]]
     evidence = Evidence(
         given.frame.with_columns(final_answer=pl.Series(final_answers, dtype=pl.String)),
