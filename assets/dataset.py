@@ -1,5 +1,7 @@
 """The labelled data set: soft labels over the whole of it, one row per trajectory, its statistics."""
 
+import polars as pl
+
 from cpmi_dagster.contracts.keys import (
     CPMI_80K,
     NEGATIVES,
@@ -12,7 +14,7 @@ from cpmi_dagster.contracts.keys import (
 from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.rewards.dataset import cpmi_80k as assemble
+from cpmi_dagster.rewards.dataset import labelled_trajectories
 from cpmi_dagster.rewards.soft_labels import soft_labels as normalise
 from cpmi_dagster.selection import dataset_statistics as count_statistics
 
@@ -46,8 +48,8 @@ def cpmi_80k(run: StageRun) -> StageOutput:
     """CPMI-80k: each selected trajectory with its step labels as lists."""
     trajectories = run.read(TRAJECTORIES).join(run.read(SELECTED), on="trajectory_id", how="semi")
     negatives, rewards = run.read(NEGATIVES), run.read(STEP_REWARDS)
-    frame = assemble(trajectories, negatives, rewards, run.read(SOFT_LABELS))
-    return StageOutput(frame, model=run.models.identity("labeler"))
+    rows = labelled_trajectories(trajectories, negatives, rewards, run.read(SOFT_LABELS))
+    return StageOutput(rows.filter(pl.col("hard_negatives").list.len() > 0), model=run.models.identity("labeler"))
 
 
 @stage(

@@ -37,9 +37,7 @@ from cpmi_dagster.resources.lake.kept_answers import ADMISSION, ADMISSION_KEY, S
 from cpmi_dagster.resources.workers.language_models import Role
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
-from cpmi_dagster.rewards.demand import Steps
-from cpmi_dagster.rewards.formulas import Evidence
-from cpmi_dagster.rewards.summary import reward_summary
+from cpmi_dagster.rewards.reward_type import Evidence, Steps
 from cpmi_dagster.scoring import conditionings
 from cpmi_dagster.scoring.logprobs import ScoredAnswers
 from cpmi_dagster.trajectories import own_labels
@@ -68,7 +66,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
         "answers.identity",
         "demand.negatives",
     ],
-    asked=lambda settings: settings.demand.asks_for["hard_negatives"],
+    asked=lambda settings: settings.demand.asks_for[NEGATIVES],
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
 def hard_negatives(run: StageRun) -> StageOutput:
@@ -88,7 +86,7 @@ def hard_negatives(run: StageRun) -> StageOutput:
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED, NEGATIVES],
     settings=["scoring.other_layout", *SCORING_ASKED],
-    asked=lambda settings: settings.demand.asks_for["answer_logprobs"],
+    asked=lambda settings: settings.demand.asks_for[LOGPROBS],
     models=["labeler"],
     lineage={
         "answer_rank": ["labels/hard_negatives.rank"],
@@ -112,16 +110,15 @@ def answer_logprobs(run: StageRun) -> StageOutput:
     CONTROLS,
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
-    settings=["rewards.default_conditioning", "scoring.other_layout", "demand.controls", "scoring.templates"],
-    asked=lambda settings: settings.demand.asks_for["control_logprobs"],
+    settings=["scoring.other_layout", "scoring.templates"],
+    asked=lambda settings: settings.demand.asks_for[CONTROLS],
     models=["labeler"],
     lineage={"logprob_sum": SCORED_TEXTS[:2]},
 )
 def control_logprobs(run: StageRun) -> StageOutput:
     """Scores the steps themselves, after the question and the steps before them; more templates score only these."""
     [control] = SCORED_CONTROLS
-    chosen = (run.settings.rewards.default_conditioning,)
-    made = _scored(run, HardNegatives.create_empty(), chosen, contrasted=False, of_steps=True)
+    made = _scored(run, HardNegatives.create_empty(), (), contrasted=False, of_steps=True)
     notes = [
         f"{name} has no `{control}`: {reason}"
         for name, reason in made.rejected.select("trajectory_id", "reason").iter_rows()
@@ -183,7 +180,7 @@ ROLLOUT_SETTINGS = ("rollouts.sampling", "rollouts.sample", "answers.identity")
 @rolls_out(
     POLICY_ROLLOUTS,
     settings=[*ROLLOUT_SETTINGS, "demand.policy_steps", "rollouts.policy_count"],
-    asked=lambda settings: settings.demand.asks_for["policy_rollouts"],
+    asked=lambda settings: settings.demand.asks_for[POLICY_ROLLOUTS],
     models=["rollouts"],
 )
 def policy_rollouts(run: StageRun) -> StageOutput:
@@ -194,7 +191,7 @@ def policy_rollouts(run: StageRun) -> StageOutput:
 @rolls_out(
     PROVER_ROLLOUTS,
     settings=[*ROLLOUT_SETTINGS, "demand.prover_steps", "rollouts.prover_count"],
-    asked=lambda settings: settings.demand.asks_for["prover_rollouts"],
+    asked=lambda settings: settings.demand.asks_for[PROVER_ROLLOUTS],
     models=["prover"],
 )
 def prover_rollouts(run: StageRun) -> StageOutput:
@@ -221,33 +218,13 @@ def _rollouts(run: StageRun, role: Role, shortest: int, longest: Steps, count: i
 @stage(
     STEP_REWARDS,
     code_version="3",
-    inputs=[
-        TRAJECTORIES,
-        SELECTED,
-        LOGPROBS,
-        SCORES,
-        CONTROLS,
-        POLICY_ROLLOUTS,
-        PROVER_ROLLOUTS,
-        OWN_LABELS,
-        TRUTH,
-    ],
-    settings=[
-        "rewards",
-        "demand",
-        "answers.identity",
-        "scoring.templates",
-        "rollouts.policy_count",
-        "rollouts.prover_count",
-    ],
+    inputs=[TRAJECTORIES, SELECTED, LOGPROBS, CONTROLS, POLICY_ROLLOUTS, PROVER_ROLLOUTS, OWN_LABELS, TRUTH],
+    settings=["rewards", "answers.identity", "scoring.templates", "rollouts.policy_count", "rollouts.prover_count"],
     lineage={
         "reward": [
-            "labels/template_scores.cpmi",
-            f"{CONTROLS}.logprob_sum",
-            "labels/policy_rollouts.correct",
-            "labels/prover_rollouts.correct",
+            *(f"{key}.{column}" for key in (LOGPROBS, CONTROLS) for column in ("logprob_sum", "token_count")),
+            *(f"{key}.correct" for key in (POLICY_ROLLOUTS, PROVER_ROLLOUTS, TRUTH)),
             f"{OWN_LABELS}.reward",
-            f"{TRUTH}.correct",
         ]
     },
 )
@@ -258,30 +235,31 @@ def step_rewards(run: StageRun) -> StageOutput:
     """
     trajectories, given, chosen = run.selected(), run.read(OWN_LABELS), run.settings.rewards
     evidence = Evidence(
-        logprobs=run.read(LOGPROBS),
-        scores=run.read(SCORES),
-        policy_rollouts=run.read(POLICY_ROLLOUTS),
-        prover_rollouts=run.read(PROVER_ROLLOUTS),
-        trajectories=trajectories,
-        default_conditioning=chosen.default_conditioning,
+        trajectories,
+        *map(run.read, (LOGPROBS, POLICY_ROLLOUTS, PROVER_ROLLOUTS, CONTROLS, TRUTH)),
+        conditioning=chosen.default_conditioning,
         alpha=chosen.alpha,
         seed=run.settings.seed,
-        control_logprobs=run.read(CONTROLS),
-        step_truth=run.read(TRUTH),
         same=run.settings.answers.comparison.same,
     )
     frame = rewards.step_rewards(evidence, chosen.types)
     own = own_labels.own_rewards(given, trajectories)
     notes = rewards.notes_on_unlabelled(frame, trajectories.height, chosen.types)
     joined = own_labels.joined(frame, own)
-    shown = {"rewards": dg.MetadataValue.md(reward_summary(joined))}
+    shown = {"rewards": dg.MetadataValue.md(rewards.reward_summary(joined))}
     return StageOutput(joined, model=run.models.identity("labeler"), notes=notes, metadata=shown)
 
 
 @stage(
     COSTS,
     inputs=[SELECTED, *(f"labels/{name}" for name in COSTED)],
-    settings=["rewards.types", "demand", "cost_basis", "scoring.templates", "rollouts.sample"],
+    settings=[
+        "rewards.types",
+        "rewards.default_conditioning",
+        "negatives.count",
+        "scoring.templates",
+        "rollouts.sample",
+    ],
     counts_costs=True,
     lineage={
         "generated_tokens": ["labels/policy_rollouts.generated_tokens", "labels/prover_rollouts.generated_tokens"]
@@ -298,9 +276,9 @@ def labeling_costs(run: StageRun) -> StageOutput:
         shard=shard,
         trajectories=selected.height,
         measured=costs.Measured(spent, rollouts, costs.target_tokens(run.read(LOGPROBS))),
-        basis=settings.cost_basis,
+        rewards=settings.rewards,
+        negatives=settings.negatives.count,
         models={role: run.models.identity(role) for role in ("labeler", "rollouts", "prover")},
-        methods=settings.rewards.methods,
         completed=sampled(selected, settings.rollouts_of(shard), settings.seed).height,
     )
     return StageOutput(frame)

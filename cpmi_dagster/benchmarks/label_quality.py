@@ -24,7 +24,7 @@ from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, Floats, Resampled, bootstrap_mean
 from cpmi_dagster.errors import BenchmarkError
-from cpmi_dagster.rewards.registry import CORPUS_LABELS
+from cpmi_dagster.rewards.controls import CORPUS_LABELS
 from cpmi_dagster.trajectories.step_truth import with_truth
 
 STEP = ["trajectory_id", "step_index"]

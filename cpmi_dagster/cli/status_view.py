@@ -55,7 +55,7 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
             more = f" and {len(failed) - SHOWN_FAILURES} more" if len(failed) > SHOWN_FAILURES else ""
             places = f": {', '.join(failed[:SHOWN_FAILURES])}{more}" if len(asset.partitions) > 1 else ""
             console.print(f"Failed  {asset.key}{places}", highlight=False, markup=False)
-    if idle := [f"labels/{name}" for name, is_asked in settings.demand.asks_for.items() if not is_asked]:
+    if idle := [name for name, is_asked in settings.demand.asks_for.items() if not is_asked]:
         types = ", ".join(settings.rewards.types)
         text = f"Left empty, since the reward types {types} do not need them: {', '.join(idle)}"
         console.print(text, highlight=False, markup=False)

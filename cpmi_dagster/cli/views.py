@@ -206,7 +206,7 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
     notes = [
         "Forward tokens include the generated ones. `together` is what all of these take, which share what they use."
     ]
-    if controls := [name for name in settings.rewards.types if reward_type(name).needs.controls]:
+    if controls := [name for name in settings.rewards.types if "step_texts" in reward_type(name).demand.inputs]:
         notes.append(f"Not counted: {', '.join(controls)}, about as long as CPMI or less.")
     if (settings.rollouts.sample or plan.trajectories) < plan.trajectories:
         notes.append(f"Rollouts are planned for all trajectories; a run draws them for {settings.rollouts.sample:,}.")

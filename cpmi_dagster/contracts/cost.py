@@ -31,13 +31,6 @@ class Cost:
         """The cost of both."""
         return Cost(*map(add, astuple(self), astuple(other)))
 
-    def __str__(self) -> str:
-        """In words, for logs."""
-        return (
-            f"{self.wall_seconds:,.1f} s ({self.processor_seconds:,.1f} s of processor time), "
-            f"{self.forward_tokens:,} tokens read, {self.generated_tokens:,} of them generated"
-        )
-
     def times(self, share: float) -> "Cost":
         """A share of it, in whole tokens."""
         return Cost(
@@ -59,12 +52,7 @@ class Cost:
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> "Cost":
         """The inverse of `to_dict`."""
-        return Cost(
-            float(values["wall_seconds"]),
-            int(values["forward_tokens"]),
-            int(values["generated_tokens"]),
-            float(values["processor_seconds"]),
-        )
+        return Cost(**values)
 
 
 class Stopwatch:

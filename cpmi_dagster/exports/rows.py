@@ -25,7 +25,8 @@ from cpmi_dagster.benchmarks.thresholds import candidate_thresholds
 from cpmi_dagster.errors import UsageError
 from cpmi_dagster.exports import FormName
 from cpmi_dagster.rewards.dataset import KEY
-from cpmi_dagster.rewards.registry import PROBABILITY, REWARD_TYPES
+from cpmi_dagster.rewards.registry import REWARD_TYPES
+from cpmi_dagster.rewards.reward_type import PROBABILITY
 from cpmi_dagster.trajectories.math_shepherd import MARKER, render_row
 
 DEFAULT_FORM: FormName = "trl"

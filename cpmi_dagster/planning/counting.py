@@ -25,7 +25,7 @@ from cpmi_dagster.reading.packing import rows_of, whole
 from cpmi_dagster.reading.probe import BY_DEVICE
 from cpmi_dagster.reading.tree_reader import LONGEST_ROW
 from cpmi_dagster.rewards.costs import SAMPLED, TARGET_TOKENS, Measured
-from cpmi_dagster.rewards.demand import Steps
+from cpmi_dagster.rewards.reward_type import Steps
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
 from cpmi_dagster.scoring.answer_trees import slices, trees_of, written_out
 from cpmi_dagster.scoring.settings import Scoring
@@ -55,7 +55,7 @@ def count_labels(
         if demand.negatives and settings.negatives.samples:
             sampled += _negatives(chunk, settings, models["labeler"])
         if demand.conditionings:
-            tokens, admitted = scored_tokens(chunk, answers, models["labeler"], scoring, demand.negatives > 0)
+            tokens, admitted = scored_tokens(chunk, answers, models["labeler"], scoring, demand.negatives != 0)
             scored += models["labeler"].cost(tokens)
             for one in admitted:
                 gold, *others = (len(target) * len(one.prompts) for _, target in sorted(one.targets.items()))

@@ -43,9 +43,8 @@ from cpmi_dagster.profiles.orchestration import Orchestration
 from cpmi_dagster.profiles.removed import STORE, was_removed
 from cpmi_dagster.profiles.sources import EARLIER_NAME, Sources, with_trajectories
 from cpmi_dagster.profiles.spelling import settings_beside
-from cpmi_dagster.rewards.costs import CostBasis
-from cpmi_dagster.rewards.demand import Demand, demand_of
-from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_type
+from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of, reward_type
+from cpmi_dagster.rewards.reward_type import Demand
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 from cpmi_dagster.scoring.settings import ProfileScoring
 from cpmi_dagster.selection import Selection
@@ -156,20 +155,20 @@ class Settings(BaseSettings):
     def _check_needs(self) -> None:
         """Refuse what needs a model or data that the profile does not name, before anything runs."""
         if self.models.prover is None:
-            wanting = [name for name in self.rewards.types if reward_type(name).needs.uses_prover]
+            wanting = [name for name in self.rewards.types if reward_type(name).demand.prover_steps != 0]
             if wanting:
                 raise ValueError(
                     f"models.prover is missing, and the reward type `{wanting[0]}` needs it; name the model, or remove "
                     f"{', '.join(f'`{name}`' for name in wanting)} from rewards.types"
                 )
         for name in self.rewards.types:
-            needs = reward_type(name).needs
-            if (needs.negatives or 0) > self.negatives.count:
+            demand = reward_type(name).demand
+            if (demand.negatives or 0) > self.negatives.count:
                 raise ValueError(
-                    f"rewards.types: `{name}` needs {needs.negatives} hard negatives, and "
+                    f"rewards.types: `{name}` needs {demand.negatives} hard negatives, and "
                     f"negatives.count is {self.negatives.count}; raise it, or remove the type"
                 )
-            if needs.truth and not self.sources.step_truth:
+            if "truth" in demand.inputs and not self.sources.step_truth:
                 raise ValueError(f"rewards.types: `{name}` needs sources.step_truth; name it, or remove the type")
         if self.sources.sample and self.models.policy is None:
             raise ValueError(
@@ -208,12 +207,6 @@ class Settings(BaseSettings):
         """What the reward types need of the labeling assets; nothing else is computed."""
         rewards = self.rewards
         return demand_of(rewards.types, rewards.default_conditioning, self.negatives.count, self.scoring.conditionings)
-
-    @property
-    def cost_basis(self) -> CostBasis:
-        """What decides how the costs of labeling are shared out among methods."""
-        rollouts = {"rollouts": self.rollouts.policy_count, "prover": self.rollouts.prover_count}
-        return CostBasis(self.rewards.default_conditioning, self.negatives.count, rollouts)
 
     @property
     def profile_option(self) -> str:

@@ -21,7 +21,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.generation.settings import SolutionSampling
-from cpmi_dagster.rewards.registry import is_taken
+from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.trajectories.forms import FIELD_NAMES
 from cpmi_dagster.trajectories.identifiers import GIVEN
 from cpmi_dagster.trajectories.rows import Reading
@@ -183,10 +183,10 @@ class Sources(Frozen):
     @classmethod
     def _names_are_free(cls, labels: dict[str, StepLabelSource]) -> dict[str, StepLabelSource]:
         for name in labels:
-            if is_taken(name) or name in KEYS_OF_A_SOURCE or not LABEL_NAME.fullmatch(name):
+            if name in REWARD_TYPES or name in KEYS_OF_A_SOURCE or not LABEL_NAME.fullmatch(name):
                 raise ValueError(
                     f"`{name}` cannot name user-supplied labels; use lower-case letters, digits and underscores, a "
-                    "letter first, and no name of a reward type, a merge or a key of a source"
+                    "letter first, and no name of a reward type or of a key of a source"
                 )
         return labels
 

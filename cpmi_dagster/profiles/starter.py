@@ -22,7 +22,7 @@ from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 TEMPLATE = "starter.yaml.j2"
 SUFFIXES = (".yaml", ".yml")
-CHEAP_TYPES = ["step_surprisal", *(entry.name for entry in REWARD_TYPES.values() if entry.is_free)]
+CHEAP_TYPES = [name for name, entry in REWARD_TYPES.items() if entry.reads_no_gold or entry.is_free]
 """The controls that take one more reading of the solutions, or nothing."""
 
 
@@ -51,8 +51,8 @@ def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model
             f"{key}: {_on_one_line(place)}" for key, place in paper["benchmarks"].items() if key not in QUESTION_SETS
         ],
         cheap_types=CHEAP_TYPES,
-        rollout_types=[entry.name for entry in REWARD_TYPES.values() if entry.needs.policy_steps != 0],
-        prover_types=[entry.name for entry in REWARD_TYPES.values() if entry.needs.prover_steps != 0],
+        rollout_types=[entry.name for entry in REWARD_TYPES.values() if entry.demand.policy_steps != 0],
+        prover_types=[entry.name for entry in REWARD_TYPES.values() if entry.demand.prover_steps != 0],
     )
 
 

@@ -37,7 +37,8 @@ from cpmi_dagster.reports.reward_rows import (
     MAIN_ROWS,
     main_rows,
 )
-from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, reward_label
+from cpmi_dagster.rewards.controls import CORPUS_LABELS
+from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
 Headline = Mapping[str, Mapping[str, Estimate]]
 """By row, then by title of a column."""

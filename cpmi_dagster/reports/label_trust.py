@@ -46,7 +46,7 @@ QUESTIONS = "Share of questions"
 SOLUTIONS, JUDGED = f"{COUNTS}: Solutions by final answer", f"{COUNTS}: Judged steps"
 RIGHT, WRONG = "Right", "Wrong"
 MEAN, LOWEST, INNER = "Mean step", "Lowest step", ", without last steps"
-BY_FINAL_ANSWER = [name for name, entry in REWARD_TYPES.items() if entry.takes_final_answer]
+BY_FINAL_ANSWER = [name for name, entry in REWARD_TYPES.items() if "final_answer" in entry.demand.inputs]
 """Reward types that tell final answers apart by definition."""
 MOST_SUSPICIOUS = 20
 

@@ -28,10 +28,11 @@ from cpmi_dagster.benchmarks.resampling import Estimate, Resampled
 from cpmi_dagster.contracts.keys import LOGPROBS, STATISTICS, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.reports.inputs import Figure, ReportInputs
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW
-from cpmi_dagster.rewards.registry import CORPUS_LABELS, REWARD_TYPES, listing_place, reward_label
+from cpmi_dagster.rewards.controls import CORPUS_LABELS
+from cpmi_dagster.rewards.registry import REWARD_TYPES, listing_place, reward_label
 from cpmi_dagster.scoring.conditionings import candidate_logprobs
 
-TRUE_LABELS = [name for name, entry in REWARD_TYPES.items() if entry.needs.truth]
+TRUE_LABELS = [name for name, entry in REWARD_TYPES.items() if "truth" in entry.demand.inputs]
 LABEL_AUC = "Label AUC"
 WITHOUT_LAST = "Without last steps"
 TO_BASELINE = "Difference to MC"

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.reports.figure_style import INK, OTHER_STYLE, RIGHT_STEPS, WRONG_STEPS, label_axes, new_figure, to_png
-from cpmi_dagster.rewards.registry import PROBABILITY, REWARD_TYPES
+from cpmi_dagster.rewards.registry import REWARD_TYPES
+from cpmi_dagster.rewards.reward_type import PROBABILITY
 
 BAR_INCHES = 0.34
 AXIS_INCHES = 0.9

@@ -1,32 +1,36 @@
-"""Controls: labels that a method has to beat before its own count, since they cost nothing or know nothing.
+"""Baselines that cost nothing or see no gold answer; a method counts only if it beats them. And labels of others.
 
-    trajectory   final answer right   steps   position          final answer   final answer × position
-    t000000007   yes                  3       0.67 0.33 0.00    1 1 1          1.00 1.00 1.00
-    t000000012   no                   3       0.67 0.33 0.00    0 0 0          0.67 0.33 0.00
-
-Position, final answer and length need the trajectory alone. Surprisal is what the labeler thinks of a step without any
-answer.
+trajectory   final answer right   steps   position          final answer   final answer × position
+t000000007   yes                  3       0.67 0.33 0.00    1 1 1          1.00 1.00 1.00
+t000000012   no                   3       0.67 0.33 0.00    0 0 0          0.67 0.33 0.00
 """
 
 import polars as pl
 
-from cpmi_dagster.rewards.formulas import STEP, Evidence, template_mean
+from cpmi_dagster.contracts.seeded import uniform_number
+from cpmi_dagster.rewards.methods import MC, merged, template_mean
+from cpmi_dagster.rewards.reward_type import PROBABILITY, STEP, Demand, Evidence, RewardType
 from cpmi_dagster.scoring.conditionings import MEAN_LOGPROB
+from cpmi_dagster.trajectories.step_truth import with_truth
+
+CORPUS_LABELS = "math_shepherd"
+"""The labels that come with the corpus."""
+EARLINESS = 1 - (pl.col("step_index") + 1) / pl.col("steps").list.len()
 
 
 def position(evidence: Evidence) -> pl.DataFrame:
     """1 less the relative position of a step, which is 1 at the last: early steps are more often right."""
-    return evidence.steps.select(*STEP, reward=_earliness())
+    return evidence.steps.select(*STEP, reward=EARLINESS)
 
 
 def final_answer(evidence: Evidence) -> pl.DataFrame:
     """1 at every step of a trajectory whose final answer is right, 0 if it is wrong: an outcome label."""
-    return _with_final_answer(evidence).select(*STEP, reward=_is_right(evidence))
+    return _outcomes(evidence).select(*STEP, reward="is_right")
 
 
 def final_answer_position(evidence: Evidence) -> pl.DataFrame:
     """1 where the final answer is right, else `position`."""
-    return _with_final_answer(evidence).select(*STEP, reward=pl.max_horizontal(_is_right(evidence), _earliness()))
+    return _outcomes(evidence).select(*STEP, reward=pl.max_horizontal("is_right", EARLINESS))
 
 
 def step_length(evidence: Evidence) -> pl.DataFrame:
@@ -37,24 +41,76 @@ def step_length(evidence: Evidence) -> pl.DataFrame:
 
 def step_surprisal(evidence: Evidence) -> pl.DataFrame:
     """Mean log-probability of the step's own tokens after the question and the steps before it, in nats per token."""
-    following = evidence.control_logprobs.select(
-        "trajectory_id", "template", pl.col("step_index") + 1, logprob=MEAN_LOGPROB
+    following = evidence.step_logprobs.with_columns(pl.col("step_index") + 1)
+    return template_mean(following, MEAN_LOGPROB)
+
+
+def uniform(evidence: Evidence) -> pl.DataFrame:
+    """U(0, 1) at every step, seeded."""
+    steps = evidence.steps.select(STEP)
+    numbers = [uniform_number(evidence.seed, row) for row in steps.iter_rows()]
+    return steps.with_columns(reward=pl.Series(numbers, dtype=pl.Float64))
+
+
+def true_steps(evidence: Evidence) -> pl.DataFrame:
+    """1 where the step is truly right, else 0; what nobody has judged behind a wrong step is wrong, as on ProcessBench.
+
+    Trajectories without truth, or with a step before the first wrong one that nobody has judged, are left out.
+    """
+    is_open = pl.element().is_null() & (pl.element().eq_missing(False).cum_sum() == 0)
+    judged = with_truth(evidence.trajectories, evidence.truth)
+    return _listed(judged.filter(~pl.col("correct").list.eval(is_open).list.any()), "correct")
+
+
+def corpus_labels(evidence: Evidence) -> pl.DataFrame:
+    """The corpus's own labels, + as 1 and - as 0, of the trajectories that it labels."""
+    return _listed(evidence.trajectories.drop_nulls("shepherd_labels"), "shepherd_labels")
+
+
+def _listed(trajectories: pl.DataFrame, column: str) -> pl.DataFrame:
+    """A list of truth values per trajectory as rewards 1 and 0; null is 0."""
+    numbered = trajectories.select(
+        "trajectory_id", step_index=pl.int_ranges(pl.col(column).list.len()), reward=pl.col(column)
     )
-    return template_mean(following, pl.col("logprob"))
+    rows = numbered.explode("step_index", "reward", empty_as_null=False)
+    return rows.with_columns(pl.col("reward").fill_null(False).cast(pl.Float64))
 
 
-def _earliness() -> pl.Expr:
-    count = pl.col("steps").list.len()
-    return 1 - (pl.col("step_index") + 1) / count
+def _outcomes(evidence: Evidence) -> pl.DataFrame:
+    """The steps of trajectories in which a final answer was found, each with `is_right`, 1 or 0."""
+    known = evidence.trajectories.drop_nulls("final_answer")
+    right = [float(evidence.same(*answers)) for answers in known.select("gold_answer", "final_answer").iter_rows()]
+    outcomes = known.select("trajectory_id", is_right=pl.Series(right, dtype=pl.Float64))
+    return evidence.steps.join(outcomes, on="trajectory_id", maintain_order="left")
 
 
-def _with_final_answer(evidence: Evidence) -> pl.DataFrame:
-    """The steps of trajectories in which a final answer was found: of the others it is not known, and not wrong."""
-    found = evidence.trajectories.filter(pl.col("final_answer").is_not_null())
-    return evidence.steps.join(found, on="trajectory_id", how="semi")
-
-
-def _is_right(evidence: Evidence) -> pl.Expr:
-    answers = evidence.trajectories.select("trajectory_id", "gold_answer", "final_answer").drop_nulls()
-    right = [trajectory for trajectory, gold, final in answers.iter_rows() if evidence.same(gold, final)]
-    return pl.col("trajectory_id").is_in(right).cast(pl.Float64)
+FINAL = Demand(inputs=("final_answer",))
+UNIFORM = RewardType("uniform", "Uniform random", uniform, scale=PROBABILITY, kind="control")
+CONTROLS = (
+    merged("rand_merge", "Rand_Merge", MC, UNIFORM, 1, in_main_tables=True),
+    RewardType("position", "Position", position, scale=PROBABILITY, kind="control", is_free=True),
+    RewardType("final_answer", "Final answer", final_answer, FINAL, PROBABILITY, kind="control", is_free=True),
+    RewardType(
+        "final_answer_position",
+        "Final answer × position",
+        final_answer_position,
+        FINAL,
+        PROBABILITY,
+        kind="control",
+        is_free=True,
+    ),
+    RewardType("step_length", "Step length", step_length, scale=None, kind="control", is_free=True),
+    RewardType(
+        "step_surprisal", "Step surprisal", step_surprisal, Demand(inputs=("step_texts",)), None, kind="control"
+    ),
+    UNIFORM,
+    RewardType("truth", "True steps", true_steps, Demand(inputs=("truth",)), PROBABILITY, kind="control"),
+    RewardType(
+        CORPUS_LABELS,
+        "Math-Shepherd's + and -",
+        corpus_labels,
+        Demand(inputs=("corpus_labels",)),
+        PROBABILITY,
+        kind="corpus",
+    ),
+)

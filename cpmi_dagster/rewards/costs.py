@@ -21,13 +21,14 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import QUESTION, Conditioning, contexts_of
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import AnswerLogprobs, LabelingCosts
-from cpmi_dagster.rewards.demand import Demand, Steps, demand_of
-from cpmi_dagster.rewards.registry import reward_type
+from cpmi_dagster.rewards.registry import demand_of, reward_type
+from cpmi_dagster.rewards.reward_type import Steps
+from cpmi_dagster.rewards.settings import Rewards
 
-CONTEXT_KEY = AnswerLogprobs.create_empty().select("trajectory_id", "context", "step_index").schema
 SAMPLED = {"rollouts": "policy_rollouts", "prover": "prover_rollouts"}
 """The asset that each role's rollouts are in."""
-TARGET_TOKENS = {**CONTEXT_KEY, "gold": pl.Int64(), "negative": pl.Int64()}
+CONTEXT_KEY = ["trajectory_id", "context", "step_index"]
+TARGET_TOKENS = AnswerLogprobs.create_empty().select(CONTEXT_KEY).schema | {"gold": pl.Int64(), "negative": pl.Int64()}
 
 
 @dataclass(frozen=True)
@@ -36,28 +37,13 @@ class Measured:
 
     Attributes:
         costs: of the assets hard_negatives, answer_logprobs, policy_rollouts and prover_rollouts.
-        rollouts: by role, all that were drawn: columns prefix_length, rollout, generated_tokens.
+        rollouts: by role, all that were drawn: columns prefix_length, generated_tokens.
         targets: tokens of the answers that were scored, columns of `TARGET_TOKENS`, one row a context.
     """
 
     costs: Mapping[str, Cost]
     rollouts: Mapping[str, pl.DataFrame]
     targets: pl.DataFrame
-
-
-@dataclass(frozen=True)
-class CostBasis:
-    """What of a profile decides how costs are shared out among methods.
-
-    Attributes:
-        default_conditioning: of the reward types that name none.
-        negatives: M.
-        rollouts: completions of a prefix, by role.
-    """
-
-    default_conditioning: Conditioning
-    negatives: int
-    rollouts: Mapping[str, int]
 
 
 def target_tokens(logprobs: pl.DataFrame) -> pl.DataFrame:
@@ -70,24 +56,17 @@ def target_tokens(logprobs: pl.DataFrame) -> pl.DataFrame:
         Columns of `TARGET_TOKENS`.
     """
     is_gold, tokens = pl.col("answer_rank") == 0, pl.col("token_count")
-    sums = logprobs.group_by("trajectory_id", "context", "step_index").agg(
-        gold=tokens.filter(is_gold).sum(), negative=tokens.filter(~is_gold).sum()
-    )
+    sums = logprobs.group_by(CONTEXT_KEY).agg(gold=tokens.filter(is_gold).sum(), negative=tokens.filter(~is_gold).sum())
     return sums.cast(TARGET_TOKENS)  # pyright: ignore[reportArgumentType]
-
-
-def tokens_of(targets: pl.DataFrame) -> int:
-    """Tokens of all answers that were scored."""
-    return int(targets["gold"].sum()) + int(targets["negative"].sum())
 
 
 def labeling_costs(
     shard: str,
     trajectories: int,
     measured: Measured,
-    basis: CostBasis,
+    rewards: Rewards,
+    negatives: int,
     models: Mapping[str, str],
-    methods: Sequence[str],
     completed: int | None = None,
 ) -> pl.DataFrame:
     """What labeling a shard by each method takes: each pays for what it uses.
@@ -95,83 +74,58 @@ def labeling_costs(
     Args:
         shard: partition key.
         trajectories: how many were labelled.
+        rewards: reward types, and the conditioning of those that name none.
+        negatives: M.
         models: names of `labeler`, `rollouts` and `prover`.
-        methods: reward types, e.g. mc, pav, cpmi, cpmi_merge1.
         completed: how many of the trajectories have rollouts; all when None. Methods that take rollouts label these.
 
     Returns:
         Columns of `labels.labeling_costs`, one row per method.
     """
     rows = []
-    for method in methods:
-        demand = demand_of([method], basis.default_conditioning, basis.negatives)
-        parts = costs_of(demand, measured, basis, reward_type(method).needs.negatives)
-        labelled = trajectories
-        if completed is not None and (demand.policy_steps, demand.prover_steps) != (0, 0):
-            labelled = completed
-            if "labeler" in parts:
-                parts["labeler"] = parts["labeler"].times(completed / max(trajectories, 1))
-        total = sum(parts.values(), Cost.zero())
-        names = " + ".join(dict.fromkeys(models[role] for role in parts))
+    for method in rewards.methods:
+        demand, costs, labelled = demand_of([method], rewards.default_conditioning, negatives), {}, trajectories
+        for role, longest in (("rollouts", demand.policy_steps), ("prover", demand.prover_steps)):
+            if longest != 0:
+                costs[role] = _cost_of_rollouts(measured.costs[SAMPLED[role]], measured.rollouts[role], longest)
+                labelled = trajectories if completed is None else completed
+        if demand.conditionings:
+            contrasted = reward_type(method).demand.negatives
+            share = _scored_share(demand.conditionings, contrasted, negatives, measured.targets)
+            sampled = measured.costs["hard_negatives"] if demand.negatives else Cost.zero()
+            scored = sampled + measured.costs["answer_logprobs"].times(share)
+            costs = {"labeler": scored.times(labelled / max(trajectories, 1)), **costs}
+        total = sum(costs.values(), Cost.zero())
+        names = " + ".join(dict.fromkeys(models[role] for role in costs))
         rows.append({"shard": shard, "method": method, "model": names, "trajectories": labelled, **total.to_dict()})
     return LabelingCosts.cast(pl.DataFrame(rows, schema=LabelingCosts.column_names()))
 
 
-def costs_of(demand: Demand, measured: Measured, basis: CostBasis, negatives: int | None = None) -> dict[str, Cost]:
-    """What a demand costs, by the role of the model that is used.
-
-    Args:
-        negatives: how many of the hard negatives each step is contrasted with; all when None.
-    """
-    parts: dict[str, Cost] = {}
-    if demand.conditionings:
-        scores = measured.costs["answer_logprobs"].times(_scored_share(demand, measured.targets, negatives, basis))
-        sampled = measured.costs["hard_negatives"] if demand.negatives else Cost.zero()
-        parts["labeler"] = sampled + scores
-    for role, steps in (("rollouts", demand.policy_steps), ("prover", demand.prover_steps)):
-        if steps != 0:
-            cost, rollouts = measured.costs[SAMPLED[role]], measured.rollouts[role]
-            parts[role] = cost_of_rollouts(cost, rollouts, steps, basis.rollouts[role])
-    return parts
-
-
-def cost_of_rollouts(cost: Cost, rollouts: pl.DataFrame, steps: Steps, count: int) -> Cost:
-    """The part of the rollouts' cost that falls on the first `count` of the prefixes of at most `steps` steps.
-
-    Args:
-        cost: of all rollouts.
-        rollouts: columns prefix_length, rollout, generated_tokens.
-        steps: longest prefix that is used; None is all.
-        count: completions that are used of each.
-    """
-    used = pl.col("rollout") < count
-    if steps is not None:
-        used &= pl.col("prefix_length") <= steps
-    tokens = int(rollouts.filter(used)["generated_tokens"].sum())
-    everything = int(rollouts["generated_tokens"].sum())
-    if steps is None and tokens == everything:
+def _cost_of_rollouts(cost: Cost, rollouts: pl.DataFrame, longest: Steps) -> Cost:
+    """The part of the rollouts' cost that falls on prefixes of at most `longest` steps."""
+    if longest is None:
         return cost
-    part = cost.times(tokens / max(everything, 1))
-    return replace(part, generated_tokens=tokens)
+    used = rollouts.filter(pl.col("prefix_length") <= longest)
+    tokens, everything = (int(rows["generated_tokens"].sum()) for rows in (used, rollouts))
+    return replace(cost.times(tokens / max(everything, 1)), generated_tokens=tokens)
 
 
-def _scored_share(demand: Demand, targets: pl.DataFrame, negatives: int | None, basis: CostBasis) -> float:
-    """Share of the scored answers' tokens that a demand uses.
+def _scored_share(
+    conditionings: Sequence[Conditioning], contrasted: int | None, negatives: int, targets: pl.DataFrame
+) -> float:
+    """Share of the scored answers' tokens that a method uses which contrasts with `contrasted` of M negatives.
 
     The question alone is scored with all hard negatives, which that orders; then so many of them count as are used.
     """
     sizes = targets.group_by("trajectory_id").agg(size=pl.col("step_index").max() + 1)
-    needed = [
-        (size, *context) for size in sizes["size"].unique() for context in contexts_of(demand.conditionings, size)
-    ]
+    needed = [(size, *context) for size in sizes["size"].unique() for context in contexts_of(conditionings, size)]
     schema = {"size": pl.Int64(), "context": TARGET_TOKENS["context"], "step_index": pl.Int64()}
     contexts = sizes.join(pl.DataFrame(needed, schema=schema, orient="row"), on="size").drop("size")
-    used = targets.join(contexts, on=["trajectory_id", "context", "step_index"], how="semi")
-    scored = float(demand.negatives > 0)
-    share = scored if negatives is None else min(scored, negatives / basis.negatives)
-    weight = pl.when(pl.col("context") == QUESTION.kind).then(scored).otherwise(share)
+    used = targets.join(contexts, on=CONTEXT_KEY, how="semi")
+    share = 1.0 if contrasted is None else min(1.0, contrasted / negatives)
+    weight = pl.when(pl.col("context") == QUESTION.kind).then(float(contrasted != 0)).otherwise(share)
     tokens = float(used.select((pl.col("gold") + weight * pl.col("negative")).sum()).item())
-    return tokens / max(tokens_of(targets), 1)
+    return tokens / max(int(targets["gold"].sum()) + int(targets["negative"].sum()), 1)
 
 
 def relative_efficiency(quality: float, cost: float, base_quality: float, base_cost: float) -> float:

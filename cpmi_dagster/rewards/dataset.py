@@ -12,32 +12,24 @@ KEY = "trajectory_id"
 DATASET_REWARD = "cpmi"
 
 
-def cpmi_80k(
-    trajectories: pl.DataFrame, negatives: pl.DataFrame, step_rewards: pl.DataFrame, soft_labels: pl.DataFrame
-) -> pl.DataFrame:
-    """The data set of section 4.3: each labelled trajectory with its step labels as lists.
-
-    Args:
-        trajectories: columns of alignment.trajectories, the selected rows only.
-        negatives: columns of labels.hard_negatives.
-        step_rewards: columns of labels.step_rewards.
-        soft_labels: columns of dataset.soft_labels.
-
-    Returns:
-        Columns of dataset.cpmi_80k. A trajectory without CPMI rewards (it was rejected in scoring) is not in it.
-    """
-    rows = labelled_trajectories(trajectories, negatives, step_rewards, soft_labels, DATASET_REWARD)
-    return rows.filter(pl.col("hard_negatives").list.len() > 0)
-
-
 def labelled_trajectories(
     trajectories: pl.DataFrame,
     negatives: pl.DataFrame,
     step_rewards: pl.DataFrame,
     soft_labels: pl.DataFrame,
-    reward_type: str,
+    reward_type: str = DATASET_REWARD,
 ) -> pl.DataFrame:
-    """Each trajectory that has labels of a reward type, with its step labels as lists; see `cpmi_80k`."""
+    """The data set of section 4.3: each trajectory that has labels of a reward type, with its step labels as lists.
+
+    Args:
+        trajectories: columns of alignment.trajectories, the selected rows only.
+        negatives: columns of labels.hard_negatives; of a trajectory that has none, the list is empty.
+        step_rewards: columns of labels.step_rewards.
+        soft_labels: columns of dataset.soft_labels.
+
+    Returns:
+        Columns of dataset.cpmi_80k. A trajectory that was rejected in scoring has no CPMI rewards and is not in it.
+    """
     answers = negative_lists(negatives)
     rewards = step_lists(step_rewards, "reward", reward_type).rename({"reward": "rewards"})
     labels = step_lists(soft_labels, "soft_label", reward_type).rename({"soft_label": "soft_labels"})

@@ -17,27 +17,20 @@ from tqdm.auto import tqdm
 
 from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
-from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, Rollouts
+from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS
+from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.settings import Negatives
-from cpmi_dagster.rewards.demand import Demand, demand_of
-from cpmi_dagster.rewards.formulas import Evidence
-from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_type
+from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of, reward_type
+from cpmi_dagster.rewards.reward_type import Demand, Evidence
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 from cpmi_dagster.rewards.soft_labels import soft_labels
 from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
-from cpmi_dagster.scoring.conditionings import template_scores
 from cpmi_dagster.scoring.given_rows import as_frame
 from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
-from cpmi_dagster.scoring.trajectories import (
-    Prepared,
-    ReadingOptions,
-    check_options,
-    prepared,
-    settings_of,
-)
+from cpmi_dagster.scoring.trajectories import Prepared, ReadingOptions, check_options, prepared, settings_of
 
 logger = logging.getLogger(__name__)
 
@@ -109,10 +102,10 @@ def label(
             bar.update(count)
 
         options.setdefault("progress", advance)
-        made = label_in_full(frame, model, rewards, default_conditioning, **options)
-    for sentence in (*made.rejected["reason"], *made.notes):
+        labelled = label_in_full(frame, model, rewards, default_conditioning, **options)
+    for sentence in (*labelled.rejected["reason"], *labelled.notes):
         logger.warning(sentence)
-    return made.labels
+    return labelled.labels
 
 
 def label_in_full(
@@ -127,19 +120,18 @@ def label_in_full(
     Raises:
         SettingsError, ScoringError, ModelError: as `label`.
     """
-    demand = labeler_demand(rewards, default_conditioning, options)
-    given = prepared(trajectories, model, options, contrasted=demand.negatives > 0)
+    demand, types = labeler_demand(rewards, default_conditioning, options), list(dict.fromkeys(rewards))
+    given = prepared(trajectories, model, options, contrasted=demand.negatives != 0)
     evidence, rejected, notes = _evidence(given, demand, default_conditioning, options)
-    types = list(dict.fromkeys(rewards))
-    made = step_rewards(evidence, types)
-    labels = made.with_columns(soft_labels(made, SoftLabels())["soft_label"])
+    computed = step_rewards(evidence, types)
+    labels = computed.with_columns(soft_labels(computed, SoftLabels())["soft_label"])
     steps = given.frame.with_row_index("row").select(
         "row", "trajectory_id", step_index=pl.int_ranges(pl.col("steps").list.len()), step="steps"
     )
     rows = steps.explode("step_index", "step").join(labels, on=["trajectory_id", "step_index"])
     rows = rows.sort("row", pl.col("reward_type").cast(pl.Enum(types)), "step_index").drop("row")
     to_id = {"trajectory_id": "id"}
-    notes += notes_on_unlabelled(made, given.frame.height, types)
+    notes += notes_on_unlabelled(computed, given.frame.height, types)
     return LabelledSteps(rows.rename(to_id), rejected.rename(to_id), notes)
 
 
@@ -159,9 +151,9 @@ def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: 
                 f"`{entry.name}` needs more than a trajectory and its labeler; make it with `cpmi run`, or give one of "
                 f"{enough}"
             )
-        if (entry.needs.negatives or 0) > count:
+        if (entry.demand.negatives or 0) > count:
             raise SettingsError(
-                f"`{entry.name}` needs {entry.needs.negatives} hard negatives, and `negatives` is {count}; raise it, "
+                f"`{entry.name}` needs {entry.demand.negatives} hard negatives, and `negatives` is {count}; raise it, "
                 "or leave the type out"
             )
     return demand_of(rewards, conditioning, count)
@@ -169,36 +161,30 @@ def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: 
 
 def _passes(demand: Demand) -> int:
     """How often the labeler goes over the trajectories."""
-    return bool(demand.conditionings) + bool(demand.controls)
+    return demand.asks_for[LOGPROBS] + demand.asks_for[CONTROLS]
 
 
 def _evidence(
     given: Prepared, demand: Demand, conditioning: Conditioning, options: ReadingOptions
 ) -> tuple[Evidence, pl.DataFrame, list[str]]:
     """What the rewards are computed from, what could not be scored, and notes on what controls lack."""
-    progress, seed, contrasted = options.get("progress"), options.get("seed", 0), demand.negatives > 0
+    progress, logprobs, rejected = options.get("progress"), AnswerLogprobs.create_empty(), given.rejected
     scoring = settings_of(Scoring, {**options, "conditionings": demand.conditionings})
     if progress:
-        progress(given.rejected.height * _passes(demand))
-    logprobs, rejected, notes = AnswerLogprobs.create_empty(), given.rejected, []
-    if demand.conditionings:
+        progress(rejected.height * _passes(demand))
+    if demand.asks_for[LOGPROBS]:
+        contrasted = demand.negatives != 0
         scored = answer_logprobs(given.frame, given.negatives, given.model, scoring, progress, contrasted=contrasted)
         logprobs, rejected = scored.logprobs, pl.concat([rejected, scored.rejected])
-    read = ControlLogprobs.create_empty()
-    if demand.controls:
-        alone = scoring.model_copy(update={"conditionings": (conditioning,)})
-        made = control_logprobs(given.frame, given.model, alone, progress)
-        read, notes = made.logprobs, made.notes
+    step_logprobs, notes = ControlLogprobs.create_empty(), []
+    if demand.asks_for[CONTROLS]:
+        step_logprobs, _, notes = control_logprobs(given.frame, given.model, scoring, progress)
     final_answers = [extract_answer(steps[-1]) for steps in given.frame["steps"]]
     evidence = Evidence(
-        logprobs=logprobs,
-        scores=template_scores(logprobs, demand.conditionings if contrasted else ()),
-        policy_rollouts=Rollouts.create_empty(),
-        prover_rollouts=Rollouts.create_empty(),
-        trajectories=given.frame.with_columns(final_answer=pl.Series(final_answers, dtype=pl.String)),
-        default_conditioning=conditioning,
-        alpha=0,
-        seed=seed,
-        control_logprobs=read,
+        given.frame.with_columns(final_answer=pl.Series(final_answers, dtype=pl.String)),
+        logprobs,
+        step_logprobs=step_logprobs,
+        conditioning=conditioning,
+        seed=options.get("seed", 0),
     )
     return evidence, rejected, notes

@@ -48,12 +48,12 @@ def soft_labels(
     of_first_part = pl.when(pl.col("step_index") < steps).then(reward_type.replace_strict(first, default=None))
     normalised_as = of_first_part.otherwise(rest)
     # over the rows of each type itself; of a merge, over those of each part
-    reward, is_own = pl.col("reward"), normalised_as.str.strip_suffix(FIRST_PART) == reward_type
-    groups = step_rewards.lazy().filter(is_own).group_by(normalised_as=normalised_as)
-    own = groups.agg(median=reward.median(), mad=(reward - reward.median()).abs().median()).collect()
+    reward, is_of_type = pl.col("reward"), normalised_as.str.strip_suffix(FIRST_PART) == reward_type
+    groups = step_rewards.lazy().filter(is_of_type).group_by(normalised_as=normalised_as)
+    robust = groups.agg(median=reward.median(), mad=(reward - reward.median()).abs().median()).collect()
     # looked up, not joined: a join would copy the whole set
     median, mad = (
-        normalised_as.replace_strict(own["normalised_as"], own[name], default=None) for name in ("median", "mad")
+        normalised_as.replace_strict(robust["normalised_as"], robust[name], default=None) for name in ("median", "mad")
     )
     score = (reward - median) / (settings.mad_factor * mad + settings.epsilon)
     if settings.clip is not None:

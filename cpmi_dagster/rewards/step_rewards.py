@@ -1,9 +1,13 @@
-"""Step rewards of every type that a profile lists.
+"""Step rewards of every type that a profile lists, and how they are distributed.
 
 trajectory  step  reward_type  reward
 t000000007  0     cpmi          0.31
 t000000007  0     mc            0.75
 t000000007  1     cpmi         -0.42
+
+| reward type | steps | mean | 5 % | median | 95 % | from smallest to largest |
+|---|---|---|---|---|---|---|
+| cpmi | 838 | 0.031 | -0.21 | 0.02 | 0.35 | ▁▂▅█▃▁▁▁ |
 """
 
 from collections.abc import Iterable
@@ -11,9 +15,19 @@ from collections.abc import Iterable
 import polars as pl
 
 from cpmi_dagster.contracts.tables import StepRewards
-from cpmi_dagster.files.text import counted
-from cpmi_dagster.rewards.formulas import Evidence
+from cpmi_dagster.files.text import counted, in_markdown
 from cpmi_dagster.rewards.registry import reward_type
+from cpmi_dagster.rewards.reward_type import Evidence
+
+LACKING = {
+    "final_answer": "in which no final answer is found",
+    "truth": "that have no labels",
+    "corpus_labels": "that have no labels",
+}
+"""By input, what trajectories lack that have no rewards by a type that reads it."""
+BARS = "▁▂▃▄▅▆▇█"
+BINS = 16
+HEAD = "| reward type | steps | mean | 5 % | median | 95 % | from smallest to largest |\n|---|---|---|---|---|---|---|"
 
 
 def step_rewards(evidence: Evidence, types: Iterable[str]) -> pl.DataFrame:
@@ -26,8 +40,8 @@ def step_rewards(evidence: Evidence, types: Iterable[str]) -> pl.DataFrame:
         Columns of `labels.step_rewards`, sorted by their key.
 
     Raises:
-        SettingsError: a reward type needs a conditioning that was not scored.
-        ScoringError: rollouts of a prefix are missing.
+        SettingsError: there is no such reward type.
+        ScoringError: rollouts of a prefix are missing, or scores of a context.
     """
     by_type = [reward_type(name).compute(evidence).with_columns(reward_type=pl.lit(name)) for name in types]
     labelled = pl.concat(by_type, how="vertical_relaxed") if by_type else StepRewards.create_empty()
@@ -35,9 +49,7 @@ def step_rewards(evidence: Evidence, types: Iterable[str]) -> pl.DataFrame:
 
 
 def notes_on_unlabelled(rewards: pl.DataFrame, trajectories: int, types: Iterable[str]) -> list[str]:
-    """A sentence for each reward type that trajectories have none of, since they lack what it is made from.
-
-    These are the corpus's own labels, the truth, and types of the final answer.
+    """A sentence for each reward type that trajectories have none of, since they lack what it is computed from.
 
     Args:
         rewards: columns of `labels.step_rewards`.
@@ -45,13 +57,33 @@ def notes_on_unlabelled(rewards: pl.DataFrame, trajectories: int, types: Iterabl
         types: names of reward types.
     """
     notes = []
-    for name, entry in ((name, reward_type(name)) for name in types):
-        if entry.kind == "corpus" or entry.needs.truth:
-            lacking = "that have no labels"
-        elif entry.takes_final_answer:
-            lacking = "in which no final answer is found"
-        else:
-            continue
-        if count := trajectories - rewards.filter(reward_type=name)["trajectory_id"].n_unique():
-            notes.append(f"`{name}` has no rewards for {counted(count, 'trajectory', 'trajectories')} {lacking}")
+    for name in types:
+        for lacking in (LACKING[given] for given in reward_type(name).demand.inputs if given in LACKING):
+            if count := trajectories - rewards.filter(reward_type=name)["trajectory_id"].n_unique():
+                notes.append(f"`{name}` has no rewards for {counted(count, 'trajectory', 'trajectories')} {lacking}")
     return notes
+
+
+def reward_summary(rewards: pl.DataFrame) -> str:
+    """Mean, quantiles and a histogram of each reward type, as a Markdown table.
+
+    Args:
+        rewards: `reward_type`, `reward` in the type's own unit.
+    """
+    rows = []
+    for (name,), part in sorted(rewards.drop_nulls("reward").partition_by("reward_type", as_dict=True).items()):
+        values = part["reward"]
+        numbers = (values.mean(), *(values.quantile(share) for share in (0.05, 0.5, 0.95)))
+        figures = " | ".join(f"{number:.3g}" for number in numbers)
+        rows.append(f"| {in_markdown(name)} | {values.len():,} | {figures} | {histogram(values)} |")
+    return "\n".join([HEAD, *rows])
+
+
+def histogram(values: pl.Series, bins: int = BINS) -> str:
+    """Bars of equal width from the smallest value to the largest; the fullest is the highest. One value is one bar."""
+    if values.n_unique() == 1:
+        return BARS[-1]
+    counts = values.hist(bin_count=bins, include_category=False)["count"].to_list()
+    heights = [count / max(counts) * (len(BARS) - 1) for count in counts]
+    # a dot for none, since Markdown joins spaces; the lowest bar for a few
+    return "".join(BARS[round(height)] if height else "·" for height in heights)

@@ -51,7 +51,8 @@ from cpmi_dagster.resources.commands.hub_upload import SCHEME, uploaded
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.hub import HubLock
 from cpmi_dagster.rewards.dataset import DATASET_REWARD, labelled_trajectories
-from cpmi_dagster.rewards.registry import REWARD_TYPES, Needs
+from cpmi_dagster.rewards.registry import REWARD_TYPES
+from cpmi_dagster.rewards.reward_type import Demand
 from cpmi_dagster.trajectories.step_truth import with_truth
 
 MARKER, CARD = ".cpmi-export.json", "README.md"
@@ -195,7 +196,9 @@ def _labelled(lake: Lake, settings: Settings, reward_type: str) -> pl.DataFrame:
 
 def made_with(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str]:
     """The models behind labels with their revision or hash, and the settings of the run that made them, by words."""
-    needs = entry.needs if (entry := REWARD_TYPES.get(reward_type)) else Needs()
+    entry = REWARD_TYPES.get(reward_type)
+    asks_for = (entry.demand if entry else Demand()).asks_for
+    labeler = LOGPROBS if asks_for[LOGPROBS] else CONTROLS
     record = lake.record(STEP_REWARDS, settings.shard_keys[0])
     settings_then = record.settings if record else {}
 
@@ -205,12 +208,12 @@ def made_with(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str
 
     facts = {
         "wrote the solutions": settings.sources.sample and models(SAMPLED),
-        "labeler": models(LOGPROBS) if needs.scores else needs.controls and models(CONTROLS),
-        "sampled hard negatives": needs.contrasts and models(NEGATIVES),
-        "completed solutions": needs.policy_steps != 0 and models(POLICY_ROLLOUTS),
-        "completed solutions as the prover": needs.prover_steps != 0 and models(PROVER_ROLLOUTS),
-        "prompt templates": needs.scores and settings_then.get("scoring.templates"),
-        "rollouts of a prefix": needs.policy_steps != 0 and settings_then.get("rollouts.policy_count"),
+        "labeler": asks_for[labeler] and models(labeler),
+        "sampled hard negatives": asks_for[NEGATIVES] and models(NEGATIVES),
+        "completed solutions": asks_for[POLICY_ROLLOUTS] and models(POLICY_ROLLOUTS),
+        "completed solutions as the prover": asks_for[PROVER_ROLLOUTS] and models(PROVER_ROLLOUTS),
+        "prompt templates": asks_for[LOGPROBS] and settings_then.get("scoring.templates"),
+        "rollouts of a prefix": asks_for[POLICY_ROLLOUTS] and settings_then.get("rollouts.policy_count"),
         "seed": str(settings_then.get("seed", "")),
         "profile": settings.profile,
         "cpmi-dagster": own_version(),

@@ -125,7 +125,7 @@ def _estimates(
             cost = Cost.from_dict(record.cost).times(rows.height / trajectories.height)
             sampled = lake.read(NEGATIVES, shard), cost
         measured = count_labels(rows, compared, models, sampled)
-        costs = labeling_costs(shard, rows.height, measured, compared.cost_basis, names, compared.rewards.methods)
+        costs = labeling_costs(shard, rows.height, measured, compared.rewards, compared.negatives.count, names)
         yield _with_total(costs, rows.height, measured.costs.values())
         left -= rows.height
         advance(rows.height, total)

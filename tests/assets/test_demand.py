@@ -8,11 +8,13 @@ from rich.console import Console
 from small_run import SMALL, run_all, write_profile
 
 from cpmi_dagster import definitions
-from cpmi_dagster.definitions import MAKERS, home_status
+from cpmi_dagster.assets import labels
+from cpmi_dagster.definitions import MAKERS, home_of, home_status
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.dagster_home import open_instance
 from cpmi_dagster.resources.dag.shard_schedule import due_shards
+from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
 
@@ -28,6 +30,7 @@ KEYS = {
     REWARDS: ["trajectory_id", "step_index", "reward_type"],
 }
 ROUNDING = 1e-4
+SHARD = "000"
 
 
 @pytest.fixture
@@ -66,16 +69,20 @@ def profile_of(home, types: list[str], **values) -> Settings:
 
 
 def labelled(settings: Settings) -> Lake:
-    assert not run_all(settings, only=("labels",)).failures
-    return Lake.of(settings)
+    """The lake with one shard labelled by the stages alone: what is asked for is the same of every shard and run."""
+    home = home_of(settings)
+    for stage in labels.STAGES:
+        stage.bring_up_to_date(StageRun(stage, home, SHARD, "run", lambda _: None))
+    return home.lake
 
 
 def assert_part_of(lake: Lake, whole: Lake, *tables: str) -> None:
     """The rows of a home are those of a home that was asked for everything, but for rounding."""
     for table in tables:
-        found = lake.read(table).join(whole.read(table), on=KEYS[table], suffix="_whole", how="left")
-        assert found.height == lake.read(table).height > 0
-        for column in set(lake.read(table).columns) - set(KEYS[table]):
+        rows = lake.read(table, SHARD)
+        found = rows.join(whole.read(table), on=KEYS[table], suffix="_whole", how="left")
+        assert found.height == rows.height > 0
+        for column in set(rows.columns) - set(KEYS[table]):
             one, other = found[column], found[f"{column}_whole"]
             if one.dtype.is_float():
                 assert (one - other).abs().max() < ROUNDING, (table, column)
@@ -91,7 +98,7 @@ def test_cpmi_alone_completes_no_prefix_and_needs_neither_policy_nor_prover(fini
     assert_part_of(lake, Lake.of(finished), NEGATIVES, LOGPROBS, REWARDS)
     assert set(lake.read(LOGPROBS)["context"]) == {"question", "step"}
     assert lake.read(POLICY).is_empty() and lake.read(PROVER).is_empty()
-    assert lake.record(POLICY, "000").notes == ["empty: no reward type of the profile needs it"]
+    assert lake.record(POLICY, SHARD).notes == ["empty: no reward type of the profile needs it"]
     assert lake.read(COSTS)["method"].unique().to_list() == ["cpmi"]
 
 
@@ -163,16 +170,17 @@ def test_asked_for_more_each_asset_adds_what_is_missing_and_keeps_the_rest(finis
     lake = labelled(profile_of(unlabelled, ["cpmi_merge1"]))
     assert lake.read(POLICY)["prefix_length"].unique().to_list() == [1]
     first, drawn = lake.read(POLICY), dict(prompts)
-    scored = {key: lake.record(LOGPROBS, key).written_at for key in lake.partitions(LOGPROBS)}
+    scored = lake.record(LOGPROBS, SHARD).written_at
     lake = labelled(profile_of(unlabelled, ["cpmi_merge1", "pav_merge2"]))
     assert lake.read(PROVER)["prefix_length"].unique().sort().to_list() == [0, 1, 2]
     assert lake.read(POLICY)["prefix_length"].max() == 2
     lake = labelled(profile_of(unlabelled, ["cpmi_merge1", "pav_merge2", "pav", "mc"]))
     assert_part_of(lake, whole, NEGATIVES, LOGPROBS, POLICY, PROVER, REWARDS)
-    assert lake.read(POLICY).equals(whole.read(POLICY)) and lake.read(PROVER).equals(whole.read(PROVER))
+    policy, prover = (whole.read(table, SHARD) for table in (POLICY, PROVER))
+    assert lake.read(POLICY).equals(policy) and lake.read(PROVER).equals(prover)
     assert prompts["line"] == drawn["line"]
-    assert prompts["answer"] == whole.read(POLICY).height / 2 + whole.read(PROVER).height
-    assert scored == {key: lake.record(LOGPROBS, key).written_at for key in lake.partitions(LOGPROBS)}
+    assert prompts["answer"] == policy.height / 2 + prover.height
+    assert scored == lake.record(LOGPROBS, SHARD).written_at
     assert first.join(lake.read(POLICY), on=first.columns, how="anti", nulls_equal=True).is_empty()
 
 
@@ -181,9 +189,8 @@ def test_asked_for_less_nothing_is_made_again_and_rewards_are_of_what_is_asked_f
     before = {table: lake.read(table) for table in (NEGATIVES, LOGPROBS, POLICY)}
     asked, prompts["answer"] = dict(prompts), 0
     fewer = {"rollouts": SMALL["rollouts"] | {"policy_count": 1}, "scoring": SMALL["scoring"] | {"templates": 2}}
-    labelled(profile_of(unlabelled, ["mc", "cpmi"], **fewer))
+    lake = labelled(profile_of(unlabelled, ["mc", "cpmi"], **fewer))
     assert prompts == {"line": asked["line"], "answer": 0}
-    lake = Lake.of(profile_of(unlabelled, ["mc", "cpmi"], **fewer))
     assert lake.read(LOGPROBS).equals(before[LOGPROBS].filter(pl.col("template") < 2))
     assert lake.read(POLICY).equals(before[POLICY].filter(rollout=0))
     mc = lake.read(REWARDS).filter(reward_type="mc")["reward"]
@@ -212,10 +219,10 @@ def test_more_rollouts_templates_and_negatives_are_added_to_those_there_are(fini
     }
     lake = labelled(profile_of(unlabelled, ["mc", "cpmi"], **few))
     assert lake.read(LOGPROBS)["answer_rank"].max() == 2
-    before = {table: lake.record(table, "000").cost for table in (LOGPROBS, POLICY)}
+    before = {table: lake.record(table, SHARD).cost for table in (LOGPROBS, POLICY)}
     lake = labelled(profile_of(unlabelled, ["mc", "cpmi"]))
     assert_part_of(lake, Lake.of(finished), NEGATIVES, LOGPROBS, POLICY, REWARDS)
-    wanted = Lake.of(finished).read(LOGPROBS).filter(pl.col("context").is_in(["question", "step"]))
+    wanted = Lake.of(finished).read(LOGPROBS, SHARD).filter(pl.col("context").is_in(["question", "step"]))
     assert lake.read(LOGPROBS).height == wanted.height
     for table, cost in before.items():
-        assert lake.record(table, "000").cost["forward_tokens"] > cost["forward_tokens"]
+        assert lake.record(table, SHARD).cost["forward_tokens"] > cost["forward_tokens"]

@@ -128,11 +128,13 @@ def test_a_changed_setting_makes_exactly_what_follows_from_it_again(own_copy):
 
 
 def test_code_that_gives_equal_rows_makes_nothing_after_them_again(own_copy, monkeypatch):
-    scores = MAKERS["labels/template_scores"]
-    edited = replace(scores, code_version=f"{scores.code_version} edited")
-    monkeypatch.setitem(MAKERS, scores.table, edited)
-    monkeypatch.setattr(definitions, "STAGES", [edited if stage is scores else stage for stage in definitions.STAGES])
-    assert tables_made_by(own_copy, only=("labels", "dataset")) == {scores.table}
+    aligning = MAKERS["alignment/trajectories"]
+    edited = replace(aligning, code_version=f"{aligning.code_version} edited")
+    for table in aligning.tables:
+        monkeypatch.setitem(MAKERS, table, edited)
+    monkeypatch.setattr(definitions, "STAGES", [edited if stage is aligning else stage for stage in definitions.STAGES])
+    only = ("alignment", "selection", "labels", "dataset")
+    assert tables_made_by(own_copy, only=only) == {*aligning.tables}
 
 
 def test_a_deleted_shard_is_made_again_with_the_same_rows(own_copy):
@@ -216,20 +218,20 @@ def test_a_reader_holding_the_database_does_not_stop_labeling(own_copy):
 
 def test_a_conditioning_asked_for_later_adds_its_contexts_and_keeps_every_other_row(own_copy, scored):
     lake = Lake.of(own_copy)
-    before, cost = lake.read(LOGPROBS), lake.record(LOGPROBS, SHARD).cost
+    before, cost = lake.read(LOGPROBS, SHARD), lake.record(LOGPROBS, SHARD).cost
     conditionings = (*own_copy.scoring.conditionings, "leave_one_out")
     scoring = own_copy.scoring.model_copy(update={"conditionings": conditionings})
     asked = own_copy.model_copy(update={"scoring": scoring})
-    assert not run_all(asked, only=(LOGPROBS,)).failures
-    after = lake.read(LOGPROBS)
+    assert not run_all(asked, only=(LOGPROBS,), shards=[SHARD]).failures
+    after = lake.read(LOGPROBS, SHARD)
     assert set(after["context"]) == {*before["context"], "all_but"}
     assert after.filter(pl.col("context") != "all_but").equals(before)
     assert {context for context, _ in scored} == {"all_but"}
     assert lake.record(LOGPROBS, SHARD).cost["forward_tokens"] > cost["forward_tokens"]
     scored.clear()
-    assert not run_all(own_copy, only=(LOGPROBS,)).failures
+    assert not run_all(own_copy, only=(LOGPROBS,), shards=[SHARD]).failures
     assert not scored
-    assert lake.read(LOGPROBS).equals(before) and lake.record(LOGPROBS, SHARD).cost == pytest.approx(cost)
+    assert lake.read(LOGPROBS, SHARD).equals(before) and lake.record(LOGPROBS, SHARD).cost == pytest.approx(cost)
 
 
 def test_two_templates_then_four_then_two_ask_the_labeler_for_each_once(own_copy, scored):
@@ -242,8 +244,8 @@ def test_two_templates_then_four_then_two_ask_the_labeler_for_each_once(own_copy
     tables, asked = [], []
     for settings in (few, many, few, many):
         scored.clear()
-        assert not run_all(settings, only=(NEGATIVES, LOGPROBS)).failures
-        tables.append(lake.read(LOGPROBS))
+        assert not run_all(settings, only=(NEGATIVES, LOGPROBS), shards=[SHARD]).failures
+        tables.append(lake.read(LOGPROBS, SHARD))
         asked.append({template for _, template in scored})
     assert asked == [{0, 1}, {2, 3}, set(), set()]
     assert tables[0].equals(tables[2]) and tables[1].equals(tables[3])

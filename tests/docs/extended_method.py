@@ -20,20 +20,14 @@ DRAWS = 20
 
 def reward_type(settings: Settings) -> None:
     """`cpmi_mean` is the mean of two CPMI, and everything knows what to do with it."""
-    from cpmi_dagster.contracts.tables import AnswerLogprobs, Rollouts
     from cpmi_dagster.reports.reward_rows import main_rows
-    from cpmi_dagster.rewards.formulas import Evidence
+    from cpmi_dagster.rewards.reward_type import Evidence
     from cpmi_dagster.rewards.step_rewards import step_rewards
 
-    by_conditioning = {"marginal": [(0.2, 0.4), (-0.6, -0.2)], "incremental": [(0.5, 0.3), (0.1, 0.3)]}
-    scores = pl.DataFrame([
-        {"trajectory_id": "t", "step_index": step, "conditioning": name, "template": template, "cpmi": value}
-        for name, steps in by_conditioning.items()
-        for step, values in enumerate(steps) for template, value in enumerate(values)
-    ])  # fmt: skip
-    nothing, trajectories = Rollouts.create_empty(), pl.DataFrame({"trajectory_id": ["t"], "steps": [["a", "b"]]})
-    logprobs = AnswerLogprobs.create_empty()
-    evidence = Evidence(logprobs, scores, nothing, nothing, trajectories, "marginal", alpha=1, seed=0)
+    gold = {("question", -1): (-2, -2), ("step", 0): (-1.8, -1.6), ("step", 1): (-2.6, -2.2),
+            ("prefix", 0): (-1.5, -1.7), ("prefix", 1): (-1.4, -1.4)}  # fmt: skip
+    logprobs = _logprobs({place: [(mean, -2) for mean in means] for place, means in gold.items()})
+    evidence = Evidence(pl.DataFrame({"trajectory_id": ["t"], "steps": [["a", "b"]]}), logprobs)
     computed = step_rewards(evidence, [MEAN])
     assert computed["reward_type"].to_list() == [MEAN, MEAN]
     _check_close(computed["reward"].to_list(), [(0.3 + 0.4) / 2, (-0.4 + 0.2) / 2])
@@ -73,24 +67,18 @@ def question_set(settings: Settings) -> None:
 
 def conditioning(settings: Settings) -> None:
     """`onward` is the sum of what each step from i on adds, and a reward type by itself."""
-    from cpmi_dagster.contracts.tables import AnswerLogprobs, Rollouts
     from cpmi_dagster.reports.html import render_report
-    from cpmi_dagster.rewards.formulas import Evidence
+    from cpmi_dagster.rewards.reward_type import Evidence
     from cpmi_dagster.rewards.step_rewards import step_rewards
     from cpmi_dagster.scoring.conditionings import template_scores
 
     means = {("question", -1): (-4.0, -2.0), ("prefix", 0): (-3.0, -2.5), ("prefix", 1): (-1.0, -4.0)}
-    logprobs = pl.DataFrame([
-        {"trajectory_id": "t", "template": 0, "context": kind, "step_index": step, "answer_rank": rank,
-         "logprob_sum": 2 * mean, "token_count": 2}
-        for (kind, step), answers in means.items() for rank, mean in enumerate(answers)
-    ])  # fmt: skip
-    scores = template_scores(AnswerLogprobs.cast(logprobs), ["onward", "incremental"])
+    logprobs = _logprobs({place: [answers] for place, answers in means.items()})
+    scores = template_scores(logprobs, ["onward", "incremental"])
     onward = scores.filter(pl.col("conditioning") == "onward").sort("step_index")
     _check_close(onward["gold_shift"].to_list(), [-1 - -4, -1 - -3])
     _check_close(onward["negative_shift"].to_list(), [-4 - -2, -4 - -2.5])
-    nothing, trajectories = Rollouts.create_empty(), pl.DataFrame({"trajectory_id": ["t"], "steps": [["a", "b"]]})
-    evidence = Evidence(logprobs, scores, nothing, nothing, trajectories, "marginal", alpha=1, seed=0)
+    evidence = Evidence(pl.DataFrame({"trajectory_id": ["t"], "steps": [["a", "b"]]}), logprobs)
     rewards = step_rewards(evidence, [ONWARD])
     _check_close(rewards["reward"].to_list(), [3 - -2, 2 - -1.5])
     assert "onward" in settings.demand.conditionings and ONWARD in settings.rewards.types
@@ -153,18 +141,31 @@ def _check_judge_of(benchmark: str, problems: pl.DataFrame) -> None:
     assert (name, value.startswith("100.0 too few (")) == ("PRM800K F1", True), (name, value)
 
 
+def _logprobs(means: dict[tuple[str, int], list[tuple[float, ...]]]) -> pl.DataFrame:
+    """Rows of `labels.answer_logprobs` from mean log-probabilities of the answers, by context and template."""
+    from cpmi_dagster.contracts.tables import AnswerLogprobs
+
+    rows = [
+        ("t", template, *place, rank, 2 * mean, 2)
+        for place, by_template in means.items()
+        for template, answers in enumerate(by_template)
+        for rank, mean in enumerate(answers)
+    ]
+    return AnswerLogprobs.cast(pl.DataFrame(rows, AnswerLogprobs.column_names(), orient="row"))
+
+
 def _check_cost_and_labels(name: str, label: str, share: float) -> None:
     """It pays for its share of the scores, is normalised by Eq. 7, and has a row by its label."""
     from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
     from cpmi_dagster.reports.labels import measure_label_quality
     from cpmi_dagster.rewards import costs, soft_labels
-    from cpmi_dagster.rewards.settings import SoftLabels
+    from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 
     spent = {"hard_negatives": Cost(2.0, 900, 60), "answer_logprobs": Cost(6.0, 8100, 0)}
     scored = [("question", -1), ("step", 0), ("step", 1), ("prefix", 0), ("prefix", 1)]
     targets = pl.DataFrame([("t", *one, 1, 2) for one in scored], schema=costs.TARGET_TOKENS, orient="row")
-    basis = costs.CostBasis("marginal", 4, {})
-    cost = costs.labeling_costs("000", 1, costs.Measured(spent, {}, targets), basis, {"labeler": "big"}, [name])
+    measured, chosen = costs.Measured(spent, {}, targets), Rewards(types=(name,))
+    cost = costs.labeling_costs("000", 1, measured, chosen, 4, {"labeler": "big"})
     assert cost.select("wall_seconds", "generated_tokens").rows() == [(2.0 + 6.0 * share, 60)]
     rewards = pl.DataFrame(
         {"trajectory_id": ["t", "t", "u"], "step_index": [0, 1, 0], "reward_type": name, "reward": [2.0, 3.0, 5.0]}

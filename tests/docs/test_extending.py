@@ -16,7 +16,7 @@ WEIGHTS = "cpmi_dagster/miniature/weights"
 ROOMS = ("cpmi_dagster", "assets", "resources")
 TESTED_ROOMS = ("rewards", "benchmarks", "contracts", "profiles")
 EXAMPLES = {
-    "A reward type": ("reward_type", 2),
+    "A reward type": ("reward_type", 1),
     "A question set": ("question_set", 2),
     "A conditioning": ("conditioning", 2),
     "A step benchmark": ("step_benchmark", 4),

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.contracts.tables import AnswerLogprobs
-from cpmi_dagster.rewards.formulas import mean_over_templates
+from cpmi_dagster.rewards.methods import template_mean
 from cpmi_dagster.rewards.settings import SoftLabels
 from cpmi_dagster.rewards.soft_labels import soft_labels
 from cpmi_dagster.scoring.conditionings import template_scores
@@ -42,7 +42,7 @@ def test_the_shifts_and_rewards_of_the_page_are_those_of_the_method():
     scores = template_scores(logprobs(), ["marginal"])
     shown = scores.sort("step_index", "template").select("gold_shift", "negative_shift", "cpmi").rows()
     assert [pytest.approx(row, abs=5e-4) for row in shown] == [row[2:] for row in SHIFTS]
-    rewards = mean_over_templates(scores, "marginal", pl.col("cpmi"))["reward"].to_list()
+    rewards = template_mean(scores, pl.col("cpmi"))["reward"].to_list()
     assert rewards == pytest.approx([reward for _, reward in REWARDS], abs=5e-4)
 
 

@@ -12,7 +12,7 @@ from cpmi_dagster.profiles.removed import GONE
 from cpmi_dagster.profiles.settings import PROFILES, load_settings
 from cpmi_dagster.reports.efficiency import labeler_name
 from cpmi_dagster.reports.paper import load_paper_tables
-from cpmi_dagster.rewards.demand import Demand
+from cpmi_dagster.rewards.reward_type import Demand
 
 
 @pytest.fixture(autouse=True)
@@ -316,24 +316,10 @@ def test_commands_that_are_suggested_select_the_profile_as_it_was_given(tmp_path
     assert load_settings().profile_option == " -p paper"
 
 
-@pytest.mark.parametrize(
-    ("types", "demand"),
-    [
-        ("[cpmi]", Demand(("marginal",), 4)),
-        ("[cpmi_m1]", Demand(("marginal",), 4)),
-        ("[gold_only]", Demand(("marginal",))),
-        ("[cpmi_leave_one_out, cpmi]", Demand(("marginal", "leave_one_out"), 4)),
-        ("[cpmi_merge1]", Demand(("marginal",), 4, policy_steps=1)),
-        ("[cpmi_merge3, pav_merge2]", Demand(("marginal",), 4, policy_steps=3, prover_steps=2)),
-        ("[mc]", Demand(policy_steps=None)),
-        ("[pav, cpmi_merge1]", Demand(("marginal",), 4, policy_steps=None, prover_steps=None)),
-        ("[math_shepherd]", Demand()),
-    ],
-)
-def test_a_profile_asks_for_what_its_reward_types_need(tmp_path, types, demand):
+def test_a_profile_asks_for_what_its_reward_types_read(tmp_path):
     profile = tmp_path / "p.yaml"
-    profile.write_text(f"extends: miniature\nrewards: {{types: {types}}}\nrecipes: []\n")
-    assert load_settings(profile).demand == demand
+    profile.write_text("extends: miniature\nrewards: {types: [cpmi_merge1, gold_only]}\nrecipes: []\n")
+    assert load_settings(profile).demand == Demand(("marginal",), 4, policy_steps=1)
 
 
 def test_conditionings_may_be_asked_for_beside_those_of_the_reward_types(tmp_path):
@@ -345,7 +331,7 @@ def test_conditionings_may_be_asked_for_beside_those_of_the_reward_types(tmp_pat
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("rewards: {types: [judge_token]}", "the reward type `judge_token` was removed; docs/evidence.md has what it"),
+        ("rewards: {types: [judge_token]}", "`judge_token` is not a reward type; choose from mc, mc_hard, pav, cpmi"),
         ("rewards: {types: [mc, pav]}\nmodels: {prover: null}", "models.prover is missing, and the reward type `pav`"),
         ("rewards: {types: [cpmi]}\nmodels: {policy: null}", "benchmarks.best_of_n samples candidates from it"),
         (
@@ -372,8 +358,8 @@ def test_solutions_that_people_have_judged_are_labelled_and_no_model_is_trained(
     settings = load_settings("human-steps")
     assert settings.recipes == ()
     assert settings.sources.step_truth == settings.sources.trajectories
-    controls = ("step_surprisal",)
-    assert settings.demand == Demand(("marginal", "incremental", "prefix"), 4, policy_steps=None, controls=controls)
+    inputs = ("final_answer", "step_texts")
+    assert settings.demand == Demand(("marginal", "incremental", "prefix"), 4, policy_steps=None, inputs=inputs)
 
 
 def test_one_source_or_several_may_hold_the_trajectories(tmp_path):

@@ -164,7 +164,7 @@ class World:
                 yield from ((key, prompt, number, drawn) for number in range(self.settings.rollouts.policy_count))
             answers = [gold, *wrong.filter(trajectory_id=name)["answer"]] if key == LOGPROBS else []
             contexts = contexts_of(demand.conditionings, len(steps)) if key == LOGPROBS else ()
-            controlled = before_each_step(len(steps)) if key == CONTROLS and demand.controls else ()
+            controlled = before_each_step(len(steps)) if key == CONTROLS and demand.asks_for[CONTROLS] else ()
             for template in range(self.settings.scoring.templates):
                 for context in contexts:
                     yield from ((key, text(question, steps, template, context), render_target(one)) for one in answers)

@@ -43,7 +43,7 @@ def starter(tmp_path) -> Starter:
 def test_the_profile_labels_every_trajectory_with_cpmi_and_trains_one_model(starter):
     loaded = load_settings(starter.path)
     assert (loaded.profile, loaded.shards, loaded.recipe_names) == ("mine", 1, ["cpmi_bce"])
-    cheap = ("step_surprisal", "position", "final_answer", "final_answer_position", "step_length")
+    cheap = ("position", "final_answer", "final_answer_position", "step_length", "step_surprisal")
     assert loaded.rewards.types == ("cpmi", *cheap)
     assert set(dict(loaded.selection).values()) == {None, False}
     assert loaded.models.labeler.name == loaded.models.backbone.name == HUB_MODEL

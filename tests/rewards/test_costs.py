@@ -6,12 +6,12 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import AnswerLogprobs, LabelingCosts
 from cpmi_dagster.rewards.costs import (
     TARGET_TOKENS,
-    CostBasis,
     Measured,
     labeling_costs,
     relative_efficiency,
     target_tokens,
 )
+from cpmi_dagster.rewards.settings import Rewards
 
 COSTS = {
     "hard_negatives": Cost(2.0, 9_000, 600),
@@ -19,8 +19,8 @@ COSTS = {
     "policy_rollouts": Cost(40.0, 1000, 100),
     "prover_rollouts": Cost(20.0, 500, 200),
 }
-POLICY = pl.DataFrame({"prefix_length": [1, 1, 2, 3], "rollout": [0, 1, 0, 0], "generated_tokens": [20, 30, 40, 10]})
-PROVER = pl.DataFrame({"prefix_length": [0, 1, 2, 3], "rollout": [0] * 4, "generated_tokens": [80, 60, 40, 20]})
+POLICY = pl.DataFrame({"prefix_length": [1, 1, 2, 3], "generated_tokens": [20, 30, 40, 10]})
+PROVER = pl.DataFrame({"prefix_length": [0, 1, 2, 3], "generated_tokens": [80, 60, 40, 20]})
 # a trajectory of two steps, scored alone and as prefixes; a gold answer of 1 token, two negatives of 2 together
 TARGETS = pl.DataFrame(
     [
@@ -30,7 +30,6 @@ TARGETS = pl.DataFrame(
     schema=TARGET_TOKENS,
     orient="row",
 )
-BASIS = CostBasis("marginal", 2, {"rollouts": 8, "prover": 4})
 MODELS = {"labeler": "big", "rollouts": "big", "prover": "small"}
 
 PAPER_SECONDS = {"cpmi": 38_603, "cpmi_merge1": 72_553, "cpmi_merge2": 106_452, "cpmi_merge3": 136_579, "mc": 242_930}
@@ -50,9 +49,9 @@ PAPER_EFFICIENCY = {
 }
 
 
-def costs_of(*methods: str, policy: pl.DataFrame = POLICY, basis: CostBasis = BASIS) -> dict[str, dict]:
-    measured = Measured(COSTS, {"rollouts": policy, "prover": PROVER}, TARGETS)
-    frame = labeling_costs("000", 4, measured, basis, MODELS, methods)
+def costs_of(*methods: str, completed: int | None = None) -> dict[str, dict]:
+    measured = Measured(COSTS, {"rollouts": POLICY, "prover": PROVER}, TARGETS)
+    frame = labeling_costs("000", 4, measured, Rewards(types=methods), 2, MODELS, completed)
     LabelingCosts.validate(frame)
     return {row["method"]: row for row in frame.iter_rows(named=True)}
 
@@ -87,10 +86,11 @@ def test_answers_that_a_method_does_not_contrast_with_are_not_its_cost():
     assert measured(costs["neg_only"]) == measured(costs_of("cpmi")["cpmi"])
 
 
-def test_rollouts_that_are_not_asked_for_any_more_are_nobodys_cost():
-    costs = costs_of("mc", "cpmi_merge1", basis=CostBasis("marginal", 2, {"rollouts": 1, "prover": 4}))
-    assert measured(costs["mc"]) == approx((40 * 0.7, 700, 70))
-    assert measured(costs["cpmi_merge1"]) == approx((5.6 + 8.0, 57_800, 620))
+def test_a_method_that_takes_rollouts_pays_for_the_scores_of_the_trajectories_that_have_some():
+    costs = costs_of("mc", "cpmi", "cpmi_merge1", completed=1)
+    assert {name: row["trajectories"] for name, row in costs.items()} == {"mc": 1, "cpmi": 4, "cpmi_merge1": 1}
+    assert measured(costs["mc"]) == (40.0, 1000, 100)
+    assert measured(costs["cpmi_merge1"]) == approx((5.6 / 4 + 20.0, 57_600 / 4 + 500, 150 + 50))
 
 
 def test_tokens_of_answers_are_counted_by_context():

@@ -5,7 +5,7 @@ import pytest
 
 from cpmi_dagster.contracts.tables import Cpmi80k
 from cpmi_dagster.errors import TrainingError
-from cpmi_dagster.rewards.dataset import cpmi_80k, training_examples
+from cpmi_dagster.rewards.dataset import labelled_trajectories, training_examples
 
 TRAJECTORIES = pl.DataFrame(
     {
@@ -36,7 +36,7 @@ def steps(column: str) -> pl.DataFrame:
 
 
 def test_the_data_set_has_a_row_per_labelled_trajectory_with_negatives_by_rank():
-    frame = cpmi_80k(TRAJECTORIES, NEGATIVES, steps("reward"), steps("soft_label"))
+    frame = labelled_trajectories(TRAJECTORIES, NEGATIVES, steps("reward"), steps("soft_label"))
     assert Cpmi80k.is_valid(frame)
     assert frame["trajectory_id"].to_list() == ["t1", "t2"]
     assert frame["hard_negatives"].to_list() == [["5"], ["3", "4"]]

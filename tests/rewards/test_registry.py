@@ -7,7 +7,6 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.rewards.registry import (
     REWARD_TYPES,
     comes_with_data,
-    is_taken,
     listing_place,
     reward_label,
     reward_type,
@@ -31,7 +30,6 @@ def test_labels_of_ones_own_keep_a_free_name_and_come_last():
     places = pl.DataFrame({"name": ["my_judge", "cpmi", "mc"]}).select(listing_place("name")).to_series()
     assert places.to_list() == [len(REWARD_TYPES), 3, 0]
     assert [name for name in (*REWARD_TYPES, "my_judge") if comes_with_data(name)] == ["math_shepherd", "my_judge"]
-    assert [is_taken(name) for name in ("mc", "cpmi_merge7", "pav_merge", "my_judge")] == [True, True, True, False]
 
 
 def test_two_entries_of_one_name_are_refused():

@@ -7,17 +7,16 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.contracts import contexts
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, StepRewards
-from cpmi_dagster.errors import ScoringError, SettingsError, SourceError
-from cpmi_dagster.rewards.formulas import Evidence, merge
+from cpmi_dagster.errors import ScoringError, SourceError
+from cpmi_dagster.rewards.methods import merge
 from cpmi_dagster.rewards.registry import REWARD_TYPES
+from cpmi_dagster.rewards.reward_type import Evidence
 from cpmi_dagster.rewards.settings import Rewards
 from cpmi_dagster.rewards.step_rewards import step_rewards
-from cpmi_dagster.scoring.conditionings import CONTRASTS, contrast_shifts, template_scores
+from cpmi_dagster.scoring.conditionings import CONTRASTS, contrast_shifts
 
 ALL_TYPES = tuple(REWARD_TYPES)
-CONDITIONINGS = tuple(contexts.CONDITIONINGS)
 
 # log-probabilities of the gold answer and two negatives, by context, under template 0
 MEANS = {
@@ -108,7 +107,6 @@ TRUTH: list[tuple[int, list[bool | None]]] = [(7, [False, None]), (4, [True, Fal
 
 def rewards_of(
     *types: str,
-    scores: pl.DataFrame | None = None,
     logprobs_: pl.DataFrame | None = None,
     policy: dict = CORRECT,
     prover: dict = PROVER_CORRECT,
@@ -120,15 +118,14 @@ def rewards_of(
     chosen = Rewards.model_validate({"types": types, **options})
     evidence = Evidence(
         logprobs=logprobs() if logprobs_ is None else logprobs_,
-        scores=template_scores(logprobs(), CONDITIONINGS) if scores is None else scores,
         policy_rollouts=rollouts(policy),
         prover_rollouts=rollouts(prover),
         trajectories=trajectories,
-        default_conditioning=chosen.default_conditioning,
+        conditioning=chosen.default_conditioning,
         alpha=chosen.alpha,
         seed=seed,
-        control_logprobs=logprobs(ControlLogprobs, CONTROL_MEANS, 1),
-        step_truth=pl.DataFrame(truth, schema=["row_number", "correct"], orient="row"),
+        step_logprobs=logprobs(ControlLogprobs, CONTROL_MEANS, 1),
+        truth=pl.DataFrame(truth, schema=["row_number", "correct"], orient="row"),
     )
     frame = step_rewards(evidence, chosen.types)
     StepRewards.validate(frame)
@@ -202,10 +199,10 @@ def test_contrasts_order_as_their_names_say_and_agree_on_one_negative(before, af
     assert abs(together["logsumexp"] - together["max"]) <= math.log(count - 1) + 1e-9
 
 
-def test_a_conditioning_that_was_not_scored_is_an_error_that_says_what_to_add():
-    scores = template_scores(logprobs(), ["marginal"])
-    with pytest.raises(SettingsError, match=r"`leave_one_out` was not scored; add it to `scoring.conditionings`"):
-        rewards_of("cpmi_leave_one_out", scores=scores)
+def test_a_context_that_was_not_scored_is_an_error_that_says_what_to_add():
+    marginal = logprobs().filter(pl.col("context").is_in(["question", "step"]))
+    with pytest.raises(ScoringError, match=r"`t1` lacks a gold answer.*which `leave_one_out` needs; score it"):
+        rewards_of("cpmi_leave_one_out", logprobs_=marginal)
 
 
 @pytest.mark.parametrize(
@@ -231,21 +228,19 @@ def test_a_merge_does_not_need_the_rollouts_of_later_steps():
 
 
 def test_without_scored_trajectories_only_rollouts_give_rewards():
-    scores, rows = template_scores(logprobs(), CONDITIONINGS).head(0), logprobs().head(0)
-    rewards = rewards_of("mc", "cpmi", "gold_only", "cpmi_merge1", scores=scores, logprobs_=rows)
-    assert set(rewards) == {"mc"}
+    assert set(rewards_of("mc", "cpmi", "gold_only", "cpmi_merge1", logprobs_=logprobs().head(0))) == {"mc"}
     gold = logprobs().filter(pl.col("answer_rank") == 0)
-    assert rewards_of("gold_only", scores=scores, logprobs_=gold) == rewards_of("gold_only")
+    assert rewards_of("gold_only", logprobs_=gold) == rewards_of("gold_only")
 
 
 @hypothesis_settings(max_examples=20, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_rewards_do_not_depend_on_the_order_of_templates_or_rows(random):
-    scores = template_scores(logprobs(), CONDITIONINGS)
-    order = random.sample(range(scores.height), scores.height)
-    renamed = scores.with_columns(template=1 - pl.col("template"))[order]
+    rows = logprobs()
+    order = random.sample(range(rows.height), rows.height)
+    renamed = rows.with_columns(template=1 - pl.col("template"))[order]
     types: tuple[str, ...] = ("cpmi", "cpmi_incremental", "gold_only", "neg_only")
-    shuffled, straight = rewards_of(*types, scores=renamed), rewards_of(*types, scores=scores)
+    shuffled, straight = rewards_of(*types, logprobs_=renamed), rewards_of(*types)
     for reward_type in types:
         assert shuffled[reward_type]["t1"] == pytest.approx(straight[reward_type]["t1"], abs=1e-12)
 

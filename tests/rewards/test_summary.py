@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from cpmi_dagster.rewards.summary import histogram, reward_summary
+from cpmi_dagster.rewards.step_rewards import histogram, reward_summary
 
 
 def test_a_histogram_has_a_bar_for_each_bin_and_the_highest_for_the_fullest():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.contracts.tables import Rollouts, StepLabels, StepRewards
+from cpmi_dagster.contracts.tables import StepLabels, StepRewards
 from cpmi_dagster.errors import SettingsError, SourceError
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import load_settings
@@ -15,7 +15,7 @@ from cpmi_dagster.reports.headline import headline_table
 from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.labels import measure_label_quality
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS, OBJECTIVE_ROWS, main_rows, objective_rows
-from cpmi_dagster.rewards.formulas import Evidence
+from cpmi_dagster.rewards.reward_type import Evidence
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 from cpmi_dagster.rewards.soft_labels import soft_labels
 from cpmi_dagster.rewards.step_rewards import step_rewards
@@ -41,9 +41,7 @@ def rewards_of(labels: pl.DataFrame) -> list[tuple]:
 
 
 def shepherd_rewards() -> pl.DataFrame:
-    nothing = Rollouts.create_empty()
-    evidence = Evidence(pl.DataFrame(), pl.DataFrame(), nothing, nothing, TRAJECTORIES, "marginal", alpha=1, seed=0)
-    return step_rewards(evidence, ["math_shepherd"])
+    return step_rewards(Evidence(TRAJECTORIES), ["math_shepherd"])
 
 
 def test_labels_are_found_by_trajectory_or_by_row_of_the_source():
@@ -166,7 +164,7 @@ def test_tables_list_labels_that_a_model_learns_from_after_ours():
     assert main_rows([]) == MAIN_ROWS
 
 
-@pytest.mark.parametrize("name", ["mc", "cpmi_merge7", "pav_merge", "Judge", "1st", "a-b", "", "path"])
+@pytest.mark.parametrize("name", ["mc", "cpmi_merge3", "Judge", "1st", "a-b", "", "path"])
 def test_a_name_that_is_taken_or_odd_is_refused(tmp_path, name):
     profile = tmp_path / "mine.yaml"
     profile.write_text(f'extends: miniature\nsources: {{step_labels: {{"{name}": {{path: a.jsonl}}}}}}\n')

@@ -1,0 +1,139 @@
+"""The paper's methods: MC, PAV, CPMI and their merges.
+
+trajectory  step  mc    pav    cpmi   cpmi_merge1
+t000000007  0     0.75  1.00   0.31   0.75          MC at the first step,
+t000000007  1     0.25  0.00  -0.42  -0.42          CPMI after it
+"""
+
+import polars as pl
+
+from cpmi_dagster.contracts.contexts import Conditioning
+from cpmi_dagster.contracts.keys import POLICY_ROLLOUTS, PROVER_ROLLOUTS
+from cpmi_dagster.errors import ScoringError
+from cpmi_dagster.files.text import counted
+from cpmi_dagster.rewards.reward_type import ALL, DEFAULT, PROBABILITY, STEP, Demand, Evidence, Merge, RewardType, Scale
+from cpmi_dagster.scoring.conditionings import template_scores
+
+SCORES = Demand((DEFAULT,), ALL)
+"""Gold answer and hard negatives under the profile's conditioning."""
+
+
+def success_rates(rollouts: pl.DataFrame, hard: bool = False) -> pl.DataFrame:
+    """Share of a prefix's rollouts that reach the gold answer (Eq. 1), or whether any does.
+
+    Args:
+        rollouts: trajectory_id, prefix_length, correct.
+        hard: Math-Shepherd's hard estimate, 1 if any rollout is right.
+
+    Returns:
+        trajectory_id, step_index (the prefix's last step, -1 for the bare question), reward in [0, 1].
+    """
+    correct = pl.col("correct")
+    return rollouts.group_by("trajectory_id", step_index=pl.col("prefix_length") - 1).agg(
+        reward=correct.any().cast(pl.Float64) if hard else correct.mean()
+    )
+
+
+def mc(evidence: Evidence) -> pl.DataFrame:
+    """The share of the policy's completions of a prefix that reach the gold answer: MC (Eq. 1)."""
+    return success_rates(evidence.policy_rollouts)
+
+
+def mc_hard(evidence: Evidence) -> pl.DataFrame:
+    """1 where any completion by the policy reaches the gold answer, else 0: Math-Shepherd's hard estimate."""
+    return success_rates(evidence.policy_rollouts, hard=True)
+
+
+def pav(evidence: Evidence) -> pl.DataFrame:
+    """MC by the policy plus alpha times how much the step changes the prover's MC: PAV (Eq. 2)."""
+    prover = success_rates(evidence.prover_rollouts)
+    before = prover.with_columns(pl.col("step_index") + 1)
+    joined = mc(evidence).join(prover, on=STEP, how="left", suffix="_prover")
+    joined = joined.join(before, on=STEP, how="left", suffix="_before")
+    advantage = pl.col("reward_prover") - pl.col("reward_before")
+    return _complete(joined.select(*STEP, reward=pl.col("reward") + evidence.alpha * advantage), "prover")
+
+
+def cpmi(evidence: Evidence) -> pl.DataFrame:
+    """The gold answer's shift less the wrong answers' mean shift, a mean over templates: CPMI (Eq. 4)."""
+    return conditioned(evidence, evidence.conditioning)
+
+
+def conditioned(evidence: Evidence, conditioning: Conditioning) -> pl.DataFrame:
+    """CPMI under a conditioning by name."""
+    return template_mean(template_scores(evidence.logprobs, [conditioning]), pl.col("cpmi"))
+
+
+def template_mean(scores: pl.DataFrame, term: pl.Expr) -> pl.DataFrame:
+    """Mean of a term over the K templates (Eq. 4).
+
+    Args:
+        scores: trajectory_id, step_index, template and the columns of the term.
+        term: in nats per token.
+    """
+    return scores.sort(*STEP, "template").group_by(STEP, maintain_order=True).agg(reward=term.mean())
+
+
+def merge(first: pl.DataFrame, rest: pl.DataFrame, steps: int) -> pl.DataFrame:
+    """`first` at the first `steps` steps, `rest` after them (CPMI_Merge, section 4.3 and appendix D.2).
+
+    Args:
+        first: trajectory_id, step_index, reward; the trajectories that it lacks are left out.
+        rest: likewise, every step of its trajectories.
+
+    Raises:
+        ScoringError: `first` lacks a step of a trajectory.
+    """
+    both = rest.join(first, on="trajectory_id", how="semi", maintain_order="left")
+    joined = both.join(first, on=STEP, how="left", suffix="_first", maintain_order="left")
+    reward = pl.when(pl.col("step_index") < steps).then("reward_first").otherwise("reward")
+    return _complete(joined.select(*STEP, reward=reward), "policy")
+
+
+def _complete(rewards: pl.DataFrame, model: str) -> pl.DataFrame:
+    """The rewards, none of them missing."""
+    missing = rewards.filter(pl.col("reward").is_null()).sort(STEP)
+    if not missing.is_empty():
+        trajectory_id, step = missing.row(0)[:2]
+        raise ScoringError(
+            f"trajectory `{trajectory_id}` lacks {model} rollouts that the reward of step {step} (from 0) needs; "
+            "compute its rollouts again"
+        )
+    return rewards
+
+
+def merged(
+    name: str, label: str, first: RewardType, rest: RewardType, steps: int, in_main_tables: bool = False
+) -> RewardType:
+    """The reward type that is `first` at the first `steps` steps and `rest` after them; it reads no other prefixes."""
+
+    def compute(evidence: Evidence) -> pl.DataFrame:
+        return merge(first.compute(evidence), rest.compute(evidence), steps)
+
+    compute.__doc__ = f"{first.label} for {counted(steps, 'step')}, then {rest.label} (section 4.3)."
+    policy_steps, prover_steps = (steps * first.demand.asks_for[key] for key in (POLICY_ROLLOUTS, PROVER_ROLLOUTS))
+    demand = rest.demand | Demand(policy_steps=policy_steps, prover_steps=prover_steps)
+    return RewardType(name, label, compute, demand, rest.scale, Merge(first.name, steps), rest.kind, in_main_tables)
+
+
+MC = RewardType("mc", "MC", mc, Demand(policy_steps=ALL), PROBABILITY, in_main_tables=True)
+PAV = RewardType(
+    "pav",
+    "PAV",
+    pav,
+    Demand(policy_steps=ALL, prover_steps=ALL),
+    # if the step changes nothing for the prover, it is MC
+    Scale("a probability plus a difference", PROBABILITY.right_from),
+    in_main_tables=True,
+)
+CPMI = RewardType("cpmi", "CPMI", cpmi, SCORES, in_main_tables=True)
+METHODS = (
+    MC,
+    RewardType("mc_hard", "MC (hard)", mc_hard, Demand(policy_steps=ALL), PROBABILITY),
+    PAV,
+    CPMI,
+    merged("cpmi_merge1", "CPMI_Merge", MC, CPMI, 1, in_main_tables=True),
+    merged("cpmi_merge2", "CPMI_Merge2", MC, CPMI, 2),
+    merged("cpmi_merge3", "CPMI_Merge3", MC, CPMI, 3),
+    *(merged(f"pav_merge{steps}", f"PAV_Merge{steps}", PAV, CPMI, steps) for steps in (1, 2, 3)),
+)
