@@ -20,6 +20,8 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.trajectories.fields import name_in
+from cpmi_dagster.trajectories.form_readers import GOLD_ANSWER
 from cpmi_dagster.trajectories.forms import FORMS, form_of, unread
 from cpmi_dagster.trajectories.proposals import proposed_fields
 from cpmi_dagster.trajectories.rows import (
@@ -44,7 +46,8 @@ TRAJECTORIES_PER_SHARD, MOST_SHARDS = 1250, 99
 class FirstRow:
     """The first row that can be read, as a run reads it: its place and form, the trajectory, and fields left unread.
 
-    A question alone has no steps. Of the fields left unread, those that may be a gold answer or an id are proposed.
+    A question alone has no steps. The gold answer is in the field `gold_field`. Of the fields left unread, those that may
+    be a gold answer or an id are proposed.
     """
 
     place: str
@@ -53,6 +56,7 @@ class FirstRow:
     steps: Sequence[str]
     labels: Sequence[bool] | None
     gold_answer: str | None
+    gold_field: str
     unread: Sequence[str]
     proposed: Mapping[str, str]
 
@@ -205,6 +209,7 @@ def _first_row(rows: Sequence[tuple[Row, str]], parsed: Mapping[str, Any], readi
         steps=parsed["steps"],
         labels=parsed["labels"],
         gold_answer=parsed["gold_answer"],
+        gold_field="" if isinstance(row, Unreadable) else name_in(row, GOLD_ANSWER),
         unread=left,
         proposed=proposed_fields(others, PROPOSED, set(reading.fields.values())),
     )
