@@ -46,8 +46,8 @@ TRAJECTORIES_PER_SHARD, MOST_SHARDS = 1250, 99
 class FirstRow:
     """The first row that can be read, as a run reads it: its place and form, the trajectory, and fields left unread.
 
-    A question alone has no steps. The gold answer is in the field `gold_field`. Of the fields left unread, those that may
-    be a gold answer or an id are proposed.
+    A question alone has no steps. `gold_field` has the gold answer. Of the fields left unread, those that may be a gold
+    answer or an id are proposed.
     """
 
     place: str

@@ -4,6 +4,7 @@
     dataset.soft_labels        read_parquet(['<home>/lake/dataset/soft_labels/all.parquet'])
     benchmarks.best_of_n_choices    no rows, typed columns: the table has not been made yet
     reports.contrast           select * from reports.figures where artifact = 'contrast'
+    labels.step_rewards_wide   a row a step: its text, a column for each reward type, what people say of it
 
 New and replaced shards show on open connections. The file is written again, beside the old one and renamed over it,
 only if its statements would differ: a table or recipe has its first file, columns have changed, or the home was moved.
@@ -33,6 +34,7 @@ LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"
 CATALOG = "cpmi"
 FIGURES = "reports/figures"
+WIDE = "labels.step_rewards_wide"
 SHARDS = "[0-9][0-9][0-9]"
 HOME_VARIABLE = "cpmi_home"
 """Where the views look for the lake, if a connection sets it; by default where the home lay at publishing."""
@@ -173,7 +175,31 @@ def _statements(lake: Lake, settings: Settings) -> list[str]:
         found += [f"create view {view} as {select}", f"comment on view {view} is {quoted(meaning)}"]
         for column, text in column_meanings(table).items():
             found.append(f'comment on column {view}."{column}" is {quoted(text)}')
-    return found
+    return [*found, *_wide_rewards(settings)]
+
+
+def _wide_rewards(settings: Settings) -> list[str]:
+    """The SQL of `labels.step_rewards_wide`, with the reward types of the profile."""
+    types = dict.fromkeys((*settings.rewards.types, *settings.sources.step_labels))
+    rewards = ", ".join(f'max(reward) filter (where reward_type = {quoted(name)}) as "{name}"' for name in types)
+    columns = "".join(f', w."{name}"' for name in types)
+    select = (
+        "select t.source_id, t.trajectory_id, w.step_index, t.steps[w.step_index + 1] as step"
+        f"{columns}, s.correct[w.step_index + 1] as is_right from (select trajectory_id, step_index, {rewards} "
+        "from labels.step_rewards group by all) w join alignment.trajectories t using (trajectory_id) "
+        "left join sources.step_truth s using (row_number)"
+    )
+    meanings = {
+        "source_id": "the user's own id of the row; null where it has none",
+        "trajectory_id": "alignment.trajectories.trajectory_id",
+        "step_index": "step, from 0",
+        "step": "text of the step",
+        **{name: f"labels.step_rewards.reward of the type {name}; null if it has none" for name in types},
+        "is_right": "what people say of the step; null if nobody has judged it",
+    }
+    comments = [f'comment on column {WIDE}."{name}" is {quoted(meaning)}' for name, meaning in meanings.items()]
+    meaning = "A row for each labelled step: its text, and a column for each reward type of the profile"
+    return [f"create view {WIDE} as {select}", f"comment on view {WIDE} is {quoted(meaning)}", *comments]
 
 
 def _select(lake: Lake, settings: Settings, table: Table) -> str:

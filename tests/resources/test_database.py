@@ -80,6 +80,8 @@ def test_every_table_and_column_is_there_with_its_type_and_described_made_or_not
         counts = [connection.sql(f"select count(*) from {key.replace('/', '.')}").fetchall() for key in TABLES]
         figures = {name: len(connection.sql(f"from reports.{name}").fetchall()) for name in ARTIFACT_NAMES}
         assert len(connection.sql("from reports.paper_comparison").fetchall()) == 1
+        wide = connection.sql("from labels.step_rewards_wide").pl()
+    assert {"source_id", "step", "is_right", *settings.rewards.types} <= set(wide.columns)
     assert figures == {**dict.fromkeys(ARTIFACT_NAMES, 0), "contrast": 1}
     same = ["schema_name", "table_name", "column_name", "data_type", "comment"]
     assert made.select(same).equals(empty.select(same)) and counts == [[(1,)]] * len(TABLES)
