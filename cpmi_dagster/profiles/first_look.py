@@ -175,7 +175,7 @@ def look_over(
         answered=kept.filter("is_answered").height * (solutions or 1),
         labelled=kept.filter("is_labelled").height,
         judged=kept.filter(pl.col("form").is_in(JUDGED)).height,
-        identified=kept.filter("is_identified").height,
+        identified=kept["source_id"].count(),
         repeated_ids=all_ids.len() - all_ids.n_unique(),
         questions=all_counted["question_id"].n_unique(),
         median_steps=kept.select(pl.median("step_count")).item(),
@@ -219,13 +219,13 @@ def _counted(parsed: pl.DataFrame) -> pl.DataFrame:
     """Parsed rows with their texts as hashes, which is enough to find duplicates by."""
     return parsed.select(
         "row_number",
+        "source_id",
         "question_id",
         pl.col("question").hash().cast(pl.String),
         pl.col("steps").list.eval(pl.element().hash().cast(pl.String)),
         step_count=pl.col("steps").list.len(),
         is_answered=pl.col("gold_answer").is_not_null(),
         is_labelled=pl.col("labels").is_not_null(),
-        is_identified=pl.col("source_id").is_not_null(),
     )
 
 
