@@ -15,7 +15,7 @@ from cpmi_dagster.trajectories.rows import separate_defects, separate_duplicates
 @stage(
     TRAJECTORIES,
     also=[REJECTED_ROWS],
-    code_version="7",
+    code_version="8",
     inputs=[SHEPHERD, REFERENCES],
     settings=["answers.identity"],
     lineage={
@@ -24,6 +24,7 @@ from cpmi_dagster.trajectories.rows import separate_defects, separate_duplicates
         "final_answer": ["sources/math_shepherd.final_answer"],
         "gold_answer": ["sources/reference_problems.answer", "sources/math_shepherd.gold_answer"],
         "match_source": ["sources/reference_problems.problem_id", "sources/math_shepherd.source_id"],
+        "source_id": ["sources/math_shepherd.source_id"],
         "reason": ["sources/math_shepherd.defect"],
     },
 )

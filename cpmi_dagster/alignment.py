@@ -156,6 +156,7 @@ def align_trajectories(rows: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.Da
     no_answer = pl.format(EMPTY_ANSWER, pl.col("match_source").fill_null(""))
     rejected = matched.filter(~has_gold).select(
         "row_number",
+        "source_id",
         stage=pl.when(is_found).then(pl.lit("answer")).otherwise(pl.lit("align")),
         reason=pl.when(is_found).then(no_answer).otherwise(pl.col("reason")),
         excerpt=pl.col("question").str.head(EXCERPT_CHARACTERS),

@@ -19,6 +19,7 @@ from cpmi_dagster.resources.commands.calibrate import calibrate, write_labels
 from cpmi_dagster.resources.commands.doctor import examine
 from cpmi_dagster.resources.commands.export import export
 from cpmi_dagster.resources.commands.judge_evaluation import evaluate
+from cpmi_dagster.resources.commands.label_file import labeling_settings, write_labelled
 from cpmi_dagster.resources.commands.starter import starter_for
 from cpmi_dagster.resources.commands.trace import trace
 from cpmi_dagster.resources.commands.verification import verify_home
@@ -40,9 +41,9 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
     "calibrate", "check_port", "check_schedule", "defs",
-    "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "labels_made", "left_out",
-    "load_settings", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
-    "serve_ui", "stale_tables", "starter_for", "trace", "verify_home", "write_labels",
+    "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "labeling_settings", "labels_made",
+    "left_out", "load_settings", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
+    "serve_ui", "stale_tables", "starter_for", "trace", "verify_home", "write_labelled", "write_labels",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

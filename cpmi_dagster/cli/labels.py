@@ -1,4 +1,4 @@
-"""Commands on files: `cpmi score`, `judge`, `evaluate`."""
+"""Commands on files: `cpmi label`, `score`, `judge`, `evaluate`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from cpmi_dagster.cli import views
-from cpmi_dagster.cli.option_texts import parse_conditionings
+from cpmi_dagster.cli.option_texts import parse_conditionings, parse_fields
 from cpmi_dagster.cli.options import (
     ERR,
     OUT,
@@ -18,11 +18,50 @@ from cpmi_dagster.cli.options import (
     app,
 )
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
-from cpmi_dagster.errors import UsageError
+from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.files.text import counted
+from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
 
 RevisionOption = Annotated[str | None, typer.Option(help="Commit of a model on the hub.")]
 BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
+
+
+@app.command(epilog="Example: `cpmi label --input rows.jsonl --model Qwen/Qwen2.5-1.5B --output labels.jsonl`")
+def label(
+    input: Annotated[
+        str, typer.Option(help="Solutions: .jsonl, .json, .csv, .parquet, .arrow, .gz, a folder, or a hub id.")
+    ],
+    model: Annotated[str, typer.Option(help="Labeler: local folder, GGUF file, hub id, or miniature:labeler.")],
+    output: Annotated[Path, typer.Option(help="The rows with their labels: .jsonl or .parquet.")],
+    rewards: Annotated[str, typer.Option(help="Comma-separated reward types, e.g. cpmi,step_length.")] = "cpmi",
+    split: Annotated[Splitting, typer.Option(help="Where a solution that is one text is split into steps.")] = AUTO,
+    map: Annotated[
+        list[str] | None, typer.Option(help="A field by another name, e.g. gold_answer=target; may be repeated.")
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Label every step of a file of solutions: your rows and columns, with `steps`, `rewards` and `soft_labels`.
+
+    If it is killed, run it again: it continues where it stopped. Rows that cannot be labelled have a `reason`.
+    """
+    from cpmi_dagster import definitions
+
+    types = [name.strip() for name in rewards.split(",")]
+    source = {"fields": parse_fields(map or []), "steps": split}
+    with views.bar(ERR, "reading", quiet) as advance:
+        settings = definitions.labeling_settings(input, model, types, output, advance, **source)
+    until = ["dataset/soft_labels"]
+    outcome = definitions.run_with_progress(settings, settings.shard_keys, [], False, ERR, quiet, until)
+    if outcome.failures:
+        raise CpmiError("; ".join(outcome.failures))
+    labelled, rows = definitions.write_labelled(settings, output)
+    if not quiet:
+        left_out = f"; `reason` says why {counted(rows - labelled, 'row')} have none" if labelled < rows else ""
+        OUT.print(
+            f"{labelled:,} of {counted(rows, 'row')} labelled in {output}{left_out}", highlight=False, markup=False
+        )
+    if not labelled:
+        raise typer.Exit(1)
 
 
 @app.command(

@@ -70,7 +70,10 @@ def show_first_row(console: Console, first: "FirstRow") -> None:
         facts["more steps"] = f"{len(first.steps) - SHOWN_STEPS:,}"
     if not first.steps:
         facts["steps"] = "of the solutions that the policy will give"
-    facts["gold answer"] = first.gold_answer or "none"
+    facts["gold answer"] = "none"
+    if first.gold_answer is not None:
+        field = "" if first.gold_field == "gold_answer" else f" (field `{first.gold_field}`)"
+        facts["gold answer"] = f"{first.gold_answer}{field}"
     if first.unread:
         facts["not read"] = cut(", ".join(first.unread), MAX_CELL)
     console.print(facts_table(f"{first.place} as it is read ({first.form})", facts))

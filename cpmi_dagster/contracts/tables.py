@@ -158,6 +158,7 @@ class RejectedRows(dy.Schema):
     """Source rows that did not become trajectories, each with its reason."""
 
     row_number = dy.Int64(primary_key=True, min=0, description="0-based row of sources.math_shepherd")
+    source_id = dy.String(nullable=True, description="the user's own id of the row; null where it has none")
     stage = dy.String(description="read, duplicate, align or answer")
     reason = dy.String(min_length=1, description="what was wrong, in one sentence")
     excerpt = dy.String(description="the first characters of the row")

@@ -20,6 +20,8 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.trajectories.fields import name_in
+from cpmi_dagster.trajectories.form_readers import GOLD_ANSWER
 from cpmi_dagster.trajectories.forms import FORMS, form_of, unread
 from cpmi_dagster.trajectories.proposals import proposed_fields
 from cpmi_dagster.trajectories.rows import (
@@ -44,7 +46,8 @@ TRAJECTORIES_PER_SHARD, MOST_SHARDS = 1250, 99
 class FirstRow:
     """The first row that can be read, as a run reads it: its place and form, the trajectory, and fields left unread.
 
-    A question alone has no steps. Of the fields left unread, those that may be a gold answer or an id are proposed.
+    A question alone has no steps. `gold_field` has the gold answer. Of the fields left unread, those that may be a gold
+    answer or an id are proposed.
     """
 
     place: str
@@ -53,6 +56,7 @@ class FirstRow:
     steps: Sequence[str]
     labels: Sequence[bool] | None
     gold_answer: str | None
+    gold_field: str
     unread: Sequence[str]
     proposed: Mapping[str, str]
 
@@ -171,7 +175,7 @@ def look_over(
         answered=kept.filter("is_answered").height * (solutions or 1),
         labelled=kept.filter("is_labelled").height,
         judged=kept.filter(pl.col("form").is_in(JUDGED)).height,
-        identified=kept.filter("is_identified").height,
+        identified=kept["source_id"].count(),
         repeated_ids=all_ids.len() - all_ids.n_unique(),
         questions=all_counted["question_id"].n_unique(),
         median_steps=kept.select(pl.median("step_count")).item(),
@@ -205,6 +209,7 @@ def _first_row(rows: Sequence[tuple[Row, str]], parsed: Mapping[str, Any], readi
         steps=parsed["steps"],
         labels=parsed["labels"],
         gold_answer=parsed["gold_answer"],
+        gold_field="" if isinstance(row, Unreadable) else name_in(row, GOLD_ANSWER),
         unread=left,
         proposed=proposed_fields(others, PROPOSED, set(reading.fields.values())),
     )
@@ -214,13 +219,13 @@ def _counted(parsed: pl.DataFrame) -> pl.DataFrame:
     """Parsed rows with their texts as hashes, which is enough to find duplicates by."""
     return parsed.select(
         "row_number",
+        "source_id",
         "question_id",
         pl.col("question").hash().cast(pl.String),
         pl.col("steps").list.eval(pl.element().hash().cast(pl.String)),
         step_count=pl.col("steps").list.len(),
         is_answered=pl.col("gold_answer").is_not_null(),
         is_labelled=pl.col("labels").is_not_null(),
-        is_identified=pl.col("source_id").is_not_null(),
     )
 
 

@@ -17,6 +17,8 @@ from cpmi_dagster.answers.gold import answer_text
 from cpmi_dagster.errors import ScoringError, first_complaint, first_line
 from cpmi_dagster.files.text import Identifier, Text
 from cpmi_dagster.trajectories.chats import QuestionText
+from cpmi_dagster.trajectories.fields import name_in
+from cpmi_dagster.trajectories.form_readers import GOLD_ANSWER
 from cpmi_dagster.trajectories.rows import with_steps
 
 PRMBENCH_ID = ("idx", "classification")
@@ -57,8 +59,9 @@ def as_frame(trajectories: Any) -> pl.DataFrame:
     given = trajectories.to_polars() if hasattr(trajectories, "to_polars") else trajectories
     if isinstance(given, pl.DataFrame) and "steps" in given.columns and not given["steps"].null_count():
         has_id = "id" in given.columns or set(PRMBENCH_ID) <= set(given.columns)
-        return given if has_id else given.with_row_index("id")
-    rows = given_rows(given)
+        named = given.rename({name_in(dict.fromkeys(given.columns), GOLD_ANSWER): "gold_answer"}, strict=False)
+        return named if has_id else named.with_row_index("id")
+    rows = [_with_gold_answer(row) for row in given_rows(given)]
     checked = [_checked(number, row) for number, row in enumerate(rows)]
     columns = {
         name: pl.Series([getattr(row, name) for row in checked], dtype=dtype, strict=name != "id")
@@ -117,6 +120,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: plain(inner) for name, inner in value.items()}
     return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _with_gold_answer(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row whose gold answer has our name."""
+    gold = name_in(row, GOLD_ANSWER)
+    return {"gold_answer" if name == gold else name: value for name, value in row.items()}
 
 
 def _with_steps(number: int, row: dict[str, Any]) -> dict[str, Any]:

@@ -41,6 +41,8 @@ from cpmi_dagster.trajectories.solution_text import Splitting, split_steps
 
 QUESTION, SOLUTION, CHAT = "question|problem|prompt", "solution|response|completion", "messages|conversations"
 """What rows call their question, their solution that is one text, and their messages."""
+GOLD_ANSWER = "gold_answer|gold|ground_truth|reference_answer|answer"
+"""What rows call their gold answer; `answer` is one, since no form has its solution there."""
 RATING_OF_ERROR = NO_ERROR = -1
 SUBSET = re.compile(r"([a-z0-9]+)-\d+")
 WHOLE_NUMBER = re.compile(r"-?\d{1,9}(?:\.0+)?")
@@ -152,10 +154,21 @@ def _trajectory(
         final_answer=extract_answer(steps[-1]) if steps else None,
         source_id=read_optional(row, "id", read_identifier),
         task=read_optional(row, "task", read_identifier) or "",
-        gold_answer=read_optional(row, "gold_answer", read_gold_answer),
+        gold_answer=_read_gold_answer(row),
         split=read_optional(row, "split", read_identifier) or None,
         truth=None if truth is None else tuple(truth),
     )
+
+
+def _read_gold_answer(row: Row) -> str | None:
+    """The gold answer, if the row has one; what stands under another name than `gold_answer` may be none."""
+    name = name_in(row, GOLD_ANSWER)
+    try:
+        return read_optional(row, name, read_gold_answer)
+    except MalformedRow:
+        if name == "gold_answer":
+            raise
+        return None
 
 
 def _with_labels(row: Row, question: str, steps: Sequence[str]) -> Trajectory:

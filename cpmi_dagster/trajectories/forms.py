@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from cpmi_dagster.trajectories.fields import name_in
 from cpmi_dagster.trajectories.form_readers import (
     CHAT,
+    GOLD_ANSWER,
     QUESTION,
     SOLUTION,
     read_chat_row,
@@ -100,7 +101,12 @@ def unread(row: Row) -> list[str]:
     form = form_of(row)
     if form is None:
         return list(row)
-    read = {*SHARED, *form.others, *(name_in(row, field).partition(".")[0] for field in form.fields)}
+    read = {
+        *SHARED,
+        name_in(row, GOLD_ANSWER),
+        *form.others,
+        *(name_in(row, field).partition(".")[0] for field in form.fields),
+    }
     return [name for name in row if name not in read]
 
 

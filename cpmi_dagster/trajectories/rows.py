@@ -190,7 +190,7 @@ def separate_defects(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rows of `sources.math_shepherd` that are trajectories, and the others as rejected rows (stage `read`)."""
     is_sound = pl.col("defect").is_null()
     rejected = rows.filter(~is_sound).select(
-        "row_number", pl.lit("read").alias("stage"), pl.col("defect").alias("reason"), "excerpt"
+        "row_number", "source_id", pl.lit("read").alias("stage"), pl.col("defect").alias("reason"), "excerpt"
     )
     return rows.filter(is_sound), RejectedRows.cast(rejected)
 
@@ -199,7 +199,7 @@ def separate_duplicates(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]
     """The first of the rows with the same question and steps, and the others as rejected rows (stage `duplicate`).
 
     Args:
-        rows: row_number, question, steps, and any other columns; all rows of a question are among them.
+        rows: row_number, source_id, question, steps, and any other columns; all rows of a question are among them.
     """
     first = rows.select(pl.col("row_number").min().over("question", "steps")).to_series()
     is_first = rows["row_number"] == first
@@ -208,6 +208,7 @@ def separate_duplicates(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]
         .filter(~is_first)
         .select(
             "row_number",
+            "source_id",
             pl.lit("duplicate").alias("stage"),
             pl.format("the same question and steps as row {} (from 0)", "first").alias("reason"),
             pl.col("question").str.head(EXCERPT_CHARACTERS).alias("excerpt"),

@@ -9,7 +9,7 @@ from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.calls import CALLS
-from cpmi_dagster.resources.lake.lake import ALL, Lake
+from cpmi_dagster.resources.lake.lake import ALL, EARLIER, Lake
 from cpmi_dagster.resources.lake.sealed_parquet import is_intact
 
 
@@ -39,6 +39,8 @@ def _damage(lake: Lake, path: Path) -> str | None:
     inside = path.relative_to(lake.root)
     if CALLS in inside.parts:
         return None if is_intact(path) else f"{path} is damaged; its questions are asked again"
+    if EARLIER in inside.parts:
+        return None if is_intact(path) else f"{path} is damaged, and holds what stood there before; remove it"
     key, partition = inside.parent.as_posix(), None if path.stem == ALL else path.stem
     if key in TABLES and lake.record(key, partition) and is_intact(path):
         return None

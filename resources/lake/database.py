@@ -4,6 +4,8 @@
     dataset.soft_labels        read_parquet(['<home>/lake/dataset/soft_labels/all.parquet'])
     benchmarks.best_of_n_choices    no rows, typed columns: the table has not been made yet
     reports.contrast           select * from reports.figures where artifact = 'contrast'
+    earlier.figures            what stood in reports.figures before, as last replaced; so of rewards and soft labels
+    labels.step_rewards_wide   a row a step: its text, a column for each reward type, what people say of it
 
 New and replaced shards show on open connections. The file is written again, beside the old one and renamed over it,
 only if its statements would differ: a table or recipe has its first file, columns have changed, or the home was moved.
@@ -11,7 +13,7 @@ only if its statements would differ: a table or recipe has its first file, colum
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -20,20 +22,29 @@ from tempfile import TemporaryDirectory
 import duckdb
 import polars as pl
 
+from cpmi_dagster.contracts.keys import FIGURES
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from cpmi_dagster.errors import LakeError, StorageError, first_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake.lake import ALL, LAKE, Lake, partitions_of
+from cpmi_dagster.resources.lake.lake import ALL, COMPARED, EARLIER, LAKE, Lake, partitions_of
 from cpmi_dagster.resources.lake.records import hash_of
 
 LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"
 CATALOG = "cpmi"
-FIGURES = "reports/figures"
+WIDE = "labels.step_rewards_wide"
 SHARDS = "[0-9][0-9][0-9]"
+CHANGES = (
+    'create view reports.changes as select artifact, "row", "column", e.measured as before, f.measured as now '
+    'from reports.figures f join earlier.figures e using (artifact, "row", "column") '
+    "where e.measured is distinct from f.measured",
+    "comment on view reports.changes is 'Figures that differ from those which stood there before'",
+    "comment on column reports.changes.before is 'the figure as it was'",
+    "comment on column reports.changes.now is 'the figure as it is'",
+)
 HOME_VARIABLE = "cpmi_home"
 """Where the views look for the lake, if a connection sets it; by default where the home lay at publishing."""
 SHOWN = "cpmi_shown"
@@ -149,6 +160,10 @@ def _write(path: Path, settings: Settings, statements: list[str]) -> None:
                 connection.execute(f"copy ({_empty(table.key)}) to {quoted(str(file))}")
                 if table.partitioning == "shard":
                     break
+        for key in COMPARED:
+            file = Path(folder, LAKE, key, EARLIER, "000.parquet")
+            file.parent.mkdir()
+            connection.execute(f"copy ({_empty(key)}) to {quoted(str(file))}")
         connection.execute(f"set variable {HOME_VARIABLE} = {quoted(folder)}")
         connection.begin()
         for statement in [*statements, f"create macro {SHOWN}() as {quoted(hash_of(statements))}"]:
@@ -165,15 +180,44 @@ def _statements(lake: Lake, settings: Settings) -> list[str]:
     for name in ARTIFACT_NAMES:
         select = f"select * from reports.figures where artifact = {quoted(name)}"
         views[f"reports/{name}"] = figures, f"The figures of the artifact {name}, ours next to the paper's", select
+    for key in COMPARED:
+        table, view = TABLES[key], f"earlier/{TABLES[key].name}"
+        there = any((lake.root / key / EARLIER).glob("*.parquet"))
+        select = _select_files(lake, table, [f"{EARLIER}/*"]) if there else _empty(key)
+        views[view] = table, f"What stood in {table.group}.{table.name} before: the rows last replaced", select
     everything = "Every figure of every artifact, ours next to the paper's"
     views["reports/paper_comparison"] = figures, everything, "select * from reports.figures"
-    found = [f"create schema {group}" for group in dict.fromkeys(table.group for table in TABLES.values())]
+    found = [f"create schema {group}" for group in dict.fromkeys(key.partition("/")[0] for key in views)]
     for key, (table, meaning, select) in views.items():
         view = key.replace("/", ".")
         found += [f"create view {view} as {select}", f"comment on view {view} is {quoted(meaning)}"]
         for column, text in column_meanings(table).items():
             found.append(f'comment on column {view}."{column}" is {quoted(text)}')
-    return found
+    return [*found, *_wide_rewards(settings), *CHANGES]
+
+
+def _wide_rewards(settings: Settings) -> list[str]:
+    """The SQL of `labels.step_rewards_wide`, with the reward types of the profile."""
+    types = dict.fromkeys((*settings.rewards.types, *settings.sources.step_labels))
+    rewards = ", ".join(f'max(reward) filter (where reward_type = {quoted(name)}) as "{name}"' for name in types)
+    columns = "".join(f', w."{name}"' for name in types)
+    select = (
+        "select t.source_id, t.trajectory_id, w.step_index, t.steps[w.step_index + 1] as step"
+        f"{columns}, s.correct[w.step_index + 1] as is_right from (select trajectory_id, step_index, {rewards} "
+        "from labels.step_rewards group by all) w join alignment.trajectories t using (trajectory_id) "
+        "left join sources.step_truth s using (row_number)"
+    )
+    meanings = {
+        "source_id": "the user's own id of the row; null where it has none",
+        "trajectory_id": "alignment.trajectories.trajectory_id",
+        "step_index": "step, from 0",
+        "step": "text of the step",
+        **{name: f"labels.step_rewards.reward of the type {name}; null if it has none" for name in types},
+        "is_right": "what people say of the step; null if nobody has judged it",
+    }
+    comments = [f'comment on column {WIDE}."{name}" is {quoted(meaning)}' for name, meaning in meanings.items()]
+    meaning = "A row for each labelled step: its text, and a column for each reward type of the profile"
+    return [f"create view {WIDE} as {select}", f"comment on view {WIDE} is {quoted(meaning)}", *comments]
 
 
 def _select(lake: Lake, settings: Settings, table: Table) -> str:
@@ -181,13 +225,18 @@ def _select(lake: Lake, settings: Settings, table: Table) -> str:
     partitions = _partitions(lake, table)
     if not partitions:
         return _empty(table.key)
+    # of a profile that had more shards once
+    where = f" where parse_filename(filename) <= '{settings.shard_keys[-1]}.parquet'" if partitions == [SHARDS] else ""
+    return _select_files(lake, table, partitions) + where
+
+
+def _select_files(lake: Lake, table: Table, partitions: Sequence[str]) -> str:
+    """The query over some files of a table, named without their ending, or by a pattern."""
     home = f"coalesce(getvariable('{HOME_VARIABLE}'), {_home(lake)})"
     files = ", ".join(f"{home} || {quoted(f'/{LAKE}/{table.key}/{partition}.parquet')}" for partition in partitions)
     columns = ", ".join(f'"{name}"::{kind} as "{name}"' for name, kind in _types(table.key).items())
     options = "union_by_name = true, hive_partitioning = false, filename = true"
-    # of a profile that had more shards once
-    where = f" where parse_filename(filename) <= '{settings.shard_keys[-1]}.parquet'" if partitions == [SHARDS] else ""
-    return f"select {columns} from read_parquet([{files}], {options}){where}"
+    return f"select {columns} from read_parquet([{files}], {options})"
 
 
 def _home(lake: Lake) -> str:

@@ -2,6 +2,7 @@
 
     <home>/lake/labels/hard_negatives/003.parquet      shard 003; `all` for a table without partitions
     <home>/lake/labels/hard_negatives/.calls/…         what a model answered, see `calls`
+    <home>/lake/reports/figures/.earlier/contrast.parquet      what stood there before it, of a few tables
     <home>/lake/.work/models/process_reward_models/…   unfinished training
 
 A file is written beside its place and renamed over it, so that readers see the old rows or the new ones. A file that is
@@ -14,10 +15,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import polars as pl
 
+from cpmi_dagster.contracts.keys import FIGURES, SOFT_LABELS, STEP_REWARDS
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.errors import LakeError, first_line
@@ -32,7 +35,9 @@ from cpmi_dagster.resources.lake.sealed_parquet import DamagedFile, is_intact, w
 
 LAKE = "lake"
 ALL = "all"
-CALLS = ".calls"
+CALLS, EARLIER = ".calls", ".earlier"
+COMPARED = (STEP_REWARDS, SOFT_LABELS, FIGURES)
+"""Tables whose rows are kept when others take their place, so that two settings can be compared."""
 
 
 class Lake:
@@ -174,8 +179,25 @@ class Lake:
         valid = check_rows(frame, record.table)
         done = self._completed(record, valid.height, rows_hash(valid))
         path = self.path(record.table, record.partition)
+        if record.table in COMPARED:
+            self._keep_earlier(done, path)
         write_sealed(with_provenance(valid, record), path, {FOOTER: json.dumps(asdict(done))})
         return done
+
+    def _keep_earlier(self, new: Record, path: Path) -> None:
+        """Copy what stands in a place before other rows, made of other facts, are put there."""
+        before = self.record(new.table, new.partition)
+        if before is not None and before.content != new.content and before.facts != new.facts:
+            with whole_file(path.parent / EARLIER / path.name) as unfinished:
+                copyfile(path, unfinished)
+
+    def earlier(self, key: str, partition: str | None = None) -> Record | None:
+        """What made the rows that stood in the place of a partition's before; None if there were none."""
+        path = self.root / key / EARLIER / self.path(key, partition).name
+        try:
+            return _record_in(path)
+        except (OSError, DamagedFile):
+            return None
 
     def write_stream(
         self,

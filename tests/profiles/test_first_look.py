@@ -75,7 +75,7 @@ def test_a_look_in_batches_rejects_what_a_run_rejects(rows):
     parsed, malformed = separate_defects(number_rows(rows, first=0, shards=1))
     kept, repeated = separate_duplicates(parsed)
     refused = pl.concat([malformed, repeated]).sort("row_number")
-    assert found.rejected.drop("place").equals(refused.drop("excerpt"))
+    assert found.rejected.drop("place").equals(refused.drop("excerpt", "source_id"))
     assert found.rejected["place"].to_list() == [f"line {number + 1}" for number in refused["row_number"]]
     assert (found.trajectories, found.trajectories + found.rejected.height) == (kept.height, len(rows))
     assert found.answered == kept["gold_answer"].count()

@@ -10,6 +10,7 @@ import duckdb
 import polars as pl
 import pytest
 
+from cpmi_dagster.contracts.keys import FIGURES, STEP_REWARDS
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, column_meanings, columns_of
 from cpmi_dagster.errors import LakeError, StorageError
@@ -18,6 +19,7 @@ from cpmi_dagster.resources.lake import database
 from cpmi_dagster.resources.lake.database import another, publish, quoted, reader
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import ask
+from cpmi_dagster.resources.lake.records import Record
 
 NEGATIVES, PREDICTIONS = "labels/hard_negatives", "benchmarks/prmbench_predictions"
 IDS = "select trajectory_id from labels.hard_negatives order by all"
@@ -80,6 +82,8 @@ def test_every_table_and_column_is_there_with_its_type_and_described_made_or_not
         counts = [connection.sql(f"select count(*) from {key.replace('/', '.')}").fetchall() for key in TABLES]
         figures = {name: len(connection.sql(f"from reports.{name}").fetchall()) for name in ARTIFACT_NAMES}
         assert len(connection.sql("from reports.paper_comparison").fetchall()) == 1
+        wide = connection.sql("from labels.step_rewards_wide").pl()
+    assert {"source_id", "step", "is_right", *settings.rewards.types} <= set(wide.columns)
     assert figures == {**dict.fromkeys(ARTIFACT_NAMES, 0), "contrast": 1}
     same = ["schema_name", "table_name", "column_name", "data_type", "comment"]
     assert made.select(same).equals(empty.select(same)) and counts == [[(1,)]] * len(TABLES)
@@ -88,6 +92,25 @@ def test_every_table_and_column_is_there_with_its_type_and_described_made_or_not
     for table in TABLES.values():
         for column, meaning in column_meanings(table).items():
             assert described[table.group, table.name, column] == meaning
+
+
+def test_what_other_settings_gave_before_can_be_compared(lake, settings):
+    def write(key: str, partition: str | None, rows: pl.DataFrame, templates: int) -> None:
+        facts = {"settings": {"scoring.templates": templates}}
+        lake.write(rows, Record(key, partition, key=str(templates), run_id="r", facts=facts))
+
+    step = {"trajectory_id": "t000000000", "step_index": 0, "reward_type": "cpmi"}
+    figure = {"artifact": "contrast", "row": "CPMI", "column": "AUC", "profile": "miniature"}
+    schema = TABLES[FIGURES].schema.create_empty().schema
+    for templates, value in ((4, 0.5), (2, 0.25)):
+        write(STEP_REWARDS, "000", pl.DataFrame([{**step, "reward": value}]), templates)
+        write(FIGURES, "contrast", pl.DataFrame([{**figure, "measured": value}], schema), templates)
+    earlier = lake.earlier(STEP_REWARDS, "000")
+    assert earlier and earlier.settings == {"scoring.templates": 4}
+    with reader(lake, settings) as connection:
+        both = "select e.reward, r.reward from labels.step_rewards r join earlier.step_rewards e using (trajectory_id)"
+        assert connection.sql(both).fetchall() == [(0.5, 0.25)]
+        assert connection.sql("select before, now from reports.changes").fetchall() == [(0.5, 0.25)]
 
 
 def test_new_and_replaced_shards_show_on_open_connections_and_nothing_is_published(lake, settings, path):

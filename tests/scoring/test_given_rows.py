@@ -10,6 +10,7 @@ import pytest
 
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.scoring.given_rows import as_frame, each_value, given_rows
+from cpmi_dagster.scoring.trajectories import check_trajectories
 
 ROW = {"question": "1 + 1?", "steps": ["It is 2.", "So 2."], "gold_answer": "2", "negative_answers": ["3"]}
 EXPECTED = as_frame([{**ROW, "id": 0}, {**ROW, "id": 1}])
@@ -53,6 +54,14 @@ def test_a_wrong_value_is_named_by_its_row_and_field(table, changed, words):
     with pytest.raises(ScoringError) as error:
         as_frame(table([first, row]))
     assert str(error.value).startswith(f"row 1 (from 0) of the trajectories: {words}")
+
+
+@pytest.mark.parametrize("name", ["answer", "gold", "ground_truth", "reference_answer"])
+@pytest.mark.parametrize("table", [list, pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("value", [2, 2.0])
+def test_a_gold_answer_is_read_by_the_names_and_kinds_that_others_give_it(table, name, value):
+    rows = [{"question": "1 + 1?", "steps": ROW["steps"], name: value}] * 2
+    assert check_trajectories(as_frame(table(rows)))["gold_answer"].to_list() == ["2", "2"]
 
 
 def test_a_value_of_a_column_is_named_by_its_row():

@@ -1,0 +1,130 @@
+"""`cpmi label`: a file of solutions in, the same rows with a label for every step out; no profile to write.
+
+in   {"id": "a7", "question": "2 + 3?", "response": "2 + 3 = 5.", "answer": 5}
+out  the same, and "steps": ["2 + 3 = 5."], "rewards": {"cpmi": [0.8]}, "soft_labels": {"cpmi": [0.9]}, "reason": null
+
+It is a run of the DAG up to the soft labels, in the home `.cpmi/label-…` of the working folder, which is named by the
+input and the model: a labeling that was killed goes on, and one of a file that grew asks for the new rows alone.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+
+from cpmi_dagster.contracts.keys import REJECTED_ROWS, REJECTED_TRAJECTORIES, SOFT_LABELS, STEP_REWARDS, TRAJECTORIES
+from cpmi_dagster.errors import UsageError
+from cpmi_dagster.files.places import expanded
+from cpmi_dagster.files.whole_files import check_writable, whole_file, write_whole
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.resources.commands.starter import starter_for
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import hash_of
+from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.trajectories.rows import Unreadable
+
+HOMES = Path(".cpmi")
+NAME_CHARACTERS = 12
+FORMATS = (".jsonl", ".parquet")
+OURS = ("steps", "rewards", "soft_labels", "reason")
+"""Columns that are added; a column of the input with the name of one, but for its steps, is called `input_…`."""
+
+
+def labeling_settings(
+    source: str,
+    model: str,
+    rewards: Sequence[str],
+    output: Path,
+    advance: Callable[[int, int], None] = lambda count, total: None,
+    **settings: Any,
+) -> Settings:
+    """The profile that labels a file, written beside the home that is kept for it.
+
+    Args:
+        source: file, folder or hub id, in any form that `cpmi init` reads.
+        model: the labeler.
+        rewards: reward types.
+        output: where the labels go.
+        advance: called with the percent of the source just read, and 100.
+        settings: of the source, as `starter_for` has them.
+
+    Raises:
+        UsageError: the output has another ending than one of `FORMATS`.
+        SettingsError, ModelError, SourceError: as `starter_for`; or there is no such reward type.
+    """
+    if output.suffix not in FORMATS:
+        raise UsageError(f"--output {output}: labels are written as {' or '.join(FORMATS)}; give it such an ending")
+    check_writable(output)
+    place = expanded(source)
+    facts = {"source": str(place.absolute()) if place.exists() else source, "model": model, **settings}
+    name = f"label-{hash_of(facts)[:NAME_CHARACTERS]}"
+    HOMES.mkdir(exist_ok=True)
+    starter = starter_for(source, model, HOMES / f"{name}.yaml", force=True, advance=advance, **settings)
+    profile = yaml.safe_load(starter.text) | {"rewards": {"types": list(rewards)}, "recipes": []}
+    write_whole(starter.path, yaml.safe_dump(profile, sort_keys=False, allow_unicode=True))
+    return load_settings(starter.path, HOMES / name)
+
+
+def write_labelled(settings: Settings, output: Path) -> tuple[int, int]:
+    """Write the rows of the input with their labels, in their order; `reason` says what a row lacks, and why.
+
+    Returns:
+        How many rows have labels, and how many there are.
+    """
+    count = labelled = 0
+
+    def counted() -> Iterator[dict[str, Any]]:
+        nonlocal count, labelled
+        for row in _labelled_rows(settings):
+            count, labelled = count + 1, labelled + bool(row["rewards"])
+            yield row
+
+    with whole_file(output) as unfinished:
+        if output.suffix == ".parquet":
+            pl.DataFrame(list(counted()), infer_schema_length=None, strict=False).write_parquet(unfinished)
+        else:
+            with unfinished.open("w", encoding="utf-8") as file:
+                file.writelines(f"{json.dumps(row, ensure_ascii=False, default=str)}\n" for row in counted())
+    return labelled, count
+
+
+def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
+    lake, shards = Lake.of(settings), settings.shard_keys
+    trajectories = lake.read(TRAJECTORIES, shards)
+    rejected = lake.read(REJECTED_TRAJECTORIES, shards).select("trajectory_id", "reason")
+    rows = trajectories.join(rejected, on="trajectory_id", how="left").select(
+        "row_number", "trajectory_id", "steps", "reason"
+    )
+    found = {number: rest for number, *rest in rows.iter_rows()}
+    reasons = dict(lake.read(REJECTED_ROWS, shards).select("row_number", "reason").iter_rows())
+    rewards = _by_type(lake.read(STEP_REWARDS, shards), "reward")
+    soft_labels = _by_type(lake.read(SOFT_LABELS), "soft_label")
+    [source] = settings.sources.trajectories
+    as_it_came = source.model_copy(update={"fields": {}})
+    for number, (row, _) in enumerate(DataSources(settings).stream(as_it_came)):
+        given = {"text": row.text} if isinstance(row, Unreadable) else row
+        kept = {f"input_{name}" if name in OURS[1:] else name: value for name, value in given.items()}
+        trajectory_id, steps, reason = found.get(number, (None, given.get("steps"), reasons.get(number)))
+        own = {
+            "steps": steps,
+            "rewards": _of_each_step(rewards.get(trajectory_id, {}), steps),
+            "soft_labels": _of_each_step(soft_labels.get(trajectory_id, {}), steps),
+            "reason": reason,
+        }
+        yield {**kept, **own}
+
+
+def _by_type(frame: pl.DataFrame, column: str) -> dict[str | None, dict[str, dict[int, float]]]:
+    """By trajectory and reward type, the values of the steps that have one."""
+    values: dict[str | None, dict[str, dict[int, float]]] = {}
+    for name, kind, step, value in frame.select("trajectory_id", "reward_type", "step_index", column).iter_rows():
+        values.setdefault(name, {}).setdefault(kind, {})[step] = value
+    return values
+
+
+def _of_each_step(values: Mapping[str, Mapping[int, float]], steps: Any) -> dict[str, list[float | None]] | None:
+    """Lists as long as the steps, null where a step has no value; None without any."""
+    return {kind: [known.get(step) for step in range(len(steps))] for kind, known in values.items()} or None
