@@ -41,7 +41,7 @@ def trajectories(run: StageRun) -> StageOutput:
     return StageOutput(
         frames={TRAJECTORIES: aligned, REJECTED_ROWS: rejected},
         metadata={
-            "match_rate": aligned.height / count if count else 1.0,
+            "match_rate": aligned["gold_answer"].count() / count if count else 1.0,
             "alignment": dg.MetadataValue.md("\n\n".join(tables)),
         },
     )

@@ -71,7 +71,8 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
 )
 def hard_negatives(run: StageRun) -> StageOutput:
     """Wrong answers sampled from the labeler with the paper's prompt; edits of the gold answer fill the rest (5.1)."""
-    settings, negatives, trajectories = run.settings, run.settings.negatives, run.selected()
+    settings, negatives = run.settings, run.settings.negatives
+    trajectories = run.selected().drop_nulls("gold_answer")
     engine = run.engine("labeler", negatives.sampling, settings.rollouts.batch_sequences, stop="line")
     advance = run.track(trajectories.height)
     asked = engine if negatives.samples else None
@@ -201,7 +202,9 @@ def prover_rollouts(run: StageRun) -> StageOutput:
 
 def _completed(run: StageRun) -> pl.DataFrame:
     """The trajectories of this shard whose prefixes are completed."""
-    return sampled(run.selected(), run.settings.rollouts_of(str(run.partition)), run.settings.seed)
+    return sampled(
+        run.selected().drop_nulls("gold_answer"), run.settings.rollouts_of(str(run.partition)), run.settings.seed
+    )
 
 
 def _rollouts(run: StageRun, role: Role, shortest: int, longest: Steps, count: int) -> StageOutput:

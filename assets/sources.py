@@ -158,7 +158,7 @@ def step_labels(run: StageRun) -> StageOutput:
 def reference_problems(run: StageRun) -> StageOutput:
     """Problems with gold answers: given by the set, or read from the solution (`#### n`, last `\\boxed{}`, stated).
 
-    Empty if the profile names no references; then every trajectory must have its own gold answer.
+    Empty if the profile names no references; then trajectories without a gold answer of their own have none.
     """
     read = [
         read_references(run.sources.records(source), source.source, source.split, source.config)

@@ -38,11 +38,7 @@ FORMS: tuple[tuple[str, Callable[[str], Hashable]], ...] = (
     ("whitespace", compact),
     ("normalized", normal_key),
 )
-OWN_TASK, OWN_SPLIT = "OWN", "train"
-NO_REFERENCES = (
-    "the row has no gold answer, and the profile names no references to find one in; name the field that has it "
-    "(`fields: {gold_answer: FIELD}`), or references"
-)
+OWN_TASK, OWN_SPLIT, UNANSWERED = "OWN", "train", "none"
 NO_MATCH = "the question is in none of the reference problems"
 AMBIGUOUS = "the question fits reference problems with different answers"
 EMPTY_ANSWER = "the reference problem {} has an empty gold answer"
@@ -85,8 +81,6 @@ class ReferenceIndex:
 
     def find(self, question: str) -> Match:
         """The reference that a question matches."""
-        if not self._rows:
-            return Match(None, reason=NO_REFERENCES)
         if not normal_key(question).text:
             return Match(None, reason=NO_MATCH)
         drawn = drawing(question)
@@ -122,6 +116,8 @@ def align_questions(questions: pl.DataFrame, references: pl.DataFrame) -> pl.Dat
 def align_trajectories(rows: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Give every row its gold answer, its own if it has one; each row is in exactly one of the two results.
 
+    Without references there is nothing to match: rows without a gold answer stay, for the labels that need none.
+
     Args:
         rows: `sources.math_shepherd` without defects.
 
@@ -144,9 +140,12 @@ def align_trajectories(rows: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.Da
     found = _find_all(others["question"], index).join(named, on="reference_row", how="left")
     matched = others.join(found, on="question", how="left", maintain_order="left")
     has_gold = pl.col("gold_answer").str.len_chars().fill_null(0) > 0
+    if index.references.is_empty():
+        has_gold = pl.lit(True)
+        matched = matched.with_columns(match_source=pl.lit(""), match_kind=pl.lit(UNANSWERED))
     # the row's task, else the reference's source, else that it is the user's own
     source = pl.col("match_source").str.split("/").list.first().str.to_uppercase()
-    task = pl.when(pl.col("match_kind") == GIVEN).then(pl.lit(OWN_TASK)).otherwise(source)
+    task = pl.when(pl.col("match_kind").is_in((GIVEN, UNANSWERED))).then(pl.lit(OWN_TASK)).otherwise(source)
     aligned = pl.concat([own, matched.filter(has_gold).select(own.columns)]).sort("row_number")
     trajectories = aligned.rename({"labels": "shepherd_labels"}).with_columns(
         trajectory_id=pl.Series([name_trajectory(number) for number in aligned["row_number"]], dtype=pl.String),

@@ -113,7 +113,9 @@ def show_starter(console: Console, starter: "Starter") -> None:
         lines.append(f"First    run it again with {' '.join(look.maps)} --force, if these fields are meant")
     if look.unanswered:
         begin = "Or       " if look.maps else "First    "
-        others = f"{look.unanswered:,} of {look.trajectories:,} trajectories are left out"
+        others = (
+            f"{look.unanswered:,} of {look.trajectories:,} trajectories get no CPMI, but the labels that need no answer"
+        )
         lines.append(
             f"{begin}name the field of gold answers (--map gold_answer=FIELD), or the sets that have them at "
             f"`references` in the profile; without, {others}"

@@ -147,11 +147,17 @@ class Trajectories(dy.Schema):
         description="the source's label of each step, true = +; null if it has none",
     )
     final_answer = dy.String(nullable=True, description="final answer of the trajectory; null if it states none")
-    gold_answer = dy.String(min_length=1, description="answer of the reference problem, or the row's own")
-    match_source = dy.String(
-        description="origin of the gold answer: source/split/problem_id, or given/split/id of the row"
+    gold_answer = dy.String(
+        nullable=True,
+        min_length=1,
+        description="answer of the reference problem, or the row's own; null if neither is there",
     )
-    match_kind = dy.String(description="exact, whitespace or normalized; given if the row has its own answer")
+    match_source = dy.String(
+        description="origin of the gold answer: source/split/problem_id, given/split/id of the row, or empty"
+    )
+    match_kind = dy.String(
+        description="exact, whitespace or normalized; given if the row has its own answer; none without any"
+    )
 
 
 class RejectedRows(dy.Schema):

@@ -46,6 +46,7 @@ def count_labels(
         negatives: rows of `labels.hard_negatives` and the tokens of sampling them, if they have been sampled; by
             default edits of the gold answer stand for them.
     """
+    trajectories = trajectories.drop_nulls("gold_answer")
     demand, sampled, scored, targets = settings.demand, Cost.zero(), Cost.zero(), []
     scoring = settings.scoring.model_copy(update={"conditionings": demand.conditionings})
     answers = (

@@ -95,7 +95,11 @@ def _knowledge(inputs: ReportInputs) -> Iterator[Figure]:
 
 def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:
     """AUC of a solution's mean and lowest reward; solutions that state no final answer are left out."""
-    stated = inputs.table(TRAJECTORIES).join(rewards, on="trajectory_id", how="semi").drop_nulls("final_answer")
+    stated = (
+        inputs.table(TRAJECTORIES)
+        .join(rewards, on="trajectory_id", how="semi")
+        .drop_nulls(["gold_answer", "final_answer"])
+    )
     right = inputs.comparison.each(stated["gold_answer"].to_list(), stated["final_answer"].to_list())
     solutions = stated.select("trajectory_id", "question_id", step_count=pl.col("steps").list.len()).with_columns(
         correct=pl.Series(right, dtype=pl.Boolean)

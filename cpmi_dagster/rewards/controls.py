@@ -77,8 +77,8 @@ def _listed(trajectories: pl.DataFrame, column: str) -> pl.DataFrame:
 
 
 def _outcomes(evidence: Evidence) -> pl.DataFrame:
-    """The steps of trajectories in which a final answer was found, each with `is_right`, 1 or 0."""
-    known = evidence.trajectories.drop_nulls("final_answer")
+    """The steps of trajectories that have a gold answer and state a final one, each with `is_right`, 1 or 0."""
+    known = evidence.trajectories.drop_nulls(["gold_answer", "final_answer"])
     right = [float(evidence.same(*answers)) for answers in known.select("gold_answer", "final_answer").iter_rows()]
     outcomes = known.select("trajectory_id", is_right=pl.Series(right, dtype=pl.Float64))
     return evidence.steps.join(outcomes, on="trajectory_id", maintain_order="left")

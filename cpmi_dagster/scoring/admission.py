@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 GOLD_RANK = 0
+NO_GOLD_ANSWER = (
+    "has no gold answer; give it one, or name the field that has it (`fields: {gold_answer: FIELD}`) or references"
+)
 Wanted = Mapping[str, frozenset[tuple[int, Context, int]]]
 """What is scored, by trajectory_id: (template, context, answer rank); of steps, the rank is that of the gold answer."""
 
@@ -102,7 +105,7 @@ def admit(
     if wanted is not None:
         asked = pl.Series([name for name, some in wanted.items() if some], dtype=pl.String)
         trajectories = trajectories.filter(pl.col("trajectory_id").is_in(asked.implode()))
-    complete, rejected = lay_out(trajectories, negatives, scoring, contrasted)
+    complete, rejected = lay_out(trajectories, negatives, scoring, contrasted, of_steps)
     without_answer = (ANSWER_PREFIX, LAYOUTS[scoring.layout].target(""))
     pieces = (piece for texts in complete for piece in (*texts.questions, *texts.steps, *texts.targets.values()))
     ids, start = piece_ids(tokenizer, (*pieces, *without_answer)), start_ids(tokenizer)
@@ -121,7 +124,7 @@ def admit(
         try:
             _check_tokens(tokenized, texts, empty_targets, context_length)
             # one string a trajectory: first template, all steps, gold answer
-            whole = [texts.questions[0], *texts.steps, texts.targets[GOLD_RANK]]
+            whole = [texts.questions[0], *texts.steps, *([] if of_steps else [texts.targets[GOLD_RANK]])]
             check_boundaries(tokenizer, whole, [ids[piece] for piece in whole])
         except ScoringError as error:
             rejected.append((texts.trajectory_id, f"trajectory `{texts.trajectory_id}`: {error}"))
@@ -131,7 +134,11 @@ def admit(
 
 
 def lay_out(
-    trajectories: pl.DataFrame, negatives: pl.DataFrame, scoring: Scoring, contrasted: bool = True
+    trajectories: pl.DataFrame,
+    negatives: pl.DataFrame,
+    scoring: Scoring,
+    contrasted: bool = True,
+    of_steps: bool = False,
 ) -> tuple[list[LaidOut], list[tuple[str, str]]]:
     """The texts of the trajectories that are complete, in order, and (trajectory_id, reason) of the others.
 
@@ -139,6 +146,7 @@ def lay_out(
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
         contrasted: a trajectory without hard negatives is not complete.
+        of_steps: answers are not needed, and left out.
     """
     answers = negatives.sort("rank").group_by("trajectory_id", maintain_order=True).agg("rank", "answer")
     rows = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
@@ -146,7 +154,7 @@ def lay_out(
     rejected: list[tuple[str, str]] = []
     for row in rows.join(answers, on="trajectory_id", how="left", maintain_order="left").iter_rows(named=True):
         try:
-            complete.append(_laid_out(row, LAYOUTS[scoring.layout], scoring.templates, contrasted))
+            complete.append(_laid_out(row, LAYOUTS[scoring.layout], scoring.templates, contrasted, of_steps))
         except ScoringError as error:
             rejected.append((row["trajectory_id"], str(error)))
     return complete, rejected
@@ -169,15 +177,18 @@ def check_complete(row: Mapping[str, Any], answers: Mapping[int, str | None]) ->
         raise ScoringError(f"{name} has no steps; give it at least one")
     if None in steps:
         raise ScoringError(f"{name}: step {steps.index(None)} (from 0) is null; give its text")
+    if GOLD_RANK in answers and answers[GOLD_RANK] is None:
+        raise ScoringError(f"{name} {NO_GOLD_ANSWER}")
     for rank, answer in answers.items():
         if not (answer or "").strip():
             raise ScoringError(f"{name}: {answer_name(rank)} is empty; give its text")
 
 
-def _laid_out(row: Mapping[str, Any], layout: Layout, templates: int, contrasted: bool) -> LaidOut:
+def _laid_out(row: Mapping[str, Any], layout: Layout, templates: int, contrasted: bool, of_steps: bool) -> LaidOut:
     """The texts of a row, if it has a question, steps, a gold answer and the negatives that are needed."""
     name, question, steps = f"trajectory `{row['trajectory_id']}`", row["question"], row["steps"]
     answers = {GOLD_RANK: row["gold_answer"], **dict(zip(row["rank"] or (), row["answer"] or (), strict=True))}
+    answers = {} if of_steps else answers
     check_complete(row, answers)
     if contrasted and not row["rank"]:
         raise ScoringError(
@@ -220,7 +231,7 @@ def _wanted_of(
 
     def ranks(template: int) -> dict[Context, tuple[int, ...]]:
         return {
-            context: tuple(rank for rank in trajectory.targets if (template, context, rank) in wanted)
+            context: tuple(rank for rank in trajectory.targets or (GOLD_RANK,) if (template, context, rank) in wanted)
             for context in trajectory.contexts
         }
 
@@ -232,5 +243,5 @@ def _wanted_of(
                 prompts=trajectory.prompts[first : first + 1 + len(others)],
                 first_template=first,
                 contexts=tuple(context for context, found in by_context.items() if found == own),
-                targets={rank: trajectory.targets[rank] for rank in own},
+                targets={rank: target for rank, target in trajectory.targets.items() if rank in own},
             )

@@ -60,7 +60,7 @@ def step_questions(trajectories: pl.DataFrame, scoring: Scoring) -> pl.DataFrame
     Returns:
         Columns as of `answer_questions`, with answer rank 0.
     """
-    complete, _ = lay_out(trajectories, HardNegatives.create_empty(), scoring, contrasted=False)
+    complete, _ = lay_out(trajectories, HardNegatives.create_empty(), scoring, contrasted=False, of_steps=True)
     steps = [
         (texts.trajectory_id, number, text_hash(step)) for texts in complete for number, step in enumerate(texts.steps)
     ]

@@ -196,7 +196,8 @@ def _with_answers(row: dict[str, Any], contrasted: bool) -> dict[str, Any]:
             answers[rank] = read_gold_answer(given)
         except ValueError as error:
             raise ScoringError(f"trajectory `{row['trajectory_id']}`: {answer_name(rank)}: {error}") from error
-    check_complete(row, answers)
+    # what needs no answers may still be labelled
+    check_complete(row, {rank: answer for rank, answer in answers.items() if rank != GOLD_RANK or answer is not None})
     return {**row, "gold_answer": answers.pop(GOLD_RANK), "negative_answers": listed and list(answers.values())}
 
 
@@ -291,6 +292,6 @@ def trajectory_negatives(frame: pl.DataFrame, model: LoadedModel, sampling: Nega
         answer="negative_answers",
         source=pl.lit("given"),
     )
-    bare = frame.filter(~listed)
+    bare = frame.filter(~listed).drop_nulls("gold_answer")
     engine = None if bare.is_empty() else TransformersEngine(model, BATCH_SEQUENCES)
     return pl.concat([given.explode("rank", "answer"), hard_negatives(bare, engine, sampling, seed).negatives])

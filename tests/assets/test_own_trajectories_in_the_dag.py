@@ -8,8 +8,6 @@ import pytest
 import yaml
 from small_run import run_all
 
-from cpmi_dagster.alignment import NO_REFERENCES
-from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.trace import trace
 from cpmi_dagster.resources.lake.lake import Lake
@@ -56,8 +54,9 @@ def test_question_and_steps_with_gold_answers_become_a_data_set_that_is_joined_b
     lake = run(settings)
     assert lake.read("alignment/rejected_rows").sort("row_number").select("row_number", "stage", "reason").rows() == [
         (6, "read", 'row 3 (from 0) has the id "row-3" already; give every row its own'),
-        (7, "align", NO_REFERENCES),
     ]
+    refused = lake.read("labels/rejected_trajectories", [*settings.shard_keys])
+    assert refused["trajectory_id"].to_list() == ["t000000007"] and "has no gold answer" in refused["reason"][0]
     chosen = lake.read("selection/selected_trajectories")
     assert set(chosen["composition"]) == {"unlabelled"}
     record = lake.record("selection/selected_trajectories", "000")
@@ -74,14 +73,18 @@ def test_question_and_steps_with_gold_answers_become_a_data_set_that_is_joined_b
     assert data["soft_labels"].list.len().to_list() == [2] * 6
     assert data["shepherd_labels"].null_count() == 6
     assert trace(settings, "row-4").facts["trajectory"]["match_source"] == "given/train/row-4"
-    with pytest.raises(CpmiError, match=r"row 7 \(from 0\) with the id `row-7` was rejected: the row has no"):
-        trace(settings, "row-7")
+    assert trace(settings, "row-7").facts["trajectory"]["match_kind"] == "none"
 
 
-def test_a_source_of_which_no_row_can_be_labelled_says_why(tmp_path):
-    settings = profile(tmp_path, [row(number, gold_answer=None) for number in range(3)])
-    (failure,) = run_all(settings, only=SELECTED).failures
-    assert "3 of 3 are rejected with the reason: the row has no gold answer, and the profile names no" in failure
+@pytest.mark.slow
+def test_rows_without_a_gold_answer_get_the_labels_that_need_none(tmp_path):
+    types = ["cpmi", "mc", "final_answer", "step_surprisal", "step_length"]
+    rows = [row(number, gold_answer=None) for number in range(3)]
+    lake = run(profile(tmp_path, rows, rewards={"types": types}, recipes=[]))
+    rewards = lake.read("labels/step_rewards")
+    assert dict(rewards.group_by("reward_type").len().iter_rows()) == {"step_surprisal": 6, "step_length": 6}
+    refused = lake.read("labels/rejected_trajectories")
+    assert refused.height == 3 and refused["reason"].str.contains("has no gold answer").all()
 
 
 @pytest.mark.slow

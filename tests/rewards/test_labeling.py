@@ -90,8 +90,9 @@ def test_what_cannot_be_labelled_is_named_and_stops_nothing(caplog):
     rows = [ROWS[0], {**ROWS[1], "steps": []}, {**ROWS[1], "id": "gold", "gold_answer": " "}]
     done: list[int] = []
     labels = label(rows, MODEL, ["cpmi", "position", "step_surprisal"], progress=done.append)
-    assert set(labels["id"]) == {"hats"}
-    for words in ("`eggs` has no steps", "`gold`: the gold answer is empty"):
+    assert set(labels["id"]) == {"hats", "gold"}
+    assert set(labels.filter(id="gold")["reward_type"]) == {"position", "step_surprisal"}
+    for words in ("`eggs` has no steps", "`gold` has no gold answer"):
         assert words in caplog.text
     assert sum(done) == 2 * len(rows)
     assert label_in_full(rows[1:], MODEL).labels.columns == labels.columns

@@ -98,7 +98,7 @@ def test_a_frame_of_the_wrong_shape_is_refused_with_one_sentence(qwen3, frame, w
     [
         ("steps", None, "has no steps"),
         ("negative_answers", [""], "hard negative 1 is empty"),
-        ("gold_answer", None, "the gold answer is empty"),
+        ("gold_answer", None, "has no gold answer; give it one"),
         ("question", None, "has no question"),
     ],
 )
