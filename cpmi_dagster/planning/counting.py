@@ -125,9 +125,9 @@ def _rollouts(
                 left = solutions[prefix.trajectory_id][len(prefix.steps) :]
                 tokens = max(sum(len(ids[render_step(step)]) for step in left), 1)
                 texts.setdefault(prefix.prompt, tokens)
-                rows.append((len(prefix.steps), 0, count * min(tokens, most)))
+                rows.append((len(prefix.steps), count * min(tokens, most)))
             cost += _sampling([*texts.items()], count, most, model)
-    return cost, pl.DataFrame(rows, schema=["prefix_length", "rollout", "generated_tokens"], orient="row")
+    return cost, pl.DataFrame(rows, schema=["prefix_length", "generated_tokens"], orient="row")
 
 
 def _sampling(texts: Sequence[tuple[str, int]], count: int, most: int, model: PlannedModel) -> Cost:

@@ -8,7 +8,7 @@ t000000012   no                   3       0.67 0.33 0.00    0 0 0          0.67 
 import polars as pl
 
 from cpmi_dagster.contracts.seeded import uniform_number
-from cpmi_dagster.rewards.methods import MC, merged, template_mean
+from cpmi_dagster.rewards.methods import MC, merge_types, template_mean
 from cpmi_dagster.rewards.reward_type import PROBABILITY, STEP, Demand, Evidence, RewardType
 from cpmi_dagster.scoring.conditionings import MEAN_LOGPROB
 from cpmi_dagster.trajectories.step_truth import with_truth
@@ -59,15 +59,15 @@ def true_steps(evidence: Evidence) -> pl.DataFrame:
     """
     is_open = pl.element().is_null() & (pl.element().eq_missing(False).cum_sum() == 0)
     judged = with_truth(evidence.trajectories, evidence.truth)
-    return _listed(judged.filter(~pl.col("correct").list.eval(is_open).list.any()), "correct")
+    return _explode_labels(judged.filter(~pl.col("correct").list.eval(is_open).list.any()), "correct")
 
 
 def corpus_labels(evidence: Evidence) -> pl.DataFrame:
     """The corpus's own labels, + as 1 and - as 0, of the trajectories that it labels."""
-    return _listed(evidence.trajectories.drop_nulls("shepherd_labels"), "shepherd_labels")
+    return _explode_labels(evidence.trajectories.drop_nulls("shepherd_labels"), "shepherd_labels")
 
 
-def _listed(trajectories: pl.DataFrame, column: str) -> pl.DataFrame:
+def _explode_labels(trajectories: pl.DataFrame, column: str) -> pl.DataFrame:
     """A list of truth values per trajectory as rewards 1 and 0; null is 0."""
     numbered = trajectories.select(
         "trajectory_id", step_index=pl.int_ranges(pl.col(column).list.len()), reward=pl.col(column)
@@ -87,7 +87,7 @@ def _outcomes(evidence: Evidence) -> pl.DataFrame:
 FINAL = Demand(inputs=("final_answer",))
 UNIFORM = RewardType("uniform", "Uniform random", uniform, scale=PROBABILITY, kind="control")
 CONTROLS = (
-    merged("rand_merge", "Rand_Merge", MC, UNIFORM, 1, in_main_tables=True),
+    merge_types("rand_merge", "Rand_Merge", MC, UNIFORM, 1, in_main_tables=True),
     RewardType("position", "Position", position, scale=PROBABILITY, kind="control", is_free=True),
     RewardType("final_answer", "Final answer", final_answer, FINAL, PROBABILITY, kind="control", is_free=True),
     RewardType(

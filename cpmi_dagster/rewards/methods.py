@@ -102,7 +102,7 @@ def _complete(rewards: pl.DataFrame, model: str) -> pl.DataFrame:
     return rewards
 
 
-def merged(
+def merge_types(
     name: str, label: str, first: RewardType, rest: RewardType, steps: int, in_main_tables: bool = False
 ) -> RewardType:
     """The reward type that is `first` at the first `steps` steps and `rest` after them; it reads no other prefixes."""
@@ -132,8 +132,8 @@ METHODS = (
     RewardType("mc_hard", "MC (hard)", mc_hard, Demand(policy_steps=ALL), PROBABILITY),
     PAV,
     CPMI,
-    merged("cpmi_merge1", "CPMI_Merge", MC, CPMI, 1, in_main_tables=True),
-    merged("cpmi_merge2", "CPMI_Merge2", MC, CPMI, 2),
-    merged("cpmi_merge3", "CPMI_Merge3", MC, CPMI, 3),
-    *(merged(f"pav_merge{steps}", f"PAV_Merge{steps}", PAV, CPMI, steps) for steps in (1, 2, 3)),
+    merge_types("cpmi_merge1", "CPMI_Merge", MC, CPMI, 1, in_main_tables=True),
+    merge_types("cpmi_merge2", "CPMI_Merge2", MC, CPMI, 2),
+    merge_types("cpmi_merge3", "CPMI_Merge3", MC, CPMI, 3),
+    *(merge_types(f"pav_merge{steps}", f"PAV_Merge{steps}", PAV, CPMI, steps) for steps in (1, 2, 3)),
 )
