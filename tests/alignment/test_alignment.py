@@ -164,7 +164,7 @@ def test_a_row_with_a_gold_answer_needs_no_reference():
     assert own.rows() == [
         ("MATH", "8", "given/test/a7", "given", "a7"),
         ("OWN", "Ann", "given/train/11", "given", None),
-        ("MATH", None, "", "none", None),
+        ("OWN", None, "", "none", "b1"),
     ]
     assert trajectories["question_id"].to_list() == [question_id(text) for text in parsed["question"][:3]]
     assert rejected.is_empty()
