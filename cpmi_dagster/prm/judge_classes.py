@@ -1,12 +1,10 @@
 """Whether the last label of a judge's head means that a step is right, by the names in its config.json.
 
-    {"0": "-", "1": "+"}              yes
-    {"0": "correct", "1": "error"}    no: label 0 does
-    {"0": "error", "1": "no_error"}   yes: `no` turns a word round
-    {"0": "LABEL_0", "1": "wrong"}    no: one known name decides
-    {"0": "LABEL_0", "1": "LABEL_1"}  the names do not say: the last label is taken, with a warning
-
-A head of one output gives the probability of the last label that is named.
+{"0": "-", "1": "+"}              yes
+{"0": "correct", "1": "error"}    no: label 0 does
+{"0": "error", "1": "no_error"}   yes: `no` turns a word round
+{"0": "LABEL_0", "1": "wrong"}    no: one known name decides
+{"0": "LABEL_0", "1": "LABEL_1"}  the names do not say: the last label is taken, with a warning
 """
 
 import logging
@@ -29,7 +27,6 @@ NEGATIONS = frozenset(("no", "not", "non", "without", "free"))
 WORD = re.compile(r"[^\W\d_]+|[✓✔✅✗✘❌]|(?<![^\W_])[-+−](?![^\W\d_])")
 """A run of letters or a sign; the hyphen of `non-correct` is none."""
 CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
-LAST_OF_TWO = "1"
 logger = logging.getLogger(__name__)
 
 
@@ -38,18 +35,19 @@ def last_label_sign(config: Mapping[str, Any], outputs: int, model: str, is_fixe
 
     Args:
         config: the judge's config.json, of which `id2label` and `label2id` are read.
-        outputs: of its head, one or two.
+        outputs: of its head, one or two; one gives the probability of the last label that is named.
         model: its name, for the warning.
         is_fixed: its publisher says that the last label means right, so that names that say nothing need no warning.
 
     Raises:
         ModelError: the names contradict each other or the head.
     """
-    names = _label_names(config)
+    names = [(str(number), str(name)) for number, name in (config.get("id2label") or {}).items()]
+    names += [(str(number), str(name)) for name, number in (config.get("label2id") or {}).items()]
     meanings = {(number, meaning) for number, name in names if (meaning := _meaning(name))}
-    last = LAST_OF_TWO if outputs == 2 or LAST_OF_TWO in dict(names) else "0"
+    last = "1" if outputs == 2 or "1" in dict(names) else "0"
     signs = {meaning if number == last else -meaning for number, meaning in meanings}
-    is_turned_value = outputs == 1 and last == LAST_OF_TWO and signs == {-1}
+    is_turned_value = outputs == 1 and last == "1" and signs == {-1}
     said = printable(cut(", ".join(f"{number} `{name}`" for number, name in dict.fromkeys(names)), 200)) or "no names"
     if len(signs) > 1 or is_turned_value or not {number for number, _ in meanings} <= {"0", "1"}:
         raise ModelError(
@@ -64,14 +62,6 @@ def last_label_sign(config: Mapping[str, Any], outputs: int, model: str, is_fixe
             said,
         )
     return signs.pop() if signs else 1
-
-
-def _label_names(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Number and name of every label."""
-    by_number, by_name = (
-        given.items() if isinstance(given := config.get(field), dict) else () for field in ("id2label", "label2id")
-    )
-    return [(str(number), str(name)) for number, name in (*by_number, *((number, name) for name, number in by_name))]
 
 
 def _meaning(name: str) -> int:

@@ -31,7 +31,6 @@ LABELS = {0: "wrong", 1: "right"}
 GOOD, BAD = "+", "-"
 EXTRA, KI, LINE_FEED = "<extra_0>", "ки", "\n"
 QWEN_SYSTEM = r"Please reason step by step, and put your final answer within \boxed{}."
-SKYWORK = "Qwen2ForPrmModel"
 
 Tokenizer = PreTrainedTokenizerBase
 Layers = list[tuple[Tensor, Tensor | None]]
@@ -76,11 +75,6 @@ class Form(NamedTuple):
     mark: str = ""
     """What it reads at the end of a step, if that is found in the text and not by counting."""
 
-    def fits(self, files: JudgeFiles) -> bool:
-        """Whether a model is of this form, as its files say."""
-        is_named = re.search(self.name, files.name.casefold())
-        return bool(is_named and files.architecture and re.fullmatch(self.architecture, files.architecture))
-
 
 def choose_form(files: JudgeFiles, form: str | None) -> str:
     """The form that is given, else the one that a model's files say.
@@ -88,21 +82,17 @@ def choose_form(files: JudgeFiles, form: str | None) -> str:
     Raises:
         ModelError: it does not exist, or its files do not say.
     """
-    if form == "skywork" or files.architecture == SKYWORK:
-        raise ModelError(
-            f"`{files.name}`: models of Skywork are no longer read; judge with their own code, and name the file of "
-            "probabilities (docs/judges.md)"
-        )
     if form and form not in FORMS:
         raise ModelError(f"`{form}` is no form of reward models; choose from {', '.join(FORMS)}")
     if form or _is_export(files):
         return form or "export"
     for name, entry in FORMS.items():
-        if entry.fits(files):
+        is_named = re.search(entry.name, files.name.casefold())
+        if is_named and files.architecture and re.fullmatch(entry.architecture, files.architecture):
             return name
     raise ModelError(
         f"`{files.name}` is a {files.architecture or 'model without an architecture'}, which does not say how it "
-        f"judges steps; if it is a process reward model, give its form: {', '.join(FORMS)}"
+        f"judges steps; give its form ({', '.join(FORMS)}), or a file of its probabilities (docs/judges.md)"
     )
 
 

@@ -327,14 +327,12 @@ def test_the_code_that_a_model_brings_is_not_run_even_where_its_form_is_given(ma
 @pytest.mark.parametrize(
     ("form", "spoil", "message"),
     [
-        ("qwen_prm", {"architectures": ["Qwen2ForRewardModel"]}, "is a Qwen2ForRewardModel, .* give its form: export,"),
+        ("qwen_prm", {"architectures": ["Qwen2ForRewardModel"]}, "is a Qwen2ForRewardModel, .* give its form .export,"),
         ("rlhflow", {"architectures": None}, "is a model without an architecture"),
         ("token_classification", {"form": "qwen_prm"}, "the form `qwen_prm`: its tokenizer has no chat template"),
         ("token_classification", {"form": "math_shepherd"}, "tokenizer does not write `ки` as one token"),
         ("math_shepherd", {"form": "token_classification"}, "it has no weights `score.weight`"),
         ("rlhflow", {"form": "qwen"}, "`qwen` is no form of reward models; choose from export, qwen_prm"),
-        ("rlhflow", {"form": "skywork"}, "models of Skywork are no longer read; judge with their own code"),
-        ("qwen_prm", {"architectures": ["Qwen2ForPrmModel"]}, "models of Skywork are no longer read"),
     ],
 )
 def test_a_model_that_is_of_another_form_is_refused_in_a_sentence(make, form, spoil, message):
