@@ -83,32 +83,24 @@ class StepTrainer(Trainer):
             progress: called with the number of examples just trained on; those before a checkpoint count.
         """
         self.recipe, self.step_loss, self.head_learning_rate = recipe, loss, training.head_learning_rate
-        self.lengths = [len(example.encoded.token_ids) for example in data.train]
         self.examples, self.progress, self.reported = round(len(data.train) * training.epochs), progress, 0
-        patience = training.early_stopping if data.validation else None
+        self.lengths = [len(example.encoded.token_ids) for example in data.train]
+        by_length: Any = sorted(data.validation, key=lambda example: len(example.encoded.token_ids))
+        patience = training.early_stopping if by_length else None
         stops: list[TrainerCallback] = [EarlyStoppingCallback(patience)] if patience else []
+        train: Any = data.train
         super().__init__(
-            model,
-            arguments,
-            data_collator=collate,
-            train_dataset=data.train,  # pyright: ignore[reportArgumentType]
-            eval_dataset=sorted(data.validation, key=lambda example: len(example.encoded.token_ids)) or None,  # pyright: ignore[reportArgumentType]
-            callbacks=stops,
+            model, arguments, collate, train_dataset=train, eval_dataset=by_length or None, callbacks=stops
         )
         self.remove_callback(PrinterCallback)
 
     def compute_loss(
-        self,
-        model: torch.nn.Module,
-        inputs: dict[str, Tensor],
-        return_outputs: bool = False,
-        num_items_in_batch: Tensor | int | None = None,
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """Mean loss of one batch as `collate` makes it."""
-        inputs = dict(inputs)
-        labels, step_mask = inputs.pop("labels"), inputs.pop("step_mask")
-        outputs = model(**inputs)
-        loss = self.step_loss(outputs.logits, labels, step_mask)
+        read = {name: tensor for name, tensor in inputs.items() if name not in ("labels", "step_mask")}
+        outputs = model(**read)
+        loss = self.step_loss(outputs.logits, inputs["labels"], inputs["step_mask"])
         return (loss, outputs) if return_outputs else loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -128,21 +120,16 @@ class StepTrainer(Trainer):
     def _get_train_sampler(self, train_dataset: Any = None) -> SimilarLengthSampler:
         return SimilarLengthSampler(self.lengths, self.args.train_batch_size, self.args.seed)
 
-    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """AdamW with weight decay on matrices only and the head's own learning rate."""
+    def create_optimizer(self, model: Any = None) -> Any:
+        """AdamW with weight decay on matrices only, as `transformers` makes it, and the head's own learning rate."""
         if self.optimizer is None:
-            trained: Any = self.model if model is None else model
-            decayed = set(self.get_decay_parameter_names(trained))
-            groups: dict[tuple[bool, bool], dict[str, Any]] = {}
-            for name, parameter in trained.named_parameters():
-                if parameter.requires_grad:
-                    of_head, decays = "backbone" not in name.split("."), name in decayed
-                    rate = self.head_learning_rate if of_head else self.args.learning_rate
-                    decay = self.args.weight_decay if decays else 0.0
-                    group = {"params": [], "lr": rate, "weight_decay": decay}
-                    groups.setdefault((of_head, decays), group)["params"].append(parameter)
-            optimizer_class, options = self.get_optimizer_cls_and_kwargs(self.args, trained)
-            self.optimizer = optimizer_class(list(groups.values()), **options)
+            trained: Any = model or self.model
+            named, optimizer = trained.named_parameters(), super().create_optimizer(model)
+            of_head = {id(parameter) for name, parameter in named if "backbone" not in name.split(".")}
+            for group in list(optimizer.param_groups):
+                head = [parameter for parameter in group["params"] if id(parameter) in of_head]
+                group["params"] = [parameter for parameter in group["params"] if id(parameter) not in of_head]
+                optimizer.add_param_group({**group, "params": head, "lr": self.head_learning_rate})
         return self.optimizer
 
 
