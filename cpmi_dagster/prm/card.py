@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from cpmi_dagster.prm.fitting import Fitted
+from cpmi_dagster.prm.fitting import TrainedModel
 from cpmi_dagster.prm.settings import Recipe, Training
 
 HEADS = {"two_layer": "two layers, ReLU between them", "linear": "one linear layer"}
@@ -48,29 +48,29 @@ score_steps(model, solutions, batch_tokens=16384)  # id, step_index, probability
 FIGURES, USE = "## Figures", "## Use"
 
 
-def model_card(recipe: Recipe, training: Training, fitted: Fitted, data_version: str, name: str) -> str:
+def model_card(recipe: Recipe, training: Training, trained: TrainedModel, data_version: str, name: str) -> str:
     """The card as Markdown, before the model is evaluated.
 
     Args:
-        fitted: outcome of the training; the first and last loss of each split are shown.
+        trained: outcome of the training; the first and last loss of each split are shown.
         data_version: hash of the soft labels; empty where there is none.
         name: the model folder's name.
     """
     by_split: dict[str, list[float]] = {}
-    for point in fitted.curve:
+    for point in trained.curve:
         by_split.setdefault(point["split"], []).append(point["loss"])
     processes = int((training.accelerate or {}).get("num_processes", 1))
     return CARD.format(
         name=name,
-        base_model=json.dumps(fitted.backbone.partition("@")[0]),
+        base_model=json.dumps(trained.backbone.partition("@")[0]),
         reward_type=recipe.reward_type,
         objective=OBJECTIVES[recipe.objective],
         objective_name=recipe.objective,
-        backbone=fitted.backbone,
+        backbone=trained.backbone,
         head=HEADS[recipe.head],
         weights=f"adapters of rank {training.lora.rank}, merged, and the head" if training.lora else "all",
         data_version=data_version or "not recorded",
-        steps=fitted.train_steps,
+        steps=trained.train_steps,
         processes=f" in each of {processes} processes" if processes > 1 else "",
         seed=f"the profile's plus {recipe.seed}" if recipe.seed else "the profile's",
         losses=", ".join(f"{name} {found[0]:.4f} to {found[-1]:.4f}" for name, found in by_split.items()) or "none",

@@ -41,8 +41,6 @@ HEAD_LAYERS: dict[Head, int] = {"two_layer": 2, "linear": 1}
 BEST_WEIGHTS = ".checkpoints"
 """Where the best weights are kept during a training without checkpoints."""
 
-Backbone = LanguageModel | LoadedModel | Path | str
-
 
 @dataclass(frozen=True)
 class Job:
@@ -51,15 +49,15 @@ class Job:
     examples: pl.DataFrame
     recipe: Recipe
     training: Training
-    backbone: Backbone
+    backbone: LanguageModel | LoadedModel
     seed: int
     checkpoints: Path | None = None
     features: pl.DataFrame | None = None
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """What came of a training besides the weights.
+class TrainedModel:
+    """A trained reward model.
 
     Attributes:
         curve: points of the learning curve (step, epoch, split, loss).
@@ -67,6 +65,8 @@ class Fitted:
         seconds: wall time; of a training that resumed, since then.
         backbone: identity of the model it started from.
         truncated: training and validation trajectories that lost steps to the token limit.
+        path: the folder it was written to.
+        weights_fingerprint: sha256 of its safetensors.
     """
 
     curve: list[CurvePoint]
@@ -74,6 +74,8 @@ class Fitted:
     seconds: float
     backbone: str
     truncated: int
+    path: Path = Path()
+    weights_fingerprint: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class _Start:
     adapters: Any
 
 
-def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
+def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> TrainedModel:
     """Train, and write the model into a folder.
 
     If memory runs out, batches are halved and accumulated twice as often, so that an optimiser step stays what it is.
@@ -104,7 +106,7 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
     whole = job.training.batch_size
     sizes = (whole >> halvings for halvings in range(whole.bit_length()))
 
-    def attempt(batch_size: int) -> Fitted:
+    def attempt(batch_size: int) -> TrainedModel:
         clear_device_cache(garbage_collection=True)
         set_seed(job.seed)
         accumulation = job.training.gradient_accumulation * (whole // batch_size)
@@ -119,7 +121,7 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
         return find_executable_batch_size(attempt, next(sizes), lambda: next(sizes, 0))()
 
 
-def _fit(job: Job, training: Training, folder: Path, progress: Callable[[int], None]) -> Fitted:
+def _fit(job: Job, training: Training, folder: Path, progress: Callable[[int], None]) -> TrainedModel:
     start, started = _start(job), time.perf_counter()
     limit = min(training.max_tokens, start.model.config.context_length)
     states = None if job.features is None else states_of(job.examples, job.features)
@@ -146,7 +148,7 @@ def _fit(job: Job, training: Training, folder: Path, progress: Callable[[int], N
                 start = _start(job)
                 start.model.load_state_dict(weights)
             _save(start, folder)
-    return Fitted(curve, data.train_steps, time.perf_counter() - started, start.identity, data.truncated)
+    return TrainedModel(curve, data.train_steps, time.perf_counter() - started, start.identity, data.truncated)
 
 
 def _save(trained: _Start, folder: Path) -> None:
@@ -188,9 +190,8 @@ def _start(job: Job) -> _Start:
     if isinstance(job.backbone, LoadedModel):
         loaded, on_cpu = job.backbone, job.backbone.device.type == "cpu"
     else:
-        chosen = job.backbone if isinstance(job.backbone, LanguageModel) else LanguageModel(name=str(job.backbone))
-        loaded = load_language_model(chosen.name, chosen.revision, chosen.dtype, device="cpu")
-        on_cpu = chosen.device == "cpu"
+        loaded = load_language_model(job.backbone.name, job.backbone.revision, job.backbone.dtype, device="cpu")
+        on_cpu = job.backbone.device == "cpu"
     decoder = decoder_of(loaded)
     if loaded is job.backbone:
         decoder = deepcopy(decoder)

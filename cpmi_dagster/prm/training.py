@@ -13,7 +13,7 @@ With `training.accelerate` the same code runs in as many processes as accelerate
     this process   writes job.json, examples.parquet and accelerate.yaml into a folder, and runs
                    accelerate launch --config_file accelerate.yaml -m cpmi_dagster.prm.training FOLDER
     the others     end when the pipe from this process closes; the first one writes the model, and prints for this one:
-                   cpmi {"done": 8}     cpmi {"fitted": {"curve": [...], ...}}     cpmi {"error": "the loss ..."}
+                   cpmi {"done": 8}     cpmi {"trained": {"curve": [...], ...}}     cpmi {"error": "the loss ..."}
 """
 
 import json
@@ -23,7 +23,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -38,7 +38,7 @@ from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.model_files import weights_hash, write_digests
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.card import model_card
-from cpmi_dagster.prm.fitting import Backbone, Fitted, Job, fit
+from cpmi_dagster.prm.fitting import Job, TrainedModel, fit
 from cpmi_dagster.prm.settings import Recipe, Training
 
 ONE_PROCESS: Mapping[str, Any] = {
@@ -53,24 +53,11 @@ MESSAGE = "cpmi "
 LAST_LINES = 3
 
 
-@dataclass(frozen=True)
-class TrainedModel(Fitted):
-    """A trained reward model.
-
-    Attributes:
-        path: the folder it was written to.
-        weights_fingerprint: sha256 of its safetensors.
-    """
-
-    path: Path
-    weights_fingerprint: str
-
-
 def train_reward_model(
     examples: pl.DataFrame,
     recipe: Recipe,
     training: Training,
-    backbone: Backbone,
+    backbone: LanguageModel | LoadedModel | Path | str,
     output: Path,
     seed: int,
     progress: Callable[[int], None] | None = None,
@@ -100,18 +87,20 @@ def train_reward_model(
         TrainingError: the examples cannot be trained on, the loss stopped being finite, or a process failed.
     """
     changed = recipe.trained_with(training)
+    if not isinstance(backbone, LanguageModel | LoadedModel):
+        backbone = LanguageModel(name=str(backbone))
     job = Job(examples, recipe, changed, backbone, seed + recipe.seed, checkpoints, features)
     configuration = changed.accelerate or ({"gpu_ids": gpu} if gpu and features is None else None)
     with written_at_once(output) as folder:
         advance = progress or (lambda count: None)
-        fitted = _launch(job, configuration, folder, advance) if configuration else fit(job, folder, advance)
-        card = model_card(recipe, changed, fitted, data_version, output.name)
+        trained = _launch(job, configuration, folder, advance) if configuration else fit(job, folder, advance)
+        card = model_card(recipe, changed, trained, data_version, output.name)
         (folder / "README.md").write_text(card, encoding="utf-8")
         write_digests(folder)
-    return TrainedModel(**vars(fitted), path=output, weights_fingerprint=weights_hash(output))
+    return replace(trained, path=output, weights_fingerprint=weights_hash(output))
 
 
-def _launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: Callable[[int], None]) -> Fitted:
+def _launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: Callable[[int], None]) -> TrainedModel:
     """Train a job under `accelerate launch`.
 
     Args:
@@ -125,11 +114,10 @@ def _launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: 
         raise TrainingError("several processes cannot share a model in memory; name the backbone's folder or hub id")
     place = folder / ".job"
     place.mkdir()
-    backbone = job.backbone if isinstance(job.backbone, LanguageModel) else LanguageModel(name=str(job.backbone))
     # without the configuration of the launch, which would launch processes again
     training = {**dict(job.training), "accelerate": None}
     checkpoints = str(job.checkpoints.absolute()) if job.checkpoints else None
-    facts = {"recipe": job.recipe, "training": training, "backbone": backbone, "seed": job.seed}
+    facts = {"recipe": job.recipe, "training": training, "backbone": job.backbone, "seed": job.seed}
     text = json.dumps({**facts, "checkpoints": checkpoints}, default=lambda value: value.model_dump())
     (place / "job.json").write_text(text, encoding="utf-8")
     (place / "accelerate.yaml").write_text(yaml.safe_dump({**ONE_PROCESS, **configuration}), encoding="utf-8")
@@ -153,11 +141,11 @@ def _launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: 
                 said |= message
             elif line.strip():
                 lines.append(line.strip())
-    if process.returncode or "fitted" not in said:
+    if process.returncode or "trained" not in said:
         reason = said.get("error") or " / ".join(lines) or "it wrote no output"
         raise TrainingError(f"training recipe {job.recipe.name} under accelerate failed: {reason}")
     shutil.rmtree(place)
-    return Fitted(**said["fitted"])
+    return TrainedModel(**said["trained"])
 
 
 def main(place: Path) -> None:
@@ -174,12 +162,12 @@ def main(place: Path) -> None:
             facts["seed"],
             Path(facts["checkpoints"]) if facts["checkpoints"] else None,
         )
-        fitted = fit(job, place.parent, lambda count: _say(done=count) if is_first else None)
+        trained = fit(job, place.parent, lambda count: _say(done=count) if is_first else None)
     except CpmiError as error:
         _say(error=str(error))
         raise
     if is_first:
-        _say(fitted=asdict(fitted))
+        _say(trained={**vars(trained), "path": None})
 
 
 def _say(**message: Any) -> None:
