@@ -145,10 +145,12 @@ AutoModel.register(RewardModelConfig, RewardModel, exist_ok=True)
 
 @dataclass(frozen=True)
 class LoadedRewardModel:
-    """A reward model in evaluation mode on its device, its tokenizer and its identity, `folder@hash of the weights`.
+    """A reward model in evaluation mode on its device.
 
-    `encoder` puts solutions into the form that it reads, that of our training unless it is a model of others. `mark` is
-    the text that it reads at the end of a step, if its encoder finds the ends by a text.
+    Args:
+        identity: `folder@hash of the weights`.
+        encoder: puts solutions into the form that it reads; that of our training unless it is a model of others.
+        mark: the text that it reads at the end of a step, if its encoder finds the ends by a text.
     """
 
     model: RewardModel
