@@ -109,10 +109,7 @@ def train_head(
     """
     states, device = torch.cat([example.encoded for example in data.train]), head.output.weight.device
     mean, deviation = states.mean(0), states.std(0, correction=0).clamp_min(SMALLEST_DEVIATION)
-    size, updates = (
-        training.batch_size,
-        math.ceil(len(data.train) / training.batch_size / training.gradient_accumulation),
-    )
+    updates = math.ceil(len(data.train) / training.batch_size / training.gradient_accumulation)
     steps = math.ceil(training.epochs * updates)
     curve: list[CurvePoint] = []
 
@@ -123,8 +120,8 @@ def train_head(
 
     @torch.no_grad()
     def validation_loss() -> float:
-        total = sum(len(batch) * loss_of(batch).item() for batch in _batches(data.validation, size))
-        return total / len(data.validation)
+        batches = _batches(data.validation, training.batch_size)
+        return sum(len(batch) * loss_of(batch).item() for batch in batches) / len(data.validation)
 
     def note(step: int, split: str, value: float) -> None:
         check_loss(recipe, step, value)

@@ -150,6 +150,12 @@ def reward_function(
     Raises:
         SettingsError: `reward` or `over_steps` does not exist, or the type needs more than trajectory and labeler.
         ModelError: the model cannot be loaded.
+
+    Examples:
+        >>> from cpmi_dagster import reward_function
+        >>> reward = reward_function("miniature:labeler", step_weight=0)
+        >>> reward(["What is 3 + 2?"], ["3 + 2 = 5.\\nThe answer is: 5"], gold_answer=["5"])
+        [1.0]
     """
     if over_steps not in OVER_STEPS:
         raise SettingsError(f"there is no `over_steps` {over_steps!r}; choose from {', '.join(OVER_STEPS)}")
