@@ -23,8 +23,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from cpmi_dagster.errors import ModelError, ScoringError
 from cpmi_dagster.exports.reward_models import save_reward_model
 from cpmi_dagster.prm import judge_models, score_steps
-from cpmi_dagster.prm.judge_classes import last_label_sign
-from cpmi_dagster.prm.judge_forms import FORMS
+from cpmi_dagster.prm.judge_forms import FORMS, last_label_sign
 from cpmi_dagster.prm.judge_models import load_judge
 from cpmi_dagster.prm.judging import Solution, judge_file, judged_rows
 
