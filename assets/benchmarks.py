@@ -188,7 +188,7 @@ def _predictions(run: StageRun, problems: pl.DataFrame) -> StageOutput:
 
 def _scored(run: StageRun, solutions: pl.DataFrame) -> pl.DataFrame:
     """The solutions' key columns with step_index and probability, by the recipe's model."""
-    from cpmi_dagster.prm.features import check_read, load_reward_head, score_features
+    from cpmi_dagster.prm.features import load_reward_head, score_features
     from cpmi_dagster.prm.model import load_reward_model
     from cpmi_dagster.prm.scoring import score_steps
 
@@ -199,7 +199,6 @@ def _scored(run: StageRun, solutions: pl.DataFrame) -> pl.DataFrame:
     if settings.recipe(recipe).trained_with(settings.training).backbone == "frozen":
         own = [name for name in solutions.columns if name not in ("question", "steps")]
         states = read_features(run, solutions, None, None)
-        check_read(solutions, states, own, run.stage.table)
         return score_features(load_reward_head(path), states.select(*own, "step_index", "feature"))
 
     @cache

@@ -3,16 +3,34 @@
 import json
 from collections.abc import Sequence
 
-from cpmi_dagster.prm.fitting import Fitted
+from cpmi_dagster.prm.fitting import TrainedModel
 from cpmi_dagster.prm.settings import Recipe, Training
 
 HEADS = {"two_layer": "two layers, ReLU between them", "linear": "one linear layer"}
 OBJECTIVES = {"bce": "binary cross-entropy on soft labels", "mse": "squared error", "pqm": "process Q-value ranking"}
 
-CARD = """\
+FIGURES, USE = "## Figures", "## Use"
+NO_FIGURES = f"{FIGURES}\n\nNothing has been measured with this model yet; `cpmi run` measures it.\n\n"
+
+
+def model_card(recipe: Recipe, training: Training, trained: TrainedModel, data_version: str, name: str) -> str:
+    """The card as Markdown, before the model is evaluated.
+
+    Args:
+        trained: the first and last loss of each split of its curve are shown.
+        data_version: hash of the soft labels; empty if there is none.
+        name: the model folder's name.
+    """
+    losses: dict[str, list[float]] = {}
+    for point in trained.curve:
+        losses.setdefault(point["split"], []).append(point["loss"])
+    ends = ", ".join(f"{split} {values[0]:.4f} to {values[-1]:.4f}" for split, values in losses.items())
+    processes = int((training.accelerate or {}).get("num_processes", 1))
+    in_each = f" in each of {processes} processes" if processes > 1 else ""
+    return f"""\
 ---
 library_name: transformers
-base_model: {base_model}
+base_model: {json.dumps(trained.backbone.partition("@")[0])}
 tags: [process-reward-model, cpmi]
 ---
 # {name}
@@ -21,20 +39,20 @@ A process reward model: for every step of a solution, the probability that the s
 
 | | |
 |---|---|
-| reward type | `{reward_type}` |
-| objective | {objective} (`{objective_name}`) |
-| backbone | `{backbone}` |
-| head | {head} |
-| trained weights | {weights} |
-| soft labels | `{data_version}` |
-| labelled steps trained on | {steps:,} |
-| epochs | {epochs:g} |
-| batch | {batch_size} x {gradient_accumulation} trajectories{processes} |
-| learning rate | {learning_rate:g}, head {head_learning_rate:g} |
-| seed | {seed} |
-| losses | {losses} |
+| reward type | `{recipe.reward_type}` |
+| objective | {OBJECTIVES[recipe.objective]} (`{recipe.objective}`) |
+| backbone | `{trained.backbone}` |
+| head | {HEADS[recipe.head]} |
+| trained weights | {f"adapters of rank {training.lora.rank}, merged, and the head" if training.lora else "all"} |
+| soft labels | `{data_version or "not recorded"}` |
+| labelled steps trained on | {trained.train_steps:,} |
+| epochs | {training.epochs:g} |
+| batch | {training.batch_size} x {training.gradient_accumulation} trajectories{in_each} |
+| learning rate | {training.learning_rate:g}, head {training.head_learning_rate:g} |
+| seed | {f"the profile's plus {recipe.seed}" if recipe.seed else "the profile's"} |
+| losses | {ends or "none"} |
 
-{figures}## Use
+{NO_FIGURES}{USE}
 
 ```python
 import polars as pl
@@ -45,50 +63,11 @@ solutions = pl.DataFrame({{"id": ["a"], "question": ["What is 2 + 3 * 4?"], "ste
 score_steps(model, solutions, batch_tokens=16384)  # id, step_index, probability
 ```
 """
-FIGURES, USE = "## Figures", "## Use"
-
-
-def model_card(recipe: Recipe, training: Training, fitted: Fitted, data_version: str, name: str) -> str:
-    """The card as Markdown, before the model is evaluated.
-
-    Args:
-        fitted: outcome of the training; the first and last loss of each split are shown.
-        data_version: hash of the soft labels; empty where there is none.
-        name: the model folder's name.
-    """
-    by_split: dict[str, list[float]] = {}
-    for point in fitted.curve:
-        by_split.setdefault(point["split"], []).append(point["loss"])
-    processes = int((training.accelerate or {}).get("num_processes", 1))
-    return CARD.format(
-        name=name,
-        base_model=json.dumps(fitted.backbone.partition("@")[0]),
-        reward_type=recipe.reward_type,
-        objective=OBJECTIVES[recipe.objective],
-        objective_name=recipe.objective,
-        backbone=fitted.backbone,
-        head=HEADS[recipe.head],
-        weights=f"adapters of rank {training.lora.rank}, merged, and the head" if training.lora else "all",
-        data_version=data_version or "not recorded",
-        steps=fitted.train_steps,
-        processes=f" in each of {processes} processes" if processes > 1 else "",
-        seed=f"the profile's plus {recipe.seed}" if recipe.seed else "the profile's",
-        losses=", ".join(f"{name} {found[0]:.4f} to {found[-1]:.4f}" for name, found in by_split.items()) or "none",
-        figures=_section([]),
-        **training.model_dump(
-            include={"epochs", "batch_size", "gradient_accumulation", "learning_rate", "head_learning_rate"}
-        ),
-    )
 
 
 def with_figures(card: str, figures: Sequence[tuple[str, str]], profile: str) -> str:
     """The card with the figures of a report in place of those of an earlier one."""
     before, _, rest = card.partition(FIGURES)
-    return before + _section(figures, profile) + USE + rest.partition(USE)[2]
-
-
-def _section(figures: Sequence[tuple[str, str]], profile: str = "") -> str:
-    if not figures:
-        return f"{FIGURES}\n\nNothing has been measured with this model yet; `cpmi run` measures it.\n\n"
     rows = "".join(f"| {name} | {value} |\n" for name, value in figures)
-    return f"{FIGURES}\n\n| on the sets of profile `{profile}` | measured [95 % interval; n] |\n|---|---|\n{rows}\n"
+    head = f"| on the sets of profile `{profile}` | measured [95 % interval; n] |\n|---|---|\n"
+    return before + (f"{FIGURES}\n\n{head}{rows}\n" if figures else NO_FIGURES) + USE + rest.partition(USE)[2]

@@ -6,16 +6,18 @@ All trajectories of a question are in the same split, so validation questions ar
     split         train train valid train train
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.errors import TrainingError
-from cpmi_dagster.prm.features import encoded_features
-from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
+from cpmi_dagster.prm.inputs import encode_solutions
 from cpmi_dagster.prm.settings import Training
 
 COLUMNS = ("trajectory_id", "question_id", "question", "steps", "labels")
@@ -23,15 +25,19 @@ COLUMNS = ("trajectory_id", "question_id", "question", "steps", "labels")
 
 @dataclass(frozen=True)
 class LabelledSolution:
-    """One example: a tokenised solution and the soft label of each step it kept."""
+    """One example: what is read of a solution, and the soft label of each step that it kept.
 
-    encoded: EncodedSolution
+    Args:
+        encoded: an `EncodedSolution`; for a head on a frozen backbone the hidden states, a tensor (steps, hidden size).
+    """
+
+    encoded: Any
     labels: list[float]
 
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Tokenised examples.
+    """Examples of both splits.
 
     Args:
         validation: examples of other questions; may be empty.
@@ -54,7 +60,7 @@ def training_set(
     max_tokens: int,
     validation_share: float,
     seed: int,
-    features: pl.DataFrame | None = None,
+    states: Sequence[Tensor] | None = None,
 ) -> TrainingSet:
     """Check, tokenise and split the examples.
 
@@ -62,7 +68,7 @@ def training_set(
         examples: trajectory_id, question_id, question, steps, labels.
         max_tokens: whole steps past this many tokens are dropped.
         validation_share: share of the questions kept for validation.
-        features: as in `features.encoded_features`, where only a head is trained.
+        states: of each example, hidden states (steps that fit, hidden size), to learn from instead of tokens.
 
     Raises:
         TrainingError: a column is missing, labels do not fit their steps, or nothing is left to train on.
@@ -76,23 +82,26 @@ def training_set(
             f"trajectory {first['trajectory_id']} has {len(first['steps'])} steps and the labels {first['labels']}; "
             "every step needs one soft label in [0, 1]"
         )
-    if features is None:
+    if states is None:
         encoded = encode_solutions(tokenizer, examples["question"].to_list(), examples["steps"].to_list(), max_tokens)
+        counts = [len(solution.step_positions) for solution in encoded]
     else:
-        encoded = encoded_features(examples, features)
+        encoded, counts = states, [len(each) for each in states]
     held_out = validation_questions(examples["question_id"], validation_share, seed)
     train: list[LabelledSolution] = []
     validation: list[LabelledSolution] = []
-    for solution, labels, question_id in zip(encoded, examples["labels"], examples["question_id"], strict=True):
-        if kept := len(solution.step_positions):
-            split = validation if question_id in held_out else train
-            split.append(LabelledSolution(solution, labels.to_list()[:kept]))
+    for solution, labels, count, question in zip(
+        encoded, examples["labels"].to_list(), counts, examples["question_id"], strict=True
+    ):
+        if count:
+            (validation if question in held_out else train).append(LabelledSolution(solution, labels[:count]))
     if not train:
         raise TrainingError(
             f"no step of {examples.height} trajectories is left to train on within {max_tokens} tokens; "
             "raise training.max_tokens or give more trajectories"
         )
-    return TrainingSet(train, validation, sum(solution.dropped_steps > 0 for solution in encoded))
+    steps = examples["steps"].list.len()
+    return TrainingSet(train, validation, sum(kept < whole for kept, whole in zip(counts, steps, strict=True)))
 
 
 def validation_questions(question_ids: pl.Series, share: float, seed: int) -> set[str]:

@@ -1,4 +1,4 @@
-"""Hidden states of a frozen backbone at the end of each step: read once, and every reward head learns from them.
+"""Heads on a frozen backbone: its hidden states at the ends of steps are read once, and every head learns from them.
 
 in   trajectory_id  question       steps
      t000000017     What is ...    [First, ..., Then ...]
@@ -6,29 +6,41 @@ out  trajectory_id  step_index  feature
      t000000017     0           [0.31, -1.20, …]     as many numbers as the backbone is wide
      t000000017     1           [0.28, 0.44, …]
 
-A head on these states gives what the whole reward model would: only the head is trained.
+A head on these states gives what the whole reward model would.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from functools import partial
+from itertools import count, islice
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import numpy as np
 import polars as pl
 import torch
 from safetensors import safe_open
-from torch import Tensor, nn
-from transformers import AutoConfig
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoConfig, get_linear_schedule_with_warmup
 
-from cpmi_dagster.errors import ModelError, ScoringError
-from cpmi_dagster.models.attention import check_causal
+from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.safe_loading import DATA_ONLY, reading_model
-from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
-from cpmi_dagster.prm.model import RewardHead, RewardModelConfig, StepLogits
+from cpmi_dagster.prm.examples import LabelledSolution, TrainingSet
+from cpmi_dagster.prm.inputs import encode_solutions, pad_rows
+from cpmi_dagster.prm.model import RewardHead, RewardModelConfig, decoder_of
+from cpmi_dagster.prm.objectives import Loss
 from cpmi_dagster.prm.scoring import StepReader, probabilities, read_steps
+from cpmi_dagster.prm.settings import Training
+from cpmi_dagster.prm.trainer import CURVE_SPACING, CurvePoint, check_loss
 
 SMALLEST_DEVIATION = 1e-6
+LARGEST_GRADIENT = 1.0
+"""Norm that gradients are clipped to, as `transformers` does by default."""
 
 
 def step_features(
@@ -55,87 +67,116 @@ def step_features(
         ModelError: the model has no decoder, or one that reads later tokens at earlier ones.
         ScoringError: a solution is longer than the model's context, or a state is not finite.
     """
-    decoder: Any = model.model.base_model
-    if decoder is model.model:
-        raise ModelError(f"{model.identity} has no decoder that a reward head fits on; choose another models.backbone")
-    check_causal(decoder, model.identity)
+    decoder = decoder_of(model)
     limit = None if max_tokens is None else min(max_tokens, model.context_length)
     encode = partial(encode_solutions, model.tokenizer, max_tokens=limit)
     reader = StepReader(decoder, encode, model.identity, model.context_length)
     return read_steps(reader, solutions, "feature", Tensor.float, batch_tokens, progress)
 
 
-def encoded_features(examples: pl.DataFrame, features: pl.DataFrame) -> list[EncodedSolution]:
-    """Solutions whose steps have been read already, one for each example in its order.
-
-    Args:
-        examples: trajectory_id, steps.
-        features: trajectory_id, step_index, feature; steps that did not fit are not there, and count as truncated.
-
-    """
-    own = features.join(examples, on="trajectory_id", how="semi").sort("trajectory_id", "step_index")
-    if own.is_empty():
-        return [EncodedSolution([], [], count, torch.empty(0, 0)) for count in examples["steps"].list.len()]
-    states, counts = _states(own), own.group_by("trajectory_id", maintain_order=True).len()
+def states_of(examples: pl.DataFrame, features: pl.DataFrame) -> list[Tensor]:
+    """Hidden states of each example, (steps, hidden size); steps that were too long to be read are not in it."""
+    wanted = features.join(examples, on="trajectory_id", how="semi").sort("trajectory_id", "step_index")
+    states, counts = _states(wanted), wanted.group_by("trajectory_id", maintain_order=True).len()
     known = dict(zip(counts["trajectory_id"], states.split(counts["len"].to_list()), strict=True))
-    solutions = []
-    for name, count in examples.select("trajectory_id", pl.col("steps").list.len()).iter_rows():
-        kept = known.get(name, states[:0])
-        solutions.append(EncodedSolution([], list(range(len(kept))), count - len(kept), kept))
-    return solutions
+    return [known.get(name, states[:0]) for name in examples["trajectory_id"]]
 
 
-def check_read(solutions: pl.DataFrame, features: pl.DataFrame, key: list[str], table: str) -> None:
-    """Refuse hidden states that do not cover the solutions.
+def train_head(
+    head: RewardHead,
+    data: TrainingSet,
+    recipe: str,
+    loss: Loss,
+    training: Training,
+    seed: int,
+    progress: Callable[[int], None],
+) -> list[CurvePoint]:
+    """Train a head in place on hidden states, as `trainer.StepTrainer` trains a model on tokens.
+
+    Backbones differ in how large their states are, so the head learns from standardised ones, which one learning rate
+    suits; at the end its first layer takes the standardisation up.
 
     Args:
-        solutions: the key's columns, steps.
-        features: the key's columns, and a row a step.
-        table: what is computed again.
+        data: of hidden states, as from `states_of`.
+        recipe: its name, for errors.
+        progress: called with the number of examples just trained on.
+
+    Returns:
+        The learning curve.
 
     Raises:
-        ScoringError: none of a solution's steps has been read.
+        TrainingError: a loss is not finite.
     """
-    has_steps = solutions.filter(pl.col("steps").list.len() > 0)
-    missing = has_steps.join(features, on=key, how="anti", nulls_equal=True, maintain_order="left")
-    if not missing.is_empty():
-        name = " ".join(str(part) for part in missing.select(key).row(0) if part is not None)
-        raise ScoringError(
-            f"`{name}` and {missing.height - 1:,} other solutions have no hidden states; run `cpmi run --only {table} "
-            "--force`"
-        )
+    states, device = torch.cat([example.encoded for example in data.train]), head.output.weight.device
+    mean, deviation = states.mean(0), states.std(0, correction=0).clamp_min(SMALLEST_DEVIATION)
+    updates = math.ceil(len(data.train) / training.batch_size / training.gradient_accumulation)
+    steps = math.ceil(training.epochs * updates)
+    curve: list[CurvePoint] = []
 
-
-class HeadOnStates(nn.Module):
-    """A reward head that learns from hidden states, standardised by what it trains on.
-
-    Backbones differ in how large their states are; with this one learning rate suits them all. `folded` puts the
-    standardisation into the head's first layer.
-    """
-
-    mean: Tensor
-    deviation: Tensor
-
-    def __init__(self, head: RewardHead, examples: list[EncodedSolution]) -> None:
-        super().__init__()
-        states = torch.cat(
-            [example.states for example in examples if example.states is not None and len(example.states)]
-        )
-        self.head = head
-        self.register_buffer("mean", states.mean(0))
-        self.register_buffer("deviation", states.std(0, correction=0).clamp_min(SMALLEST_DEVIATION))
-
-    def forward(self, states: Tensor) -> StepLogits:
-        """Hidden states (solutions, steps, hidden size) -> logits (solutions, steps)."""
-        return StepLogits(logits=self.head((states - self.mean) / self.deviation).float())
+    def loss_of(batch: Sequence[LabelledSolution]) -> Tensor:
+        inputs = pad_sequence([(example.encoded - mean) / deviation for example in batch], batch_first=True)
+        labels, is_step = pad_rows([example.labels for example in batch], torch.float32)
+        return loss(head(inputs.to(device)), labels.to(device), is_step.to(device))
 
     @torch.no_grad()
-    def folded(self) -> RewardHead:
-        """The head that gives the same logits for states as they are; the head is changed in place."""
-        first = self.head.output if self.head.is_linear else self.head.hidden
-        first.weight.div_(self.deviation)
-        first.bias.sub_(first.weight @ self.mean)
-        return self.head
+    def validation_loss() -> float:
+        batches = _batches(data.validation, training.batch_size)
+        return sum(len(batch) * loss_of(batch).item() for batch in batches) / len(data.validation)
+
+    def note(step: int, split: str, value: float) -> None:
+        check_loss(recipe, step, value)
+        curve.append({"step": step, "epoch": step / updates, "split": split, "loss": value})
+
+    groups = [
+        {"params": [each for each in head.parameters() if (each.ndim > 1) == decays], "weight_decay": decay}
+        for decays, decay in ((True, training.weight_decay), (False, 0.0))
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=training.head_learning_rate, fused=True)
+    schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(steps * training.warmup_ratio), steps)
+    losses: list[float] = []
+    best, weights, waited = math.inf, head.state_dict(), 0
+    if data.validation:
+        note(0, "validation", validation_loss())
+    for step, batches in enumerate(islice(_updates(data.train, training, seed), steps), start=1):
+        mean_loss = torch.stack([loss_of(batch) for batch in batches]).mean()
+        optimizer.zero_grad()
+        mean_loss.backward()
+        clip_grad_norm_(head.parameters(), LARGEST_GRADIENT)
+        optimizer.step()
+        schedule.step()
+        progress(sum(map(len, batches)))
+        losses.append(mean_loss.item())
+        if step % math.ceil(steps * CURVE_SPACING) == 0:
+            note(step, "train", fmean(losses))
+            losses.clear()
+        if data.validation and (step % math.ceil(steps / training.validations) == 0 or step == steps):
+            note(step, "validation", value := validation_loss())
+            waited += 1
+            if value < best:
+                best, weights, waited = value, deepcopy(head.state_dict()), 0
+            if waited == training.early_stopping:
+                break
+    if training.early_stopping:
+        head.load_state_dict(weights)
+    with torch.no_grad():
+        first = head.output if head.is_linear else head.hidden
+        first.weight.div_(deviation.to(device))
+        first.bias.sub_(first.weight @ mean.to(device))
+    return curve
+
+
+def _updates(examples: Sequence[Any], training: Training, seed: int) -> Iterator[list[list[Any]]]:
+    """The batches of each optimiser step, epoch after epoch."""
+    for epoch in count():
+        rng = np.random.default_rng((seed, epoch))
+        batches = _batches([examples[index] for index in rng.permutation(len(examples))], training.batch_size)
+        whole = len(examples) // training.batch_size
+        batches[:whole] = [batches[index] for index in rng.permutation(whole)]
+        yield from _batches(batches, training.gradient_accumulation)
+
+
+def _batches(items: list[Any], size: int) -> list[list[Any]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def load_reward_head(folder: Path) -> RewardHead:
@@ -148,12 +189,12 @@ def load_reward_head(folder: Path) -> RewardHead:
         config = AutoConfig.from_pretrained(folder, **DATA_ONLY)
         if not isinstance(config, RewardModelConfig):
             raise ModelError(f"{folder} holds no reward model as training writes it")
+        head = RewardHead(config)  # in float32, as it is saved
         weights: dict[str, Tensor] = {}
         for file in sorted(folder.glob("*.safetensors")):
             with safe_open(file, framework="pt") as stored:
                 names = [name for name in stored.keys() if name.startswith("head.")]  # noqa: SIM118
                 weights |= {name.removeprefix("head."): stored.get_tensor(name) for name in names}
-        head = RewardHead(config).to(next(iter(weights.values())).dtype)
         head.load_state_dict(weights)
     return head.eval()
 
@@ -161,13 +202,11 @@ def load_reward_head(folder: Path) -> RewardHead:
 @torch.inference_mode()
 def score_features(head: RewardHead, features: pl.DataFrame) -> pl.DataFrame:
     """The probability that each step is right: the rows of `step_features`, with `probability` for `feature`."""
-    if features.is_empty():
-        return features.select(pl.exclude("feature"), probability=pl.lit(None, pl.Float64))
-    scores = probabilities(head(_states(features).to(head.output.weight.dtype)))
-    return features.drop("feature").with_columns(probability=pl.Series(scores.numpy()))
+    states = _states(features) if features.height else torch.empty(0, head.output.in_features)
+    return features.drop("feature").with_columns(probability=pl.Series(probabilities(head(states)).numpy()))
 
 
 def _states(features: pl.DataFrame) -> Tensor:
-    """The hidden states of a frame that has rows, (rows, hidden size)."""
-    width = features["feature"].list.len()[0]
-    return torch.tensor(features["feature"].list.to_array(width).to_numpy())
+    """The hidden states of a frame, (rows, hidden size)."""
+    width = len(features["feature"][0]) if features.height else 0
+    return torch.tensor(features["feature"].explode().to_numpy()).reshape(features.height, width)

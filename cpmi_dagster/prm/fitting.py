@@ -11,6 +11,7 @@ The state of a training is kept in `transformers`' own format and read as weight
 import json
 import random
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -21,58 +22,51 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
-from transformers import (
-    EarlyStoppingCallback,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    TrainerCallback,
-    set_seed,
-)
+from accelerate.utils.memory import clear_device_cache, find_executable_batch_size
+from transformers import PreTrainedTokenizerBase, set_seed
 
-from cpmi_dagster.errors import ModelError, TrainingError, first_line
-from cpmi_dagster.models.attention import check_causal
+from cpmi_dagster.errors import TrainingError, first_line
+from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.models.safe_loading import quiet_transformers
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.examples import training_set
-from cpmi_dagster.prm.features import HeadOnStates
-from cpmi_dagster.prm.model import RewardModel
+from cpmi_dagster.prm.features import states_of, train_head
+from cpmi_dagster.prm.model import RewardModel, decoder_of
 from cpmi_dagster.prm.objectives import objective
-from cpmi_dagster.prm.settings import DEFAULT_HEAD, Head, Lora, Objective, Training
-from cpmi_dagster.prm.trainer import CurvePoint, ProgressReporter, StepTrainer, learning_curve, training_arguments
+from cpmi_dagster.prm.settings import Head, Lora, Recipe, Training
+from cpmi_dagster.prm.trainer import CurvePoint, StepTrainer, learning_curve, training_arguments
 
 HEAD_LAYERS: dict[Head, int] = {"two_layer": 2, "linear": 1}
 BEST_WEIGHTS = ".checkpoints"
 """Where the best weights are kept during a training without checkpoints."""
 
-Backbone = LanguageModel | LoadedModel | Path | str
-
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be trained; as for `train_reward_model`, with the recipe's settings and seed."""
+    """What is to be trained, as for `train_reward_model`; `training` and `seed` are those of the recipe."""
 
     examples: pl.DataFrame
-    name: str
-    objective: Objective
+    recipe: Recipe
     training: Training
-    backbone: Backbone
+    backbone: LanguageModel | LoadedModel
     seed: int
     checkpoints: Path | None = None
-    head: Head = DEFAULT_HEAD
     features: pl.DataFrame | None = None
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """What came of a training besides the weights.
+class TrainedModel:
+    """A trained reward model.
 
     Attributes:
         curve: points of the learning curve (step, epoch, split, loss).
         train_steps: labelled steps in one epoch.
-        seconds: wall time of training, with the time before the checkpoint it resumed from.
+        seconds: wall time; of a training that resumed, since then.
         backbone: identity of the model it started from.
         truncated: training and validation trajectories that lost steps to the token limit.
+        path: the folder it was written to.
+        weights_fingerprint: sha256 of its safetensors.
     """
 
     curve: list[CurvePoint]
@@ -80,11 +74,13 @@ class Fitted:
     seconds: float
     backbone: str
     truncated: int
+    path: Path = Path()
+    weights_fingerprint: str = ""
 
 
 @dataclass(frozen=True)
 class _Start:
-    """The model before its first step; `adapters` where there are any, `dtype` that its weights are saved in."""
+    """The model before its first step; `adapters` if there are any, `dtype` that its backbone is saved in."""
 
     model: RewardModel
     tokenizer: PreTrainedTokenizerBase
@@ -94,8 +90,10 @@ class _Start:
     adapters: Any
 
 
-def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
+def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> TrainedModel:
     """Train, and write the model into a folder.
+
+    If memory runs out, batches are halved and accumulated twice as often, so that an optimiser step stays what it is.
 
     Args:
         folder: an existing folder; weights, configuration and tokenizer are written there by the first process.
@@ -105,60 +103,68 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> Fitted:
         ModelError: the backbone cannot be loaded.
         TrainingError: the examples cannot be trained on, or the loss stopped being finite.
     """
-    training = job.training
-    with quiet_transformers(), _isolated_randomness(job.seed):
-        start = _start(job)
-        limit = min(training.max_tokens, start.model.config.context_length)
-        share, is_frozen = training.validation_share, job.features is not None
-        data = training_set(job.examples, start.tokenizer, limit, share, job.seed, job.features)
-        callbacks: list[TrainerCallback] = [ProgressReporter(round(len(data.train) * training.epochs), progress)]
-        if training.early_stopping is not None and data.validation:
-            callbacks.append(EarlyStoppingCallback(training.early_stopping))
-        # a head is trained sooner than a checkpoint of it would pay
-        checkpoints = None if is_frozen else job.checkpoints
-        arguments = training_arguments(
-            training if checkpoints else training.model_copy(update={"checkpoints": 0}),
-            job.seed,
-            validate=bool(data.validation),
-            on_cpu=start.on_cpu,
-            saves=checkpoints or folder / BEST_WEIGHTS,
-        )
-        loss = objective(job.objective, training.pqm_margin)
-        rate = training.head_learning_rate
-        learner = start.model
-        if is_frozen:
-            learner = HeadOnStates(start.model.head, [example.encoded for example in data.train])
-        trainer = StepTrainer(job.name, learner, arguments, loss, rate, data.train, data.validation, callbacks)
-        checkpoint = last_checkpoint(checkpoints)
+    whole = job.training.batch_size
+    sizes = (whole >> halvings for halvings in range(whole.bit_length()))
+
+    def attempt(batch_size: int) -> TrainedModel:
+        clear_device_cache(garbage_collection=True)
+        set_seed(job.seed)
+        accumulation = job.training.gradient_accumulation * (whole // batch_size)
+        changed = {"batch_size": batch_size, "gradient_accumulation": accumulation}
+        if job.checkpoints is None:
+            changed["checkpoints"] = 0
+        return _fit(job, job.training.model_copy(update=changed), folder, progress)
+
+    with quiet_transformers(), _isolated_randomness():
+        if environment_variable("WORLD_SIZE") not in ("", "1"):
+            return attempt(whole)  # the other processes would wait for the one that tries again
+        return find_executable_batch_size(attempt, next(sizes), lambda: next(sizes, 0))()
+
+
+def _fit(job: Job, training: Training, folder: Path, progress: Callable[[int], None]) -> TrainedModel:
+    start, started = _start(job), time.perf_counter()
+    limit = min(training.max_tokens, start.model.config.context_length)
+    states = None if job.features is None else states_of(job.examples, job.features)
+    data = training_set(job.examples, start.tokenizer, limit, training.validation_share, job.seed, states)
+    loss, name = objective(job.recipe.objective, training.pqm_margin), job.recipe.name
+    if states is not None:
+        start.model.head.to("cuda" if torch.cuda.is_available() and not start.on_cpu else "cpu")
+        curve = train_head(start.model.head, data, name, loss, training, job.seed, progress)
+        _save(start, folder)
+    else:
+        saves = job.checkpoints or folder / BEST_WEIGHTS
+        arguments = training_arguments(training, job.seed, bool(data.validation), start.on_cpu, saves)
+        trainer = StepTrainer(name, start.model, arguments, loss, training, data, progress)
+        checkpoint = last_checkpoint(job.checkpoints)
         trainer.args.eval_on_start = bool(data.validation) and checkpoint is None
         trainer.train(resume_from_checkpoint=checkpoint)
         trainer.accelerator.wait_for_everyone()
         # every process takes part in putting together the weights that FSDP keeps in parts
-        whole = trainer.accelerator.get_state_dict(trainer.model_wrapped) if trainer.is_fsdp_enabled else None
+        weights = trainer.accelerator.get_state_dict(trainer.model_wrapped) if trainer.is_fsdp_enabled else None
+        curve = learning_curve(trainer.state.log_history)
         if trainer.is_world_process_zero():
             shutil.rmtree(folder / BEST_WEIGHTS, ignore_errors=True)
-            saved = start
-            if isinstance(learner, HeadOnStates):
-                learner.cpu().folded()
-            if whole is not None:
-                saved = _start(job)
-                saved.model.load_state_dict(whole)
-            if saved.adapters is not None:
-                saved.adapters.merge_and_unload()
-            saved.model.backbone.to(saved.dtype)
-            saved.model.save_pretrained(folder)
-            saved.tokenizer.save_pretrained(folder)
-            for file in folder.glob("*.safetensors"):
-                shutil.copymode(folder / "config.json", file)  # they come readable by their owner alone
-    return Fitted(
-        learning_curve(trainer.state.log_history), data.train_steps, trainer.seconds, start.identity, data.truncated
-    )
+            if weights is not None:
+                start = _start(job)
+                start.model.load_state_dict(weights)
+            _save(start, folder)
+    return TrainedModel(curve, data.train_steps, time.perf_counter() - started, start.identity, data.truncated)
+
+
+def _save(trained: _Start, folder: Path) -> None:
+    if trained.adapters is not None:
+        trained.adapters.merge_and_unload()
+    trained.model.backbone.to(trained.dtype)
+    trained.model.cpu().save_pretrained(folder)
+    trained.tokenizer.save_pretrained(folder)
+    for file in folder.glob("*.safetensors"):
+        shutil.copymode(folder / "config.json", file)  # they come readable by their owner alone
 
 
 def last_checkpoint(folder: Path | None) -> str | None:
-    """The newest whole checkpoint in a folder; None where there is none."""
-    found = [] if folder is None else list(folder.glob("checkpoint-*/trainer_state.json"))
-    for state in sorted(found, key=lambda path: -int(path.parent.name.removeprefix("checkpoint-"))):
+    """The newest whole checkpoint in a folder; None if there is none."""
+    states = [] if folder is None else list(folder.glob("checkpoint-*/trainer_state.json"))
+    for state in sorted(states, key=lambda path: -int(path.parent.name.removeprefix("checkpoint-"))):
         try:
             json.loads(state.read_text(encoding="utf-8"))
         except ValueError:
@@ -168,12 +174,11 @@ def last_checkpoint(folder: Path | None) -> str | None:
 
 
 @contextmanager
-def _isolated_randomness(seed: int) -> Iterator[None]:
-    """Seed every library's generator within the block; afterwards their states are restored."""
+def _isolated_randomness() -> Iterator[None]:
+    """Restore the states of every library's random generator after the block."""
     python_state, numpy_state = random.getstate(), np.random.get_state()
     with torch.random.fork_rng():
         try:
-            set_seed(seed)
             yield
         finally:
             random.setstate(python_state)
@@ -185,18 +190,14 @@ def _start(job: Job) -> _Start:
     if isinstance(job.backbone, LoadedModel):
         loaded, on_cpu = job.backbone, job.backbone.device.type == "cpu"
     else:
-        chosen = job.backbone if isinstance(job.backbone, LanguageModel) else LanguageModel(name=str(job.backbone))
-        loaded = load_language_model(chosen.name, chosen.revision, chosen.dtype, device="cpu")
-        on_cpu = chosen.device == "cpu"
-    decoder = loaded.model.base_model
-    if not isinstance(decoder, PreTrainedModel):
-        raise ModelError(f"{loaded.identity} has no decoder that a reward head fits on; choose another models.backbone")
-    check_causal(decoder, loaded.identity)
+        loaded = load_language_model(job.backbone.name, job.backbone.revision, job.backbone.dtype, device="cpu")
+        on_cpu = job.backbone.device == "cpu"
+    decoder = decoder_of(loaded)
     if loaded is job.backbone:
         decoder = deepcopy(decoder)
     dtype, lora = decoder.dtype, job.training.lora
-    keeps_weights = lora or job.features is not None
-    model = RewardModel.from_backbone(decoder if keeps_weights else decoder.float(), head_layers=HEAD_LAYERS[job.head])
+    learns = lora is None and job.features is None
+    model = RewardModel.from_backbone(decoder.float() if learns else decoder, HEAD_LAYERS[job.recipe.head])
     model.head.float()
     adapters = add_adapters(model, lora) if lora else None
     return _Start(model, loaded.tokenizer, loaded.identity, on_cpu, dtype, adapters)

@@ -11,6 +11,7 @@ Where each definition is from: docs/judges.md. In every form the probability of 
 difference of their logits, so its head is one of ours: the layers below put such a difference into one output.
 """
 
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,21 +24,34 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from cpmi_dagster.errors import ModelError
+from cpmi_dagster.files.text import cut, printable
 from cpmi_dagster.prm.inputs import EncodedSolution, Encoder, encode_solutions
-from cpmi_dagster.prm.judge_classes import last_label_sign
 
 LABELS = {0: "wrong", 1: "right"}
 """What an export of ours calls its two classes."""
 GOOD, BAD = "+", "-"
 EXTRA, KI, LINE_FEED = "<extra_0>", "ки", "\n"
 QWEN_SYSTEM = r"Please reason step by step, and put your final answer within \boxed{}."
-SKYWORK = "Qwen2ForPrmModel"
+
+RIGHT, WRONG = (
+    frozenset(words.split())
+    for words in (
+        "+ ✓ ✔ ✅ right correct good positive true yes valid accept accepted pass passed ok chosen accurate 正确",
+        "- − ✗ ✘ ❌ wrong incorrect bad negative false invalid reject rejected fail failed inaccurate error errors err "
+        "erroneous mistake mistakes mistaken flawed faulty 错误 不正确",
+    )
+)
+NEGATIONS = frozenset(("no", "not", "non", "without", "free"))
+WORD = re.compile(r"[^\W\d_]+|[✓✔✅✗✘❌]|(?<![^\W_])[-+−](?![^\W\d_])")
+"""A run of letters or a sign; the hyphen of `non-correct` is none."""
+CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 Tokenizer = PreTrainedTokenizerBase
 Layers = list[tuple[Tensor, Tensor | None]]
 """Weight and bias of each layer of a head, the first one first; the last has one output."""
 Encoded = tuple[list[int], list[int]]
 """Token ids of a solution, and where in them each step is judged."""
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -76,11 +90,6 @@ class Form(NamedTuple):
     mark: str = ""
     """What it reads at the end of a step, if that is found in the text and not by counting."""
 
-    def fits(self, files: JudgeFiles) -> bool:
-        """Whether a model is of this form, as its files say."""
-        is_named = re.search(self.name, files.name.casefold())
-        return bool(is_named and files.architecture and re.fullmatch(self.architecture, files.architecture))
-
 
 def choose_form(files: JudgeFiles, form: str | None) -> str:
     """The form that is given, else the one that a model's files say.
@@ -88,21 +97,17 @@ def choose_form(files: JudgeFiles, form: str | None) -> str:
     Raises:
         ModelError: it does not exist, or its files do not say.
     """
-    if form == "skywork" or files.architecture == SKYWORK:
-        raise ModelError(
-            f"`{files.name}`: models of Skywork are no longer read; judge with their own code, and name the file of "
-            "probabilities (docs/judges.md)"
-        )
     if form and form not in FORMS:
         raise ModelError(f"`{form}` is no form of reward models; choose from {', '.join(FORMS)}")
     if form or _is_export(files):
         return form or "export"
     for name, entry in FORMS.items():
-        if entry.fits(files):
+        is_named = re.search(entry.name, files.name.casefold())
+        if is_named and files.architecture and re.fullmatch(entry.architecture, files.architecture):
             return name
     raise ModelError(
         f"`{files.name}` is a {files.architecture or 'model without an architecture'}, which does not say how it "
-        f"judges steps; if it is a process reward model, give its form: {', '.join(FORMS)}"
+        f"judges steps; give its form ({', '.join(FORMS)}), or a file of its probabilities (docs/judges.md)"
     )
 
 
@@ -200,6 +205,55 @@ def _score(files: JudgeFiles, tokenizer: Tokenizer, is_fixed: bool = False) -> L
     if len(weight) == 2:
         weight, bias = weight[1:] - weight[:1], None if bias is None else bias[1:] - bias[:1]
     return [*hidden, (sign * weight, None if bias is None else sign * bias)]
+
+
+def last_label_sign(config: Mapping[str, Any], outputs: int, model: str, is_fixed: bool) -> int:
+    """1 if the last label means that a step is right, -1 if it means that it is wrong.
+
+        {"0": "-", "1": "+"}               1
+        {"0": "correct", "1": "error"}    -1
+        {"0": "error", "1": "no_error"}    1: `no` turns a word round
+        {"0": "LABEL_0", "1": "wrong"}    -1: one known name decides
+        {"0": "LABEL_0", "1": "LABEL_1"}   1, with a warning
+
+    Args:
+        config: the judge's config.json, of which `id2label` and `label2id` are read.
+        outputs: of its head, one or two; one gives the probability of the last label that is named.
+        model: its name, for the warning.
+        is_fixed: its publisher says that the last label means right, so that names that say nothing need no warning.
+
+    Raises:
+        ModelError: the names contradict each other or the head.
+    """
+    names = [(str(number), str(name)) for number, name in (config.get("id2label") or {}).items()]
+    names += [(str(number), str(name)) for name, number in (config.get("label2id") or {}).items()]
+    meanings = {(number, meaning) for number, name in names if (meaning := _meaning(name))}
+    last = "1" if outputs == 2 or "1" in dict(names) else "0"
+    signs = {meaning if number == last else -meaning for number, meaning in meanings}
+    is_turned_value = outputs == 1 and last == "1" and signs == {-1}
+    said = printable(cut(", ".join(f"{number} `{name}`" for number, name in dict.fromkeys(names)), 200)) or "no names"
+    if len(signs) > 1 or is_turned_value or not {number for number, _ in meanings} <= {"0", "1"}:
+        raise ModelError(
+            f"the labels of its config.json ({said}) do not say which output means that a step is right, and "
+            "`id2label` needs one name of each kind"
+        )
+    if not signs and outputs == 2 and not is_fixed:
+        logger.warning(
+            "the labels of %s (%s) do not say which means that a step is right: label 1 is taken as right; if that is "
+            "label 0, name both in `id2label` of its config.json",
+            model,
+            said,
+        )
+    return signs.pop() if signs else 1
+
+
+def _meaning(name: str) -> int:
+    """1 if a label's name means right, -1 if it means wrong, 0 if neither or both."""
+    words = set(WORD.findall(CAMEL_CASE.sub(" ", name).casefold()))
+    if words == {"no"}:
+        return -1
+    meaning = bool(words & RIGHT) - bool(words & WRONG)
+    return -meaning if words & NEGATIONS else meaning
 
 
 def _good_against_bad(files: JudgeFiles, tokenizer: Tokenizer, before: str = "") -> Layers:

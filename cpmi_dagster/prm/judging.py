@@ -13,7 +13,7 @@ and `steps` are carried over. A solution that cannot be judged keeps its place:
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,14 +119,15 @@ def judge(
 
     from cpmi_dagster.prm.judge_models import load_judge
 
-    solutions = [_solution(number, row) for number, row in enumerate(given_rows(trajectories))]
+    solutions = []
+    for number, row in enumerate(given_rows(trajectories)):
+        try:
+            solutions.append(Solution.model_validate(row))
+        except ValidationError as error:
+            raise ScoringError(f"row {number} (from 0) of the trajectories: {first_complaint(error)}") from error
     model = load_judge(prm, device, dtype, form, revision)
     with tqdm(total=len(solutions), desc="judging", disable=None) as bar:
-
-        def advance(count: int) -> None:
-            bar.update(count)
-
-        rows = judged_rows(model, solutions, threshold, advance)
+        rows = judged_rows(model, solutions, threshold, bar.update)
     for row in rows:
         if "reason" in row:
             logger.warning("%s was not judged: %s", row["id"], row["reason"])
@@ -136,13 +137,6 @@ def judge(
         for number, (step, probability) in enumerate(zip(solution.steps, row["probabilities"] or (), strict=False))
     ]
     return pl.DataFrame(steps, JUDGED_STEPS, orient="row")
-
-
-def _solution(number: int, row: Mapping[str, Any]) -> Solution:
-    try:
-        return Solution.model_validate(row)
-    except ValidationError as error:
-        raise ScoringError(f"row {number} (from 0) of the trajectories: {first_complaint(error)}") from error
 
 
 def judge_file(
@@ -168,21 +162,19 @@ def judge_file(
     Raises:
         SourceError: the input is missing or a line of it is wrong; the message names the line. Or the output cannot be
             written, which is checked before anything is judged.
-        ModelError: there is no reward model, its form is not known, or the device is not there.
-        ScoringError: a score is not a finite number.
+        ModelError, ScoringError: as `judge`.
     """
     lines = list(read_json_lines(input, Solution, EXPECTED_FIELDS))
     if not lines:
         raise SourceError(f"{input} has no lines; give JSON Lines with {EXPECTED_FIELDS}")
-    solutions = [
-        solution if solution.id is not None else solution.model_copy(update={"id": number})
-        for number, (_, solution) in enumerate(lines)
-    ]
     places: dict[tuple[str, str], str] = {}
-    for (place, _), solution in zip(lines, solutions, strict=True):
+    for number, (place, solution) in enumerate(lines):
+        solution.id = number if solution.id is None else solution.id
         fields = solution.model_extra or {}
-        if odd := next((name for name, value in fields.items() if not _is_json(value)), None):
-            raise SourceError(f"{place}: `{odd}` holds NaN or Infinity, which JSON does not have; write null or text")
+        try:
+            json.dumps(fields, allow_nan=False)
+        except ValueError as error:
+            raise SourceError(f"{place} holds NaN or Infinity, which JSON does not have; write null or text") from error
         first = places.setdefault((str(fields.get("benchmark")), str(solution.id)), place)
         # PRMBench's own rows, known by their `idx`, repeat some ids
         if first != place and not OWN_FIELDS[0] <= fields.keys():
@@ -192,22 +184,14 @@ def judge_file(
     check_writable(output)
     from cpmi_dagster.prm.judge_models import load_judge
 
-    model = load_judge(prm, device, dtype, form, revision)
+    solutions, model = [solution for _, solution in lines], load_judge(prm, device, dtype, form, revision)
     rows = judged_rows(model, solutions, threshold, lambda count: progress(count, len(solutions)))
     write_whole(output, "".join(encodable(json.dumps(row, ensure_ascii=False)) + "\n" for row in rows))
     return rows
 
 
-def _is_json(value: Any) -> bool:
-    try:
-        json.dumps(value, allow_nan=False)
-    except ValueError:
-        return False
-    return True
-
-
 def judged_rows(
-    model: "LoadedRewardModel", solutions: Sequence[Solution], threshold: float, advance: Callable[[int], None]
+    model: "LoadedRewardModel", solutions: Sequence[Solution], threshold: float, advance: Callable[[int], Any]
 ) -> list[dict[str, Any]]:
     """A row of the output for each solution, in order.
 
@@ -232,17 +216,15 @@ def judged_rows(
         if number not in reasons
     ]
     schema = {"number": pl.Int64(), "id": pl.String(), "question": pl.String(), "steps": pl.List(pl.String())}
-    frame = pl.DataFrame(wanted, schema, orient="row")
-    scored = score_steps(model, frame, BATCH_TOKENS, progress=advance)
+    scored = score_steps(model, pl.DataFrame(wanted, schema, orient="row"), BATCH_TOKENS, progress=advance)
     scores = dict(scored.group_by("number", maintain_order=True).agg("probability").iter_rows())
     rows = []
     for number, solution in enumerate(solutions):
-        row = {name: value for name, value in (solution.model_extra or {}).items() if name not in REPLACED}
-        if number in reasons:
-            judged = {"probabilities": None, "first_error": None, "reason": reasons[number]}
-        else:
+        others = {name: value for name, value in (solution.model_extra or {}).items() if name not in REPLACED}
+        judged = {"probabilities": None, "first_error": None, "reason": reasons.get(number)}
+        if number in scores:
             judged = {"probabilities": scores[number], "first_error": first_error(scores[number], threshold)}
-        rows.append({"id": solution.id, **row, **judged})
+        rows.append({"id": solution.id, **others, **judged})
     return rows
 
 

@@ -21,18 +21,14 @@ from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.configuration_utils import SubConfigSpec
-from transformers.utils.generic import ModelOutput
+from transformers.modeling_outputs import TokenClassifierOutput
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.places import expanded
-from cpmi_dagster.models.language_models import load_tokenizer, model_identity
+from cpmi_dagster.models.attention import check_causal
+from cpmi_dagster.models.language_models import LoadedModel, load_tokenizer, model_identity
 from cpmi_dagster.models.model_files import check_digests, check_weights_index
-from cpmi_dagster.models.safe_loading import (
-    DATA_ONLY,
-    SAFE_WEIGHTS,
-    check_loaded,
-    reading_model,
-)
+from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, reading_model
 from cpmi_dagster.prm.inputs import EncodedSolution, Encoder, encode_solutions
 
 
@@ -61,13 +57,6 @@ class RewardModelConfig(PreTrainedConfig):
     def context_length(self) -> int:
         """Most tokens the backbone reads."""
         return int(getattr(self.decoder, "max_position_embeddings", 1 << 30))
-
-
-@dataclass
-class StepLogits(ModelOutput):
-    """Output of a reward model: `logits`, shape (solutions, steps)."""
-
-    logits: Tensor | None = None
 
 
 class RewardHead(nn.Module):
@@ -108,8 +97,8 @@ class RewardModel(PreTrainedModel):
         self._no_split_modules = self.backbone._no_split_modules
         self.post_init()
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, step_positions: Tensor) -> StepLogits:
-        """Logits of the steps, read where each step ends.
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, step_positions: Tensor) -> TokenClassifierOutput:
+        """Logits of the steps, (solutions, steps), read where each step ends.
 
         Args:
             input_ids: (solutions, tokens), padded on the right.
@@ -118,7 +107,7 @@ class RewardModel(PreTrainedModel):
         """
         states = self.backbone(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
         ends = states[torch.arange(len(states), device=states.device).unsqueeze(1), step_positions]
-        return StepLogits(logits=self.head(ends.to(self.head.output.weight.dtype)).float())
+        return TokenClassifierOutput(logits=self.head(ends.to(self.head.output.weight.dtype)).float())  # pyright: ignore[reportArgumentType]
 
     @classmethod
     def from_backbone(cls, backbone: PreTrainedModel, head_layers: int = 2) -> "RewardModel":
@@ -138,17 +127,32 @@ class RewardModel(PreTrainedModel):
         return model
 
 
+def decoder_of(model: LoadedModel) -> PreTrainedModel:
+    """The decoder of a language model, for a reward head in the place of its own.
+
+    Raises:
+        ModelError: it has none, or one that reads later tokens at earlier ones.
+    """
+    decoder = model.model.base_model
+    if decoder is model.model or not isinstance(decoder, PreTrainedModel):
+        raise ModelError(f"{model.identity} has no decoder that a reward head fits on; choose another models.backbone")
+    check_causal(decoder, model.identity)
+    return decoder
+
+
 AutoConfig.register(RewardModelConfig.model_type, RewardModelConfig, exist_ok=True)
 AutoModel.register(RewardModelConfig, RewardModel, exist_ok=True)
 
 
 @dataclass(frozen=True)
 class LoadedRewardModel:
-    """A reward model in evaluation mode on its device, its tokenizer and its identity, `folder@hash of the weights`.
+    """A reward model in evaluation mode on its device.
 
-    `encoder` puts solutions into the form that it reads, that of our training unless it is a model of others. `mark` is
-    the text that it reads at the end of a step, if its encoder finds the ends by a text. `remembered` caches how
-    it reads trees within the process.
+    Args:
+        identity: `folder@hash of the weights`.
+        encoder: puts solutions into the form that it reads; that of our training unless it is a model of others.
+        mark: the text that it reads at the end of a step, if its encoder finds the ends by a text.
+        remembered: how it reads trees, cached within the process.
     """
 
     model: RewardModel

@@ -22,16 +22,9 @@ CORRECT_FROM = 0.5
 
 
 def objective(name: Objective, margin: float = 4.0) -> Loss:
-    """The loss of that name.
-
-    Args:
-        margin: zeta of PQM; the others do not use it.
-    """
-    losses: dict[Objective, Loss] = {
-        "bce": binary_cross_entropy,
-        "mse": squared_error,
-        "pqm": partial(process_q_ranking, margin=margin),
-    }
+    """The loss of that name; `margin` is zeta of PQM."""
+    pqm = partial(process_q_ranking, margin=margin)
+    losses: dict[Objective, Loss] = {"bce": binary_cross_entropy, "mse": squared_error, "pqm": pqm}
     return losses[name]
 
 

@@ -8,7 +8,6 @@ recipes:
   - {name: cpmi_small, reward_type: cpmi, backbone: {name: Qwen/Qwen3-0.6B-Base}, training: {learning_rate: 5.0e-5}}
 """
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,43 +74,30 @@ class Training(Frozen):
     @field_validator("accelerate", mode="before")
     @classmethod
     def _read_configuration(cls, value: Any) -> Any:
-        if not isinstance(value, str | Path):
-            return value
-        try:
-            return read_yaml(Path(value))
-        except SettingsError as error:
-            raise ValueError(f"the accelerate configuration {error}") from error
-
-    @field_validator("accelerate")
-    @classmethod
-    def _accelerate_can_use_it(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
-        if value is None:
-            return None
         from accelerate.commands.config.config_args import ClusterConfig
 
-        unknown = [key for key in value if key not in {each.name for each in fields(ClusterConfig)}]
-        if unknown or not value:
-            what = f"has no `{unknown[0]}`" if unknown else "is not empty"
-            raise ValueError(f"an accelerate configuration {what}; write one with `accelerate config`")
-        if str(value.get("num_machines", 1)) != "1":
+        try:
+            read = read_yaml(Path(value)) if isinstance(value, str | Path) else value
+        except SettingsError as error:
+            raise ValueError(f"the accelerate configuration {error}") from error
+        if not isinstance(read, dict):
+            return read
+        if unknown := [key for key in read if key not in ClusterConfig.__dataclass_fields__]:
+            raise ValueError(f"an accelerate configuration has no `{unknown[0]}`; see `accelerate config`")
+        if str(read.get("num_machines", 1)) != "1":
             raise ValueError("`num_machines` must be 1; a recipe is trained on one machine")
-        if not isinstance(value.get("num_processes", 1), int) or value.get("num_processes", 1) < 1:
+        if int(read.get("num_processes", 1)) < 1:
             raise ValueError("`num_processes` must be at least 1")
-        return value
+        return read
 
     @model_validator(mode="after")
-    def _frozen_trains_a_head_alone(self) -> "Training":
-        if self.backbone == "frozen":
-            for name in ("lora", "accelerate"):
-                if getattr(self, name):
-                    raise ValueError(
-                        f"`{name}` trains a backbone, but `backbone: frozen` trains the head alone; leave it out, "
-                        "or set `backbone: full`"
-                    )
-        return self
-
-    @model_validator(mode="after")
-    def _stopping_needs_validation(self) -> "Training":
+    def _fits_together(self) -> "Training":
+        for name in ("lora", "accelerate"):
+            if self.backbone == "frozen" and getattr(self, name):
+                raise ValueError(
+                    f"`{name}` trains a backbone, but `backbone: frozen` trains the head alone; leave it out, or set "
+                    "`backbone: full`"
+                )
         if self.early_stopping is not None and self.validation_share == 0:
             raise ValueError("`early_stopping` needs questions to validate on; raise `validation_share` above 0")
         return self

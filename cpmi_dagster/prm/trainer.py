@@ -1,7 +1,5 @@
 """A `transformers.Trainer` with step losses and two learning rates; it prints nothing.
 
-Batches hold solutions of similar length, since padding costs as much as text: (210, 205), (90, 87), (143, 140).
-
 The learning curve is a list of points, about a hundred for the training loss; validation starts before the first step:
 
     {"step": 0, "epoch": 0.0, "split": "validation", "loss": 0.694}
@@ -10,20 +8,20 @@ The learning curve is a list of points, about a hundred for the training loss; v
 """
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import Sampler
-from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import EarlyStoppingCallback, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from cpmi_dagster.errors import TrainingError
-from cpmi_dagster.prm.examples import LabelledSolution
+from cpmi_dagster.prm.examples import LabelledSolution, TrainingSet
 from cpmi_dagster.prm.inputs import pad_batch, pad_rows
+from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import Loss
 from cpmi_dagster.prm.settings import Training
 
@@ -36,41 +34,30 @@ SORTED_TOGETHER = 50
 
 
 class SimilarLengthSampler(Sampler[int]):
-    """Indices of training examples: random, but each run of `batch_size` indices has similar lengths.
+    """Indices of training examples in batches of similar length, since padding costs as much as text.
 
     Random chunks of 50 batches are sorted by length and cut into batches, whose order is random again. The order
-    depends on seed and epoch alone, so a training that resumes in the middle of an epoch sees the same batches.
+    depends on seed and epoch alone, so a training that resumes within an epoch sees the same batches.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int = 0) -> None:
-        """Tokens of each example, examples of one batch, and the seed of the order."""
-        self.lengths = lengths
-        self.batch_size = batch_size
-        self.seed = seed
-        self.epoch = 0
+        self.lengths, self.batch_size, self.seed, self.epoch = np.array(lengths, int), batch_size, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
         """Which epoch comes next, from 0."""
         self.epoch = epoch
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self.lengths)
 
     def __iter__(self) -> Iterator[int]:
-        """One epoch."""
         rng = np.random.default_rng((self.seed, self.epoch))
-        order = rng.permutation(len(self.lengths)).tolist()
-        chunk = SORTED_TOGETHER * self.batch_size
-        by_length = [
-            index
-            for start in range(0, len(order), chunk)
-            for index in sorted(order[start : start + chunk], key=lambda index: self.lengths[index])
-        ]
-        batches = [by_length[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
-        whole = [batch for batch in batches if len(batch) == self.batch_size]
-        shuffled = [whole[index] for index in rng.permutation(len(whole))]
-        return (index for batch in [*shuffled, *batches[len(whole) :]] for index in batch)
+        order, chunks = rng.permutation(len(self)), np.arange(len(self)) // (SORTED_TOGETHER * self.batch_size)
+        order = order[np.lexsort((self.lengths[order], chunks))]
+        whole = len(self) // self.batch_size
+        batches, rest = np.split(order, [whole * self.batch_size])
+        shuffled = batches.reshape(whole, self.batch_size)[rng.permutation(whole)]
+        return iter([*shuffled.ravel().tolist(), *rest.tolist()])
 
 
 class StepTrainer(Trainer):
@@ -80,110 +67,83 @@ class StepTrainer(Trainer):
 
     def __init__(
         self,
-        name: str,
-        model: nn.Module,
+        recipe: str,
+        model: RewardModel,
         arguments: TrainingArguments,
         loss: Loss,
-        head_learning_rate: float,
-        train: Sequence[LabelledSolution],
-        validation: Sequence[LabelledSolution],
-        callbacks: list[TrainerCallback],
+        training: Training,
+        data: TrainingSet,
+        progress: Callable[[int], None],
     ) -> None:
-        """Args as for `Trainer`, and the recipe's name; `loss` as made by `objectives.objective`.
+        """What is trained on what.
 
-        There is no validation if its sequence is empty.
+        Args:
+            recipe: its name, for errors.
+            arguments: as `training_arguments` makes them of `training`.
+            progress: called with the number of examples just trained on; those before a checkpoint count.
         """
-        by_length = sorted(validation, key=lambda example: len(example.encoded.token_ids))
+        self.recipe, self.step_loss, self.head_learning_rate = recipe, loss, training.head_learning_rate
+        self.examples, self.progress, self.reported = round(len(data.train) * training.epochs), progress, 0
+        self.lengths = [len(example.encoded.token_ids) for example in data.train]
+        by_length: Any = sorted(data.validation, key=lambda example: len(example.encoded.token_ids))
+        patience = training.early_stopping if by_length else None
+        stops: list[TrainerCallback] = [EarlyStoppingCallback(patience)] if patience else []
+        train: Any = data.train
         super().__init__(
-            model,  # pyright: ignore[reportArgumentType]
-            arguments,
-            data_collator=collate,
-            train_dataset=train,  # pyright: ignore[reportArgumentType]
-            eval_dataset=by_length or None,  # pyright: ignore[reportArgumentType]
-            callbacks=callbacks,
+            model, arguments, collate, train_dataset=train, eval_dataset=by_length or None, callbacks=stops
         )
-        self.train_lengths = [len(example.encoded.token_ids) for example in train]
-        self.name = name
-        self._started = time.perf_counter()
-        self.loss = loss
-        self.head_learning_rate = head_learning_rate
         self.remove_callback(PrinterCallback)
 
     def compute_loss(
-        self,
-        model: torch.nn.Module,
-        inputs: dict[str, Tensor],
-        return_outputs: bool = False,
-        num_items_in_batch: Tensor | int | None = None,
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """Mean loss of one batch as `collate` makes it."""
-        inputs = dict(inputs)
-        labels, step_mask = inputs.pop("labels"), inputs.pop("step_mask")
-        outputs = model(**inputs)
-        loss = self.loss(outputs.logits, labels, step_mask)
+        read = {name: tensor for name, tensor in inputs.items() if name not in ("labels", "step_mask")}
+        outputs = model(**read)
+        loss = self.step_loss(outputs.logits, inputs["labels"], inputs["step_mask"])
         return (loss, outputs) if return_outputs else loss
 
-    @property
-    def seconds(self) -> float:
-        """Wall time of training so far, with that before the checkpoint it resumed from."""
-        return max((entry.get("seconds", 0.0) for entry in self.state.log_history), default=0.0)
-
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Keep the time with every loss: a checkpoint holds the log.
+        """Report progress with every loss.
 
         Raises:
             TrainingError: a loss is not finite.
         """
-        for name in CURVE_SPLITS:
-            if not math.isfinite(logs.get(name, 0.0)):
-                raise TrainingError(
-                    f"training recipe {self.name} has a loss of {logs[name]} at optimiser step "
-                    f"{self.state.global_step}; lower training.learning_rate or training.head_learning_rate"
-                )
-        now = time.perf_counter()
-        super().log({**logs, "seconds": self.seconds + now - self._started}, start_time)
-        self._started = now
+        for key in CURVE_SPLITS:
+            check_loss(self.recipe, self.state.global_step, logs.get(key, 0.0))
+        done = round(self.examples * self.state.global_step / max(self.state.max_steps, 1))
+        if done > self.reported:
+            self.progress(done - self.reported)
+            self.reported = done
+        super().log(logs, start_time)
 
     def _get_train_sampler(self, train_dataset: Any = None) -> SimilarLengthSampler:
-        return SimilarLengthSampler(self.train_lengths, self.args.train_batch_size, self.args.seed)
+        return SimilarLengthSampler(self.lengths, self.args.train_batch_size, self.args.seed)
 
-    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """AdamW with weight decay on matrices only and the head's own learning rate."""
+    def create_optimizer(self, model: Any = None) -> Any:
+        """AdamW with weight decay on matrices only, as `transformers` makes it, and the head's own learning rate."""
         if self.optimizer is None:
-            trained: Any = self.model if model is None else model
-            decayed = set(self.get_decay_parameter_names(trained))
-            groups: dict[tuple[bool, bool], dict[str, Any]] = {}
-            for name, parameter in trained.named_parameters():
-                if parameter.requires_grad:
-                    is_head, decays = "backbone" not in name.split("."), name in decayed
-                    settings = {
-                        "lr": self.head_learning_rate if is_head else self.args.learning_rate,
-                        "weight_decay": self.args.weight_decay if decays else 0.0,
-                    }
-                    group = groups.setdefault((is_head, decays), {"params": [], **settings})
-                    group["params"].append(parameter)
-            optimizer_class, options = self.get_optimizer_cls_and_kwargs(self.args, trained)
-            self.optimizer = optimizer_class(list(groups.values()), **options)
+            trained: Any = model or self.model
+            named, optimizer = trained.named_parameters(), super().create_optimizer(model)
+            of_head = {id(parameter) for name, parameter in named if "backbone" not in name.split(".")}
+            for group in list(optimizer.param_groups):
+                head = [parameter for parameter in group["params"] if id(parameter) in of_head]
+                group["params"] = [parameter for parameter in group["params"] if id(parameter) not in of_head]
+                optimizer.add_param_group({**group, "params": head, "lr": self.head_learning_rate})
         return self.optimizer
 
 
-class ProgressReporter(TrainerCallback):
-    """Reports how many examples have been trained on; those before the checkpoint that training resumes from count.
+def check_loss(recipe: str, step: int, loss: float) -> None:
+    """Refuse a loss that is not finite.
 
-    Args:
-        examples: examples a whole training goes through, all epochs together.
+    Raises:
+        TrainingError: it is not.
     """
-
-    def __init__(self, examples: int, progress: Callable[[int], None]) -> None:
-        self._examples = examples
-        self._progress = progress
-        self._reported = 0
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Report the examples of the optimiser step that has ended."""
-        done = round(self._examples * state.global_step / max(state.max_steps, 1))
-        self._progress(done - self._reported)
-        self._reported = done
+    if not math.isfinite(loss):
+        raise TrainingError(
+            f"training recipe {recipe} has a loss of {loss} at optimiser step {step}; lower training.learning_rate or "
+            "training.head_learning_rate"
+        )
 
 
 def learning_curve(log_history: Sequence[dict[str, Any]]) -> list[CurvePoint]:
@@ -237,7 +197,6 @@ def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bo
         logging_strategy="steps",
         logging_steps=CURVE_SPACING,
         logging_nan_inf_filter=False,
-        report_to="none",
         disable_tqdm=True,
         log_level="error",
     )

@@ -10,24 +10,22 @@ of these files. It appears when it is complete; a killed training resumes from i
 
 With `training.accelerate` the same code runs in as many processes as accelerate is configured for:
 
-    this process   writes job.json, examples.parquet and accelerate.yaml into a job folder, holds alive.lock, and runs
-                   accelerate launch --config_file accelerate.yaml -m cpmi_dagster.prm.training JOB_FOLDER
-    the others     train together while the lock is held; the first one writes model/, progress and fitted.json (or
-                   error.txt)
+    this process   writes job.json, examples.parquet and accelerate.yaml into a folder, and runs
+                   accelerate launch --config_file accelerate.yaml -m cpmi_dagster.prm.training FOLDER
+    the others     end when the pipe from this process closes; the first one writes the model, and prints for this one:
+                   cpmi {"done": 8}     cpmi {"trained": {"curve": [...], ...}}     cpmi {"error": "the loss ..."}
 """
 
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
-import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import polars as pl
@@ -35,13 +33,12 @@ import yaml
 
 from cpmi_dagster.errors import CpmiError, TrainingError
 from cpmi_dagster.files.environment import environment_variable
-from cpmi_dagster.files.life_locks import hold, life_of
-from cpmi_dagster.files.whole_files import write_whole, written_at_once
+from cpmi_dagster.files.whole_files import written_at_once
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.model_files import weights_hash, write_digests
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.card import model_card
-from cpmi_dagster.prm.fitting import Backbone, Fitted, Job, fit
+from cpmi_dagster.prm.fitting import Job, TrainedModel, fit
 from cpmi_dagster.prm.settings import Recipe, Training
 
 ONE_PROCESS: Mapping[str, Any] = {
@@ -52,30 +49,15 @@ ONE_PROCESS: Mapping[str, Any] = {
     "num_processes": 1,
 }
 """Defaults of accelerate's configuration."""
-ALIVE = "alive.lock"
-POLL_SECONDS = 0.2
-GRACE_SECONDS = 10
+MESSAGE = "cpmi "
 LAST_LINES = 3
-
-
-@dataclass(frozen=True)
-class TrainedModel(Fitted):
-    """A trained reward model.
-
-    Attributes:
-        path: the folder it was written to.
-        weights_fingerprint: sha256 of its safetensors.
-    """
-
-    path: Path
-    weights_fingerprint: str
 
 
 def train_reward_model(
     examples: pl.DataFrame,
     recipe: Recipe,
     training: Training,
-    backbone: Backbone,
+    backbone: LanguageModel | LoadedModel | Path | str,
     output: Path,
     seed: int,
     progress: Callable[[int], None] | None = None,
@@ -104,29 +86,21 @@ def train_reward_model(
         ModelError: the backbone cannot be loaded.
         TrainingError: the examples cannot be trained on, the loss stopped being finite, or a process failed.
     """
-    own = recipe.trained_with(training)
-    job = Job(
-        examples,
-        recipe.name,
-        recipe.objective,
-        own,
-        backbone,
-        seed + recipe.seed,
-        checkpoints,
-        recipe.head,
-        features,
-    )
-    configuration = own.accelerate or ({"gpu_ids": gpu} if gpu and features is None else None)
+    changed = recipe.trained_with(training)
+    if not isinstance(backbone, LanguageModel | LoadedModel):
+        backbone = LanguageModel(name=str(backbone))
+    job = Job(examples, recipe, changed, backbone, seed + recipe.seed, checkpoints, features)
+    configuration = changed.accelerate or ({"gpu_ids": gpu} if gpu and features is None else None)
     with written_at_once(output) as folder:
         advance = progress or (lambda count: None)
-        fitted = _launch(job, configuration, folder, advance) if configuration else fit(job, folder, advance)
-        card = model_card(recipe, own, fitted, data_version, output.name)
+        trained = _launch(job, configuration, folder, advance) if configuration else fit(job, folder, advance)
+        card = model_card(recipe, changed, trained, data_version, output.name)
         (folder / "README.md").write_text(card, encoding="utf-8")
         write_digests(folder)
-    return TrainedModel(**vars(fitted), path=output, weights_fingerprint=weights_hash(output))
+    return replace(trained, path=output, weights_fingerprint=weights_hash(output))
 
 
-def _launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: Callable[[int], None]) -> Fitted:
+def _launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: Callable[[int], None]) -> TrainedModel:
     """Train a job under `accelerate launch`.
 
     Args:
@@ -135,93 +109,75 @@ def _launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: 
 
     Raises:
         TrainingError: a process failed; the message has its last lines of output.
-        StorageError: the folder is on a file system without locks.
     """
-    place = Path(tempfile.mkdtemp(prefix=".job-", dir=folder))
-    _write_job(job, configuration, place)
-    command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(place / "accelerate.yaml")]
-    with closing(hold(place / ALIVE)), (place / "output.txt").open("wb") as output:
-        process = subprocess.Popen(
-            [*command, "-m", "cpmi_dagster.prm.training", str(place)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            reported, ended = 0, False
-            while not ended:
-                ended = process.poll() is not None
-                file = place / "progress"
-                done = int(file.read_text(encoding="utf-8")) if file.is_file() else 0
-                if done > reported:
-                    progress(done - reported)
-                reported = done
-                if not ended:
-                    time.sleep(POLL_SECONDS)
-        finally:
-            # end all processes of the launch, by force after `GRACE_SECONDS`
-            for number, patience in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, None)):
-                if process.poll() is None:
-                    os.killpg(process.pid, number)
-                    with suppress(subprocess.TimeoutExpired):
-                        process.wait(patience)
-    if process.returncode or not (place / "fitted.json").is_file():
-        lines = (place / "output.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        said = " / ".join(lines[-LAST_LINES:]) or "it wrote no output"
-        if (place / "error.txt").is_file():
-            said = (place / "error.txt").read_text(encoding="utf-8")
-        raise TrainingError(f"training recipe {job.name} under accelerate failed: {said}")
-    fitted = Fitted(**json.loads((place / "fitted.json").read_text(encoding="utf-8")))
-    for file in (place / "model").iterdir():
-        file.rename(folder / file.name)
-    shutil.rmtree(place)
-    return fitted
-
-
-def main(place: Path) -> None:
-    """What each launched process runs; the first, by the number that torch gave it, writes for all."""
-    launcher, is_first, done = os.getppid(), environment_variable("RANK") in ("", "0"), 0
-
-    def report(count: int) -> None:
-        """Write how many trajectories are done; end the training when the process that started it has died."""
-        nonlocal done
-        if os.getppid() != launcher or life_of(place / ALIVE) != "held":
-            raise TrainingError("the run that started this training has ended")
-        done += count
-        if is_first:
-            write_whole(place / "progress", str(done))
-
-    try:
-        facts = json.loads((place / "job.json").read_text(encoding="utf-8"))
-        facts["examples"] = pl.read_parquet(place / "examples.parquet")
-        facts["training"] = Training.model_validate(facts["training"])
-        facts["backbone"] = LanguageModel.model_validate(facts["backbone"])
-        facts["checkpoints"] = Path(facts["checkpoints"]) if facts["checkpoints"] else None
-        model = place / "model"
-        model.mkdir(exist_ok=True)
-        fitted = fit(Job(**facts), model, report)
-    except CpmiError as error:
-        if place.is_dir():
-            write_whole(place / "error.txt", str(error))
-        raise
-    if is_first:
-        write_whole(place / "fitted.json", json.dumps(asdict(fitted)))
-
-
-def _write_job(job: Job, configuration: Mapping[str, Any], place: Path) -> None:
     if isinstance(job.backbone, LoadedModel):
         raise TrainingError("several processes cannot share a model in memory; name the backbone's folder or hub id")
-    backbone = job.backbone if isinstance(job.backbone, LanguageModel) else LanguageModel(name=str(job.backbone))
+    place = folder / ".job"
+    place.mkdir()
     # without the configuration of the launch, which would launch processes again
     training = {**dict(job.training), "accelerate": None}
     checkpoints = str(job.checkpoints.absolute()) if job.checkpoints else None
-    changed = {"training": training, "backbone": backbone, "checkpoints": checkpoints, "examples": None}
-    facts = {**vars(job), **changed}
-    job.examples.write_parquet(place / "examples.parquet")
-    (place / "accelerate.yaml").write_text(yaml.safe_dump({**ONE_PROCESS, **configuration}), encoding="utf-8")
-    text = json.dumps(facts, default=lambda value: value.model_dump())
+    facts = {"recipe": job.recipe, "training": training, "backbone": job.backbone, "seed": job.seed}
+    text = json.dumps({**facts, "checkpoints": checkpoints}, default=lambda value: value.model_dump())
     (place / "job.json").write_text(text, encoding="utf-8")
+    (place / "accelerate.yaml").write_text(yaml.safe_dump({**ONE_PROCESS, **configuration}), encoding="utf-8")
+    job.examples.write_parquet(place / "examples.parquet")
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(place / "accelerate.yaml")]
+    said: dict[str, Any] = {}
+    lines: deque[str] = deque(maxlen=LAST_LINES)
+    with subprocess.Popen(
+        [*command, "-m", "cpmi_dagster.prm.training", str(place)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout
+        for line in process.stdout:
+            if line.startswith(MESSAGE):
+                message = json.loads(line.removeprefix(MESSAGE))
+                progress(message.pop("done", 0))
+                said |= message
+            elif line.strip():
+                lines.append(line.strip())
+    if process.returncode or "trained" not in said:
+        reason = said.get("error") or " / ".join(lines) or "it wrote no output"
+        raise TrainingError(f"training recipe {job.recipe.name} under accelerate failed: {reason}")
+    shutil.rmtree(place)
+    return TrainedModel(**said["trained"])
+
+
+def main(place: Path) -> None:
+    """What each launched process runs; the first, by the number that torch gave it, speaks for all."""
+    Thread(target=_end_with_the_caller, daemon=True).start()
+    is_first = environment_variable("RANK") in ("", "0")
+    try:
+        facts = json.loads((place / "job.json").read_text(encoding="utf-8"))
+        job = Job(
+            pl.read_parquet(place / "examples.parquet"),
+            Recipe.model_validate(facts["recipe"]),
+            Training.model_validate(facts["training"]),
+            LanguageModel.model_validate(facts["backbone"]),
+            facts["seed"],
+            Path(facts["checkpoints"]) if facts["checkpoints"] else None,
+        )
+        trained = fit(job, place.parent, lambda count: _say(done=count) if is_first else None)
+    except CpmiError as error:
+        _say(error=str(error))
+        raise
+    if is_first:
+        _say(trained={**vars(trained), "path": None})
+
+
+def _say(**message: Any) -> None:
+    print(MESSAGE + json.dumps(message), flush=True)
+
+
+def _end_with_the_caller() -> None:
+    """End this process when the one that launched it closes the pipe or has died, however it died."""
+    os.read(0, 1)  # by its number: `sys.stdin` would be locked when Python ends
+    os._exit(1)
 
 
 if __name__ == "__main__":

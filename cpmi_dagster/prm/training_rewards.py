@@ -1,14 +1,13 @@
-r"""Rewards of completions in reinforcement learning: of the final answer, and of the steps by CPMI or a reward model.
+r"""Rewards of completions in reinforcement learning: of the final answer, and of the steps by `label` or `judge`.
 
-    prompts      ["Ann has 3 hats and buys 2. How many?"]    completions  ["3 + 2 = 5.\nThe answer is: 5"]
-    gold_answer  ["5"]                                       -> outcome 1.0, steps [0.41, 0.09], total 1.0 + 0.25
-
-The steps' rewards are those of `label` or `judge`; final and gold answers are read and compared as everywhere.
+prompts      ["Ann has 3 hats and buys 2. How many?"]    completions  ["3 + 2 = 5.\nThe answer is: 5"]
+gold_answer  ["5"]                                       -> outcome 1.0, steps [0.41, 0.09], total 1.0 + 0.25
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, Unpack
@@ -25,7 +24,7 @@ from cpmi_dagster.prm.judge_models import load_judge
 from cpmi_dagster.prm.judging import Solution, judged_rows
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.rewards.labeling import label_in_full, labeler_demand
-from cpmi_dagster.scoring.given_rows import each_value, plain
+from cpmi_dagster.scoring.given_rows import plain
 from cpmi_dagster.scoring.trajectories import ReadingOptions, loaded_model
 from cpmi_dagster.trajectories.chats import ASSISTANT, is_of_user, messages_of, read_chat, text_of
 from cpmi_dagster.trajectories.solution_text import split_steps
@@ -33,15 +32,11 @@ from cpmi_dagster.trajectories.solution_text import split_steps
 PRM = "prm"
 """In the place of a reward type: the model is a process reward model."""
 OVER_STEPS: Mapping[str, Callable] = {"mean": fmean, "min": min, "sum": sum, "last": lambda rewards: rewards[-1]}
-Text = str | Sequence[Mapping[str, Any]]
-"""A text, or the messages of a chat."""
-StepScores = tuple[dict[str, list[float]], list[str]]
-"""The rewards of the steps of completions by id, and why the others have none."""
 logger = logging.getLogger(__name__)
 
 
 class CompletionReward(NamedTuple):
-    """The reward of a completion and its parts; in the total, what is lacking counts 0."""
+    """The reward of a completion and its parts; in the total, what is missing counts 0."""
 
     outcome: float | None
     """1 if its final answer is the gold answer, else 0; None if one of the two was not found."""
@@ -52,22 +47,21 @@ class CompletionReward(NamedTuple):
 
 @dataclass(frozen=True)
 class RewardFunction:
-    """What `reward_function` returns, called as TRL's reward functions are; its attributes are those given there."""
+    """What `reward_function` returns, called as TRL's reward functions are."""
 
-    model: LoadedModel | LoadedRewardModel
+    step_rewards: Callable[[list[dict[str, Any]]], tuple[dict[str, Any], list[str]]]
+    """Rows with id, question, steps, gold_answer, negative_answers -> rewards of steps by id, and why others lack."""
     reward: str
     over_steps: str
     outcome_weight: float
     step_weight: float
     answers: str
-    default_conditioning: Conditioning
-    options: ReadingOptions
 
     @property
     def __name__(self) -> str:
         return f"{self.reward}_reward"
 
-    def __call__(self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any) -> list[float]:
+    def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float]:
         """The reward of each completion, as TRL asks for it.
 
         Args:
@@ -76,9 +70,6 @@ class RewardFunction:
             columns: of the data set, a value per completion: the gold answers; `question`, else the prompt is read, of
                 a chat the last message of the user; `negative_answers` (lists), else edits of the gold answer are the
                 wrong ones. Others are ignored. With TRL's `log_metric`, the parts are logged.
-
-        Raises:
-            ScoringError: there are no gold answers, or a value cannot be read.
         """
         rewards = self.in_parts(prompts, completions, **columns)
         if log := columns.get("log_metric"):
@@ -90,50 +81,32 @@ class RewardFunction:
             log(f"{self.__name__}/unscored", 1 - len(scored) / len(rewards))
         return [reward.total for reward in rewards]
 
-    def in_parts(self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any) -> list[CompletionReward]:
+    def in_parts(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[CompletionReward]:
         """The reward of each completion with its outcome and its steps; otherwise as when it is called."""
         if self.answers not in columns:
             raise ScoringError(f"there are no gold answers in `{self.answers}`; add it, or name another as `answers`")
-        given = {"prompts": prompts, "completions": completions, **columns}
-        counts = {name: len(given[name]) for name in ("prompts", "completions", self.answers)}
-        if len(set(counts.values())) > 1:
-            found = ", ".join(f"{count} `{name}`" for name, count in counts.items())
-            raise ScoringError(f"the reward function was called with {found}; give as many of each")
-        texts = each_value("completions", completions, _solution_of)
-        asked, questions = ("question", columns["question"]) if "question" in columns else ("prompts", prompts)
-        questions = each_value(asked, questions, _question_of)
-        # what is no text is read here, so that a wrong one costs its own completion alone
-        golds = [gold if isinstance(gold := plain(value), str) else _gold(gold) for value in columns[self.answers]]
-        wrongs = [plain(wrong) for wrong in columns.get("negative_answers", [None] * len(texts))]
+        questions = [_question(prompt) for prompt in plain(columns.get("question", prompts))]
+        texts = [each if isinstance(each, str) else read_chat(each, [ASSISTANT])[0] for each in plain(completions)]
+        golds = [_read(gold) for gold in plain(columns[self.answers])]
+        wrongs = plain(columns.get("negative_answers", [None] * len(texts)))
         fields = ("id", "question", "steps", "gold_answer", "negative_answers")
         values = zip(map(str, range(len(texts))), questions, map(split_steps, texts), golds, wrongs, strict=True)
-        rows: list[dict[str, Any]] = [dict(zip(fields, row, strict=True)) for row in values]
-        if isinstance(self.model, LoadedRewardModel):
-            steps, reasons = _judged(rows, self.model)
-        else:
-            steps, reasons = self._labelled(rows, self.model)
+        steps, reasons = self.step_rewards([dict(zip(fields, row, strict=True)) for row in values])
         if reasons:
-            logger.warning("%d of %d completions have no step rewards: %s", len(reasons), len(rows), reasons[0])
+            logger.warning("%d of %d completions have no step rewards: %s", len(reasons), len(texts), reasons[0])
+        answers = [(gold or "", extract_answer(text) or "") for gold, text in zip(golds, texts, strict=True)]
+        same = equivalent(*zip(*answers, strict=True))
         rewards = []
-        for row, outcome in zip(rows, _outcomes(golds, texts), strict=True):
-            scores = steps.get(row["id"], [])
-            together = OVER_STEPS[self.over_steps](scores) if scores else 0.0
-            total = self.outcome_weight * (outcome or 0.0) + self.step_weight * together
+        for number, (pair, is_same) in enumerate(zip(answers, same, strict=True)):
+            outcome, scores = float(is_same) if all(pair) else None, steps.get(str(number)) or []
+            total = self.outcome_weight * (outcome or 0.0)
+            if scores:
+                total += self.step_weight * OVER_STEPS[self.over_steps](scores)
             rewards.append(CompletionReward(outcome, scores, total))
         return rewards
 
-    def _labelled(self, rows: list[dict[str, Any]], labeler: LoadedModel) -> StepScores:
-        count, seed = self.options.get("negatives", Negatives().count), self.options.get("seed", 0)
-        for row in rows:
-            if not row["negative_answers"] and (gold := _gold(row["gold_answer"])):
-                edits = heuristic_negatives(gold, count, seed, row["question"])
-                row["negative_answers"] = [edit.answer for edit in edits]
-        made = label_in_full(rows, labeler, [self.reward], self.default_conditioning, **self.options)
-        rewards = made.labels.group_by("id", maintain_order=True).agg("reward")
-        return dict(rewards.iter_rows()), [*made.rejected["reason"], *made.notes]
-
     def compute_score(
-        self, data_source: str, solution_str: str, ground_truth: str, extra_info: Mapping[str, Any] | None = None
+        self, data_source: str, solution_str: str, ground_truth: str, extra_info: Mapping[str, Any]
     ) -> float:
         """The reward of one completion, as verl asks for it; the question is in `extra_info`."""
         return self.compute_scores([data_source], [solution_str], [ground_truth], [extra_info])[0]
@@ -142,10 +115,7 @@ class RewardFunction:
         self, data_sources: Sequence[str], solution_strs: Sequence[str], ground_truths: Sequence[str], extra_infos: Any
     ) -> list[float]:
         """The rewards of a batch, as verl's reward manager `batch` asks for them; questions are in `extra_infos`."""
-        questions: list[Any] = [(extra or {}).get("question") for extra in extra_infos]
-        if None in questions:
-            raise ScoringError(f"`extra_info` of row {questions.index(None)} (from 0) has no `question`; add it")
-        return self(questions, solution_strs, **{self.answers: ground_truths})
+        return self([extra["question"] for extra in extra_infos], solution_strs, **{self.answers: ground_truths})
 
 
 def reward_function(
@@ -183,57 +153,50 @@ def reward_function(
 
     Examples:
         >>> from cpmi_dagster import reward_function
-        >>> reward = reward_function("miniature:labeler", step_weight=0.5)
-        >>> right, wrong = reward(
-        ...     prompts=["Ann has 3 hats and buys 2. How many has she?"] * 2,
-        ...     completions=["3 + 2 = 5.\\nThe answer is: 5", "3 - 2 = 1.\\nThe answer is: 1"],
-        ...     gold_answer=["5", "5"],
-        ... )
-        >>> right > wrong
-        True
+        >>> reward = reward_function("miniature:labeler", step_weight=0)
+        >>> reward(["What is 3 + 2?"], ["3 + 2 = 5.\\nThe answer is: 5"], gold_answer=["5"])
+        [1.0]
     """
     if over_steps not in OVER_STEPS:
         raise SettingsError(f"there is no `over_steps` {over_steps!r}; choose from {', '.join(OVER_STEPS)}")
     if reward == PRM or isinstance(model, LoadedRewardModel):
         device, dtype = options.get("device", "auto"), options.get("dtype", "auto")
-        reward, loaded = PRM, load_judge(model, device, dtype, form, options.get("revision"))
+        reward, step_rewards = PRM, partial(_judge, load_judge(model, device, dtype, form, options.get("revision")))
     else:
         labeler_demand([reward], default_conditioning, options)
-        loaded = model if isinstance(model, LoadedModel) else loaded_model(model, options)
-    return RewardFunction(
-        loaded, reward, over_steps, outcome_weight, step_weight, answers, default_conditioning, options
-    )
+        labeler = model if isinstance(model, LoadedModel) else loaded_model(model, options)
+        step_rewards = partial(_label, labeler, reward, default_conditioning, options)
+    return RewardFunction(step_rewards, reward, over_steps, outcome_weight, step_weight, answers)
 
 
-def _judged(rows: list[dict[str, Any]], model: LoadedRewardModel) -> StepScores:
+def _judge(model: LoadedRewardModel, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
     judged = judged_rows(model, [Solution.model_validate(row) for row in rows], 0.0, lambda _: None)
-    reasons = [f"completion {row['id']}: {row['reason']}" for row in judged if "reason" in row]
-    return {row["id"]: row["probabilities"] or [] for row in judged}, reasons
+    return {row["id"]: row["probabilities"] for row in judged}, [row["reason"] for row in judged if "reason" in row]
 
 
-def _outcomes(golds: Sequence[Any], texts: Sequence[str]) -> list[float | None]:
-    """Whether the final answer of each text is its gold answer; None if one of the two is not found."""
-    pairs = [(_gold(gold), extract_answer(text)) for gold, text in zip(golds, texts, strict=True)]
-    same = equivalent([gold or "" for gold, _ in pairs], [answer or "" for _, answer in pairs])
-    outcomes = [None if None in pair else float(is_same) for pair, is_same in zip(pairs, same, strict=True)]
-    if lacking := outcomes.count(None):
-        logger.warning("%d of %d completions lack a final or a gold answer; none of them counts", lacking, len(texts))
-    return outcomes
+def _label(
+    labeler: LoadedModel, reward: str, conditioning: Conditioning, options: ReadingOptions, rows: list[dict[str, Any]]
+) -> tuple[dict[str, Any], list[str]]:
+    count, seed = options.get("negatives", Negatives().count), options.get("seed", 0)
+    for row in rows:
+        if not row["negative_answers"] and (gold := row["gold_answer"]):
+            edits = heuristic_negatives(gold, count, seed, row["question"])
+            row["negative_answers"] = [edit.answer for edit in edits]
+    labelled = label_in_full(rows, labeler, [reward], conditioning, **options)
+    rewards = labelled.labels.group_by("id", maintain_order=True).agg("reward")
+    return dict(rewards.iter_rows()), [*labelled.rejected["reason"], *labelled.notes]
 
 
-def _gold(value: Any) -> str | None:
-    """A gold answer as it is read; None if it cannot be, as `label` says with the reason."""
-    try:
-        return read_gold_answer(value)
-    except ValueError:
-        return None
-
-
-def _solution_of(completion: Text) -> str:
-    return completion if isinstance(completion, str) else read_chat(completion, [ASSISTANT])[0]
-
-
-def _question_of(prompt: Text) -> str:
+def _question(prompt: Any) -> str:
+    """The prompt; of a chat the last message of the user."""
     if isinstance(prompt, str):
         return prompt
     return next((text_of(message) for message in reversed(messages_of(prompt)) if is_of_user(message)), "")
+
+
+def _read(gold: Any) -> str | None:
+    """A gold answer as it is read; None if it cannot be, which costs its own completion alone."""
+    try:
+        return read_gold_answer(gold)
+    except ValueError:
+        return None

@@ -4,6 +4,7 @@ from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import polars as pl
 import pytest
 import torch
@@ -15,7 +16,8 @@ from transformers import BertConfig, BertLMHeadModel
 
 from cpmi_dagster.errors import ModelError, ScoringError, TrainingError
 from cpmi_dagster.prm import load_reward_model, score_steps
-from cpmi_dagster.prm.features import check_read, load_reward_head, score_features, step_features
+from cpmi_dagster.prm.examples import validation_questions
+from cpmi_dagster.prm.features import load_reward_head, score_features, step_features
 from cpmi_dagster.prm.settings import Training
 from cpmi_dagster.prm.training import train_reward_model
 from cpmi_dagster.trajectories.templates import render_question, render_step
@@ -81,14 +83,6 @@ def test_the_head_of_a_backbone_in_half_precision_is_not_rounded(decoder, toy, f
     assert load_reward_model(trained.path, dtype="bfloat16").model.head.hidden.weight.equal(weights)
 
 
-def test_solutions_without_hidden_states_are_refused(toy, features):
-    first = toy["trajectory_id"][0]
-    check_read(toy, features, ["trajectory_id"], "models/step_features")
-    lacking = features.filter(pl.col("trajectory_id") != first)
-    with pytest.raises(ScoringError, match=f"`{first}` and 0 other solutions have no hidden states; run `cpmi run"):
-        check_read(toy, lacking, ["trajectory_id"], "models/step_features")
-
-
 def test_a_backbone_that_reads_later_tokens_is_refused(decoder, toy, recipe, training, tmp_path):
     config = BertConfig(vocab_size=len(decoder.tokenizer), hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
     encoder = replace(decoder, model=BertLMHeadModel(config).eval(), identity="bert")
@@ -134,6 +128,20 @@ def test_a_linear_head_comes_near_to_a_logistic_regression(train, toy, features)
     )["probability"]
     theirs = both.predict_proba(x)[:, 1]
     assert spearmanr(ours, theirs).statistic > 0.9
+
+
+def test_early_stopping_keeps_the_head_of_the_lowest_validation_loss(train, toy, features):
+    own = {"head_learning_rate": 0.05, "validations": 30, "batch_size": 96, "early_stopping": 2}
+    trained = train(training=own)
+    losses = [point["loss"] for point in trained.curve if point["split"] == "validation"][1:]
+    assert losses.index(min(losses)) == len(losses) - 3 < 27
+    held_out = list(validation_questions(toy["question_id"], 0.2, 0))
+    validation = toy.filter(pl.col("question_id").is_in(held_out))
+    scored = score_features(load_reward_head(trained.path), features).join(validation, on="trajectory_id")
+    labels = scored.select(pl.col("labels").list.get(pl.col("step_index"))).to_series().to_numpy()
+    right = scored["probability"].to_numpy()
+    loss = -(labels * np.log(right) + (1 - labels) * np.log(1 - right)).mean()
+    assert loss == pytest.approx(min(losses), abs=1e-5)
 
 
 def test_the_same_seed_gives_the_same_head(train):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -22,7 +23,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from cpmi_dagster.errors import ModelError, ScoringError
 from cpmi_dagster.exports.reward_models import save_reward_model
 from cpmi_dagster.prm import judge_models, score_steps
-from cpmi_dagster.prm.judge_forms import FORMS
+from cpmi_dagster.prm.judge_forms import FORMS, last_label_sign
 from cpmi_dagster.prm.judge_models import load_judge
 from cpmi_dagster.prm.judging import Solution, judge_file, judged_rows
 
@@ -254,22 +255,27 @@ def right_label(judged: Judged, folder: Path, form: str | None = None) -> int:
     return next(label for label, values in by_label.items() if row["probabilities"] == pytest.approx(values, abs=2e-5))
 
 
-@pytest.mark.parametrize("form", ["token_classification", "qwen_prm"])
-def test_the_names_of_its_labels_say_which_class_of_a_judge_is_right(make, form, caplog):
-    folder, judged = make(form)
-    cases = [
+@pytest.mark.parametrize(
+    ("names", "right"),
+    [
         (("+", "-"), 0), (("-", "+"), 1), (("GOOD", "BAD"), 0), (("correct", "incorrect"), 0), (("wrong", "right"), 1),
         (("True", "False"), 0), ((True, False), 0), (("error", "no error"), 1), (("NoError", "HasError"), 0),
         (("Positive", "negative"), 0), (("yes", "no"), 0), (("step_correct", "non-correct"), 0), (("1", "-1"), 0),
         (("LABEL_0", "wrong"), 0), (("right", "LABEL_1"), 0),
-    ]  # fmt: skip
-    for names, right in cases:
-        by_number = {str(number): name for number, name in enumerate(names)}
-        by_name = {str(name): number for number, name in enumerate(names)}
-        for given in ({"id2label": by_number}, {"label2id": by_name}):
-            change(folder, **{"id2label": None, "label2id": None, **given})
-            assert (given, right_label(judged, folder)) == (given, right)
+    ],
+)  # fmt: skip
+def test_names_of_labels_say_which_class_is_right(names, right, caplog):
+    for config in ({"id2label": dict(enumerate(names))}, {"label2id": {str(names[n]): n for n in (0, 1)}}):
+        assert last_label_sign(config, 2, "m", False) == (1 if right else -1)
     assert not caplog.records
+
+
+@pytest.mark.parametrize("form", ["token_classification", "qwen_prm"])
+def test_the_probability_is_that_of_the_class_whose_name_means_right(make, form):
+    folder, judged = make(form)
+    for names, right in ((("+", "-"), 0), (("error", "no error"), 1)):
+        change(folder, id2label=dict(enumerate(names)), label2id=None)
+        assert right_label(judged, folder) == right
 
 
 @pytest.mark.parametrize("names", [("LABEL_0", "LABEL_1"), ("0", "1"), ("a", "right or wrong"), None])
@@ -307,8 +313,10 @@ def test_one_output_is_the_probability_of_what_its_label_names(make):
     assert right_label(judged, folder) == 0
 
 
-@pytest.mark.parametrize("where", ["model.embed_tokens", "model.layers.1.mlp.up_proj", "model.norm"])
-@pytest.mark.parametrize(("value", "dtype"), [("nan", "float32"), ("nan", "bfloat16"), ("inf", "float32")])
+@pytest.mark.parametrize(
+    ("where", "value", "dtype"),
+    [("model.layers.1.mlp.up_proj", "nan", "bfloat16"), ("model.embed_tokens", "inf", "float32")],
+)
 def test_a_model_whose_values_are_not_finite_is_called_that(make, where, value, dtype):
     folder, _ = make("token_classification")
     weights = load_file(folder / "model.safetensors")
@@ -327,14 +335,12 @@ def test_the_code_that_a_model_brings_is_not_run_even_where_its_form_is_given(ma
 @pytest.mark.parametrize(
     ("form", "spoil", "message"),
     [
-        ("qwen_prm", {"architectures": ["Qwen2ForRewardModel"]}, "is a Qwen2ForRewardModel, .* give its form: export,"),
+        ("qwen_prm", {"architectures": ["Qwen2ForRewardModel"]}, "is a Qwen2ForRewardModel, .* give its form .export,"),
         ("rlhflow", {"architectures": None}, "is a model without an architecture"),
         ("token_classification", {"form": "qwen_prm"}, "the form `qwen_prm`: its tokenizer has no chat template"),
         ("token_classification", {"form": "math_shepherd"}, "tokenizer does not write `ки` as one token"),
         ("math_shepherd", {"form": "token_classification"}, "it has no weights `score.weight`"),
         ("rlhflow", {"form": "qwen"}, "`qwen` is no form of reward models; choose from export, qwen_prm"),
-        ("rlhflow", {"form": "skywork"}, "models of Skywork are no longer read; judge with their own code"),
-        ("qwen_prm", {"architectures": ["Qwen2ForPrmModel"]}, "models of Skywork are no longer read"),
     ],
 )
 def test_a_model_that_is_of_another_form_is_refused_in_a_sentence(make, form, spoil, message):
@@ -395,17 +401,11 @@ def test_a_solution_that_is_too_long_or_has_the_mark_in_its_text_keeps_its_line_
     whole, mark, long = (row.get("reason", "") for row in rows)
     assert not whole
     assert "has `<extra_0>`, which marks the end of a step" in mark and "the model reads at most 256" in long
-    frame = judge_models_frame(lines[1])
+    frame = pl.DataFrame({"id": ["mark"], "question": [lines[1].question], "steps": [lines[1].steps]})
     with pytest.raises(
         ScoringError, match="with id mark has in its text `<extra_0>`, which marks the end of a step for prm@"
     ):
         score_steps(load_judge(str(folder)), frame, 512)
-
-
-def judge_models_frame(row: Solution) -> Any:
-    import polars as pl
-
-    return pl.DataFrame({"id": [str(row.id)], "question": [row.question], "steps": [row.steps]})
 
 
 def test_a_hub_id_is_read_from_the_hubs_files_and_known_by_its_commit(make, monkeypatch, tmp_path):

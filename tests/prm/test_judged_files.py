@@ -112,7 +112,7 @@ def test_files_of_the_benchmarks_are_judged_as_they_are(files_of):
         ({"id": True, "question": "x", "steps": []}, "line 2: `id`"),
         ({**SOLUTIONS[0]}, "line 2: the id `a` is that of .*in.jsonl, line 1"),
         ("[]", "line 2 is not a JSON object"),
-        ('{"id": "b", "question": "x", "steps": ["a"], "note": [1e400]}', "line 2: `note` holds NaN or Infinity"),
+        ('{"id": "b", "question": "x", "steps": ["a"], "note": [1e400]}', "line 2 holds NaN or Infinity"),
         ('{"id": "b", "question": "x", "steps": ["a"], "steps": []}', "line 2: the field `steps`"),
         ('{"id": ' + "9" * 5_000 + "}", "line 2 has a number of too many digits"),
         ('{"id": "\udce9"}', "line 2 is not UTF-8"),

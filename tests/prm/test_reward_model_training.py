@@ -12,7 +12,7 @@ from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.models.language_models import weights_hash
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm import load_reward_model, score_steps
-from cpmi_dagster.prm.examples import training_set, validation_questions
+from cpmi_dagster.prm.examples import TrainingSet, training_set, validation_questions
 from cpmi_dagster.prm.model import RewardModel
 from cpmi_dagster.prm.objectives import objective
 from cpmi_dagster.prm.settings import Lora, Recipe
@@ -61,6 +61,21 @@ def test_gradient_checkpointing_changes_no_gradient(train, monkeypatch):
     plain, frugal = (train(str(each), 24, epochs=1, gradient_checkpointing=each).curve for each in (False, True))
     assert [point["loss"] for point in plain] == pytest.approx([point["loss"] for point in frugal], rel=1e-4)
     assert seen == [False] * (len(seen) // 2) + [True] * (len(seen) // 2)
+
+
+def test_batches_that_do_not_fit_are_halved_and_accumulated(train, monkeypatch):
+    forward = RewardModel.forward
+
+    def limited(model, input_ids, **named):
+        if model.training and len(input_ids) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return forward(model, input_ids, **named)
+
+    plain = train("plain", 24, epochs=2)
+    monkeypatch.setattr(RewardModel, "forward", limited)
+    halved = train("halved", 24, epochs=2)
+    assert [point["step"] for point in halved.curve] == [point["step"] for point in plain.curve]
+    assert halved.curve[-1]["loss"] == pytest.approx(plain.curve[-1]["loss"], rel=0.1)
 
 
 def test_a_recipe_changes_training_settings_and_draws(train):
@@ -120,9 +135,11 @@ def test_trajectories_past_the_token_limit_lose_their_last_steps_and_are_counted
 
 
 def test_the_head_has_its_own_learning_rate_and_norms_do_not_decay(build_reward_model, training, tmp_path):
-    model = build_reward_model().model
+    model, training = build_reward_model().model, training.model_copy(update={"head_learning_rate": 9e-3})
     arguments = training_arguments(training, 0, validate=False, on_cpu=True, saves=tmp_path)
-    groups = StepTrainer("toy", model, arguments, objective("bce"), 9e-3, [], [], []).create_optimizer().param_groups
+    empty = TrainingSet([], [], 0)
+    trainer = StepTrainer("toy", model, arguments, objective("bce"), training, empty, lambda count: None)
+    groups = trainer.create_optimizer().param_groups
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     found = {names[id(each)]: (group["lr"], group["weight_decay"]) for group in groups for each in group["params"]}
     assert len(found) == len(names)
