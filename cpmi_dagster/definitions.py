@@ -13,7 +13,7 @@ import dagster as dg
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
 from cpmi_dagster.assets.reports import headline, judged_so_far, labels_made, left_out
 from cpmi_dagster.contracts.keys import QUESTIONS, SAMPLED, SHEPHERD
-from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.profiles.settings import DEFAULT_PROFILE, Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
 from cpmi_dagster.resources.commands.calibrate import calibrate, write_labels
 from cpmi_dagster.resources.commands.doctor import examine
@@ -31,6 +31,7 @@ from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_sche
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.table_inputs import TableInputs
+from cpmi_dagster.resources.lake.home_file import known_homes, nothing_made
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import query
 from cpmi_dagster.resources.sources.data_sources import DataSources
@@ -39,9 +40,9 @@ from cpmi_dagster.resources.web.explorer import serve_explorer
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
-    "calibrate", "check_port", "check_schedule", "defs",
-    "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "labels_made", "left_out",
-    "load_settings", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
+    "DEFAULT_PROFILE", "calibrate", "check_port", "check_schedule", "defs",
+    "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "known_homes",
+    "labels_made", "left_out", "load_settings", "nothing_made", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
     "serve_ui", "stale_tables", "starter_for", "trace", "verify_home", "write_labels",
 ]  # fmt: skip
 

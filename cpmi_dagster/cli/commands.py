@@ -20,6 +20,7 @@ from cpmi_dagster.cli.options import (
     ProfileOption,
     QuietOption,
     app,
+    load_profile,
 )
 from cpmi_dagster.cli.status_view import show_status
 from cpmi_dagster.errors import CpmiError, UsageError
@@ -87,7 +88,7 @@ def run(
     """Compute what is missing or stale, then show the measurements (or the labels) and where the report is."""
     from cpmi_dagster import definitions
 
-    settings = definitions.load_settings(profile).limited(limit)
+    settings = load_profile(profile, quiet).limited(limit)
     chosen = parse_shards(shards, settings)
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet, until or [])
     for message in (*outcome.waiting, *(f"check failed: {name}" for name in outcome.failed_checks.values())):
@@ -112,12 +113,9 @@ def status(
     """Show what is done, failed or missing by asset and shard, what labeling has cost so far, and the time left."""
     from cpmi_dagster import definitions
 
-    settings = definitions.load_settings(profile)
+    settings = load_profile(profile)
     if not settings.home.exists():
-        OUT.print(f"Nothing has been computed yet: there is no home at {settings.home}", highlight=False, markup=False)
-        OUT.print(
-            "Change to the folder where you ran `cpmi run`, or set CPMI_HOME. `cpmi run` creates a new home here."
-        )
+        OUT.warn(definitions.nothing_made(settings))
         return
     if not verify:
         show_status(OUT, definitions.home_status(settings), settings)
@@ -142,7 +140,7 @@ def plan(
     """Estimate tokens and GPU-hours of labeling by MC, PAV, CPMI and merges, before anything runs."""
     from cpmi_dagster import definitions
 
-    settings = definitions.load_settings(profile)
+    settings = load_profile(profile, quiet)
     with views.bar(ERR, "counting tokens", quiet) as advance:
         estimate = definitions.plan(settings, hardware, advance)
     views.show_plan(OUT, estimate, settings, quiet)
@@ -153,7 +151,7 @@ def doctor(profile: ProfileOption = None) -> None:
     """Check what this machine has, and whether a profile can run on it; downloads nothing."""
     from cpmi_dagster import definitions
 
-    problems = views.show_findings(OUT, definitions.examine(definitions.load_settings(profile)))
+    problems = views.show_findings(OUT, definitions.examine(load_profile(profile)))
     if problems:
         raise CpmiError(f"{problems} of these must be solved before the profile can run")
 
@@ -166,7 +164,7 @@ def ui(
     """Serve the Dagster UI with its daemon on 127.0.0.1."""
     from cpmi_dagster import definitions
 
-    settings = definitions.load_settings(profile)
+    settings = load_profile(profile)
     definitions.check_schedule(settings)
     definitions.check_port(port)
     address = f"http://127.0.0.1:{port}"
@@ -175,7 +173,7 @@ def ui(
         f"Lineage     {address}/asset-groups",
         f"Runs        {address}/runs (of `cpmi run` too)",
     )
-    definitions.serve_ui(settings, profile, port, lambda: ERR.print("\n".join(lines), highlight=False))
+    definitions.serve_ui(settings, port, lambda: ERR.print("\n".join(lines), highlight=False))
 
 
 # in the help, what runs the DAG comes before what looks at its results

@@ -116,7 +116,7 @@ def show_starter(console: Console, starter: "Starter") -> None:
             f"`references` in the profile; without, {others}"
         )
     lines += [
-        f"Next     {program()} run{option} --only sources --only alignment --only selection  # "
+        f"Next     {program()} run{option} --until selection  # "
         + ("samples the solutions" if look.solutions else "matches the rows"),
         f"         {program()} plan{option}  # estimates the cost of labeling",
         f"         {program()} run{option}  # labels, and trains the reward model",

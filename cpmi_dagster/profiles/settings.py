@@ -216,6 +216,11 @@ class Settings(BaseSettings):
         return CostBasis(self.rewards.default_conditioning, self.negatives.count, rollouts)
 
     @property
+    def given(self) -> str:
+        """The name or path by which the profile was selected."""
+        return self._given
+
+    @property
     def profile_option(self) -> str:
         """The option of a command that selects this profile, as it was given; nothing for the default."""
         return "" if self._given == DEFAULT_PROFILE else f" -p {shlex.quote(self._given)}"

@@ -26,6 +26,7 @@ from cpmi_dagster.errors import LakeError, StorageError, first_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.lake.home_file import nothing_made
 from cpmi_dagster.resources.lake.lake import ALL, LAKE, Lake, partitions_of
 from cpmi_dagster.resources.lake.records import hash_of
 
@@ -85,10 +86,7 @@ def reader(lake: Lake, settings: Settings) -> Iterator[duckdb.DuckDBPyConnection
     """
     path = lake.home / FILE_NAME
     if not path.is_file() and not lake.has_rows():
-        raise LakeError(
-            f"there is no database at {path}; run `cpmi run` first, or change to the folder where you ran it (or set "
-            "CPMI_HOME)"
-        )
+        raise LakeError(nothing_made(settings))
     try:
         publish(lake, settings)
     except StorageError as error:
