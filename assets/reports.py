@@ -141,15 +141,10 @@ def report(run: StageRun) -> StageOutput:
     return StageOutput(pl.DataFrame(row), files=[str(REPORT_FILE)], metadata=shown)
 
 
-def stale_tables(settings: Settings, stages: Mapping[str, Declaration]) -> dict[str, str]:
-    """What the profile's settings would not give, of the tables that a run shows at its end: since when, and why."""
-    states, found = States.of(settings, stages), {}
-    for key in (STEP_REWARDS, REJECTED_ROWS, REJECTED_TRAJECTORIES, FIGURES, REPORT):
-        for name, reason in states.stale(key).items():
-            record = states.lake.record(key, name if TABLES[key].partitioning else None)
-            made = f" ({record.written_at[:16].replace('T', ' ')} UTC)" if record else ""
-            found.setdefault(key, f"of an earlier run{made} and stale: {reason}")
-    return found
+def stale_tables(settings: Settings, stages: Mapping[str, Declaration]) -> set[str]:
+    """What the profile's settings would not give, of the tables that a run shows at its end."""
+    states = States.of(settings, stages)
+    return {key for key in (STEP_REWARDS, REJECTED_ROWS, REJECTED_TRAJECTORIES, FIGURES) if states.stale(key)}
 
 
 def headline(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:

@@ -23,10 +23,11 @@ from cpmi_dagster.resources.commands.starter import starter_for
 from cpmi_dagster.resources.commands.trace import trace
 from cpmi_dagster.resources.commands.verification import verify_home
 from cpmi_dagster.resources.dag import automation, checks, run_sensors, status
+from cpmi_dagster.resources.dag import dry_run as dry_runs
 from cpmi_dagster.resources.dag.asset_keys import prefixed
 from cpmi_dagster.resources.dag.presentation import INPUTS
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
-from cpmi_dagster.resources.dag.run_profile import run_profile
+from cpmi_dagster.resources.dag.run_profile import narrow_pilot, run_profile
 from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_schedule
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
@@ -40,10 +41,11 @@ from cpmi_dagster.resources.web.explorer import serve_explorer
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
-    "DEFAULT_PROFILE", "calibrate", "check_port", "check_schedule", "defs",
-    "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "known_homes",
-    "labels_made", "left_out", "load_settings", "nothing_made", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
-    "serve_ui", "stale_tables", "starter_for", "trace", "verify_home", "write_labels",
+    "DEFAULT_PROFILE", "calibrate", "check_port", "check_schedule", "defs", "describe_labels", "dry_run", "evaluate",
+    "examine", "export", "headline", "home_status", "judged_so_far", "known_homes", "labels_made", "left_out",
+    "load_settings", "narrow_pilot", "nothing_made", "part_of_project", "plan", "query", "run_with_progress",
+    "serve_explorer", "serve_ui", "stale_tables", "starter_for", "trace", "verify_home", "what_is_stale",
+    "write_labels",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
@@ -111,9 +113,12 @@ def part_of_project(
 
 
 home_status = partial(status.home_status, stages=MAKERS)
+what_is_stale = partial(status.what_is_stale, stages=MAKERS)
+describe_labels = status.describe_labels
 stale_tables = partial(reports.stale_tables, stages=MAKERS)
 plan = partial(labeling_plan.plan, makers=MAKERS)
 run_with_progress = partial(run_profile, home_of, build_definitions)
+dry_run = partial(dry_runs.dry_run, home_of)
 
 
 @dg.definitions

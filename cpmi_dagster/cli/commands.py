@@ -83,6 +83,7 @@ def run(
         typer.Option(min=1, max=10**9, help="A pilot: at most so many trajectories; run again without it for all."),
     ] = None,
     force: Annotated[bool, typer.Option(help="Rebuild everything, even if unchanged.")] = False,
+    dry: Annotated[bool, typer.Option("--dry", help="Show what would be made and what is kept; make nothing.")] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Compute what is missing or stale, then show the measurements (or the labels) and where the report is."""
@@ -90,6 +91,11 @@ def run(
 
     settings = load_profile(profile, quiet).limited(limit)
     chosen = parse_shards(shards, settings)
+    if dry:
+        settings = settings if shards else definitions.narrow_pilot(settings)
+        chosen = [shard for shard in chosen if shard in settings.shard_keys]
+        views.show_dry_run(OUT, definitions.dry_run(settings, chosen, only or [], force, until or []), settings)
+        return
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet, until or [])
     for message in (*outcome.waiting, *(f"check failed: {name}" for name in outcome.failed_checks.values())):
         ERR.warn(message)
@@ -97,10 +103,12 @@ def run(
         raise CpmiError("; ".join(outcome.failures))
     if quiet or outcome.waiting:
         return
+    settings = settings if shards else definitions.narrow_pilot(settings)
     stale = definitions.stale_tables(settings)
     headline, judged = definitions.headline(settings, stale), definitions.judged_so_far(settings, stale)
     labels, left_out = definitions.labels_made(settings, stale), definitions.left_out(settings, stale)
-    views.show_results(OUT, headline, labels, left_out, judged, settings, stale)
+    made, why = definitions.describe_labels(settings), definitions.what_is_stale(settings)
+    views.show_results(OUT, headline, labels, left_out, judged, settings, made, why)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")
@@ -109,8 +117,9 @@ def status(
     verify: Annotated[
         bool, typer.Option(help="Read every file, and list those that are damaged, changed, or not of this home.")
     ] = False,
+    all: Annotated[bool, typer.Option("--all", help="A line for each asset, not for each group.")] = False,
 ) -> None:
-    """Show what is done, failed or missing by asset and shard, what labeling has cost so far, and the time left."""
+    """Show what is done, failed, stale or missing, and why, what labeling has cost so far, and the time left."""
     from cpmi_dagster import definitions
 
     settings = load_profile(profile)
@@ -118,7 +127,9 @@ def status(
         OUT.warn(definitions.nothing_made(settings))
         return
     if not verify:
-        show_status(OUT, definitions.home_status(settings), settings)
+        stale = definitions.what_is_stale(settings)
+        show_status(OUT, definitions.home_status(settings), settings, stale, all)
+        OUT.print(f"Labels: {definitions.describe_labels(settings)}.", highlight=False, markup=False, soft_wrap=True)
         return
     with views.bar(ERR, "verifying", False) as advance:
         files, damage = definitions.verify_home(settings, advance)

@@ -109,6 +109,7 @@ class Settings(BaseSettings):
     _given: str = PrivateAttr(default=DEFAULT_PROFILE)
     _file: Path | None = PrivateAttr(default=None)
     _is_pilot: bool = PrivateAttr(default=False)
+    _first_shards: int | None = PrivateAttr(default=None)
 
     @classmethod
     def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
@@ -191,6 +192,12 @@ class Settings(BaseSettings):
         pilot._is_pilot = True
         return pilot
 
+    def within(self, shards: int) -> "Settings":
+        """The settings of a pilot that looks at the first so many shards alone, which are laid out as ever."""
+        pilot = self.model_copy()
+        pilot._first_shards = shards
+        return pilot
+
     @property
     def is_pilot(self) -> bool:
         """Whether these are the settings of a pilot, which no profile has as they are."""
@@ -233,7 +240,7 @@ class Settings(BaseSettings):
     @property
     def shard_keys(self) -> list[str]:
         """Partition keys `000`, `001`, ..."""
-        return [shard_name(shard) for shard in range(self.shards)]
+        return [shard_name(shard) for shard in range(self._first_shards or self.shards)]
 
     @property
     def recipe_names(self) -> list[str]:

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 import polars as pl
 
-from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
+from cpmi_dagster.contracts.report_tables import ARTIFACT_TITLES
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from cpmi_dagster.errors import LakeError, StorageError, first_line
 from cpmi_dagster.files.locks import locked
@@ -160,9 +160,9 @@ def _statements(lake: Lake, settings: Settings) -> list[str]:
     """The SQL that makes the database."""
     views = {table.key: (table, table.meaning, _select(lake, settings, table)) for table in TABLES.values()}
     figures = TABLES[FIGURES]
-    for name in ARTIFACT_NAMES:
+    for name, title in ARTIFACT_TITLES.items():
         select = f"select * from reports.figures where artifact = {quoted(name)}"
-        views[f"reports/{name}"] = figures, f"The figures of the artifact {name}, ours next to the paper's", select
+        views[f"reports/{name}"] = figures, f"{title}; ours next to the paper's", select
     everything = "Every figure of every artifact, ours next to the paper's"
     views["reports/paper_comparison"] = figures, everything, "select * from reports.figures"
     found = [f"create schema {group}" for group in dict.fromkeys(table.group for table in TABLES.values())]

@@ -241,7 +241,7 @@ def test_without_a_profile_commands_take_that_of_the_last_run_here_and_say_so(tm
 
 
 def test_status_shows_every_asset(home):
-    output = invoke("status", "-p", home).output
+    output = invoke("status", "--all", "-p", home).output
     assert "labels/answer_logprobs" in output.replace("\n", "")
     assert "Labeling took" in output
 
