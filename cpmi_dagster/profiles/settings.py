@@ -32,6 +32,7 @@ from cpmi_dagster.benchmarks.settings import Benchmarks, resolve_judges
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
 from cpmi_dagster.files.places import expanded, home_of
+from cpmi_dagster.files.text import did_you_mean
 from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.generation.settings import Rollouts
 from cpmi_dagster.miniature.names import MINIATURE
@@ -57,21 +58,17 @@ LONGEST_NAME = 200
 
 
 class Models(Frozen):
-    """The models a run uses, by role; what nothing asks for may be left out.
+    """The models a run uses, by role; what nothing asks for may be left out."""
 
-    Attributes:
-        labeler: its log-probabilities are CPMI's; it also samples hard negatives.
-        rollouts: completes the prefixes of MC and PAV; the labeler where none is named (section 5.3).
-        policy: samples the candidates of best-of-N, and trajectories where the profile has questions alone.
-        prover: PAV's second model.
-        backbone: what reward models are trained from.
-    """
-
-    labeler: LanguageModel
-    rollouts: LanguageModel | None = None
-    policy: LanguageModel | None = None
-    prover: LanguageModel | None = None
-    backbone: LanguageModel
+    labeler: LanguageModel = Field(description="its log-probabilities are CPMI's; it also samples hard negatives")
+    rollouts: LanguageModel | None = Field(
+        default=None, description="completes the prefixes of MC and PAV; null is the labeler (section 5.3)"
+    )
+    policy: LanguageModel | None = Field(
+        default=None, description="samples the candidates of best-of-N, and trajectories of questions alone"
+    )
+    prover: LanguageModel | None = Field(default=None, description="PAV's second model")
+    backbone: LanguageModel = Field(description="what reward models are trained from")
 
     def role_of(self, role: str) -> str:
         """The role whose model takes a role: rollouts are the labeler's where no other model is named for them."""
@@ -89,10 +86,12 @@ class Settings(BaseSettings):
         frozen=True, extra="forbid", env_prefix="CPMI_", env_nested_delimiter="__", env_ignore_empty=True
     )
 
-    profile: str
-    home: Path = Field(description="a folder")
-    seed: int = Field(default=0, ge=0, lt=2**31)
-    shards: int = Field(default=80, ge=1, lt=100, description="fewer than 100: see docs/decisions")
+    profile: str = Field(description="name of the results' folder below `.cpmi`; by default the file's name")
+    home: Path = Field(description="folder of the results; by default CPMI_HOME, else .cpmi/PROFILE")
+    seed: int = Field(default=0, ge=0, lt=2**31, description="of all random numbers")
+    shards: int = Field(
+        default=80, ge=1, lt=100, description="parts that are labelled one by one, about 1250 trajectories in each"
+    )
     sources: Sources
     models: Models
     answers: Answers = Answers()
@@ -367,8 +366,11 @@ def _profile_path(profile: str) -> Path:
     for path in (PROFILES / f"{profile}.yaml", Path(profile)):
         if path.is_file():
             return path
-    shipped = ", ".join(sorted(path.stem for path in PROFILES.glob("*.yaml")))
-    raise SettingsError(f"there is no profile `{profile}`; give one of {shipped}, or the path of a YAML file")
+    shipped = sorted(path.stem for path in PROFILES.glob("*.yaml"))
+    near = did_you_mean(profile, [*shipped, *map(str, Path(profile).parent.glob("*.yaml"))])
+    raise SettingsError(
+        f"there is no profile `{profile}`{near}; give one of {', '.join(shipped)}, or the path of a YAML file"
+    )
 
 
 def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS, Conditioning
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.text import did_you_mean
 from cpmi_dagster.rewards import controls, formulas
 from cpmi_dagster.rewards.formulas import Evidence
 from cpmi_dagster.scoring.conditionings import CONTRASTS
@@ -297,7 +298,9 @@ def reward_type(name: str) -> RewardType:
     if name in REMOVED:
         raise SettingsError(f"the reward type `{name}` was removed; {REMOVED[name]}")
     if name not in REWARD_TYPES:
-        raise SettingsError(f"`{name}` is not a reward type; choose from {', '.join(REWARD_TYPES)}")
+        raise SettingsError(
+            f"`{name}` is not a reward type{did_you_mean(name, REWARD_TYPES)}; choose from {', '.join(REWARD_TYPES)}"
+        )
     return REWARD_TYPES[name]
 
 

@@ -12,7 +12,6 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import groupby
 
 import dagster as dg
@@ -20,6 +19,7 @@ import dagster as dg
 from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import UsageError
+from cpmi_dagster.files.text import closest
 from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.automation import DATASET, INGEST, LABEL, PHASES, SHARDS_TAG, TRAIN
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
@@ -254,8 +254,8 @@ def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequen
     groups = {table.group for table in TABLES.values()}
     for name in (*only, *until):
         if name not in TABLES and name not in groups:
-            near = get_close_matches(name, [*TABLES, *groups], n=1)
-            advice = f"did you mean {near[0]}?" if near else f"groups are {', '.join(sorted(groups))}"
+            near = closest(name, [*TABLES, *groups])
+            advice = f"did you mean {near}?" if near else f"groups are {', '.join(sorted(groups))}"
             raise UsageError(f"{'--only' if only else '--until'} {name}: there is no such asset or group; {advice}")
     chosen = {key for key, table in TABLES.items() if {key, table.group} & {*only, *until}}
     for stage in reversed(stages):  # each comes after what it is made from
