@@ -15,7 +15,7 @@ from cpmi_dagster.trajectories.rows import separate_defects, separate_duplicates
 @stage(
     TRAJECTORIES,
     also=[REJECTED_ROWS],
-    code_version="7",
+    code_version="8",
     inputs=[SHEPHERD, REFERENCES],
     settings=["answers.identity"],
     lineage={

@@ -182,11 +182,12 @@ def labels_made(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame
 
 def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
     """Source rows that are no trajectory, and trajectories without labels: reason, count, first; most first."""
-    lake, named = Lake.of(settings), {REJECTED_ROWS: "row_number", REJECTED_TRAJECTORIES: "trajectory_id"}
+    lake, row = Lake.of(settings), pl.format("row {}", pl.col("row_number") + 1)
+    named = {REJECTED_ROWS: row, REJECTED_TRAJECTORIES: pl.format("trajectory {}", "trajectory_id")}
     try:
         frames = [
-            lake.read(key).select("reason", first=pl.format(f"{column.partition('_')[0]} {{}}", column))
-            for key, column in named.items()
+            lake.read(key).select("reason", first=first)
+            for key, first in named.items()
             if key not in stale and lake.partitions(key)
         ]
     except CpmiError as error:  # a summary fails no run

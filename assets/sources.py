@@ -79,7 +79,7 @@ def sampled_solutions(run: StageRun) -> StageOutput:
 
 @stage(
     SHEPHERD,
-    code_version="8",
+    code_version="9",
     inputs=[QUESTIONS, SAMPLED],
     feeds=lambda key, partition, settings: settings.sources.sample is not None,
     sources=lambda settings: {} if settings.sources.sample else _named("math_shepherd", settings.sources.trajectories),

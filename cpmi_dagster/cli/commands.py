@@ -97,7 +97,7 @@ def run(
         views.show_dry_run(OUT, definitions.dry_run(settings, chosen, only or [], force, until or []), settings)
         return
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet, until or [])
-    for message in (*outcome.waiting, *(f"check failed: {name}" for name in outcome.failed_checks.values())):
+    for message in (*outcome.waiting, *outcome.failed_checks.values()):
         ERR.warn(message)
     if outcome.failures:
         raise CpmiError("; ".join(outcome.failures))

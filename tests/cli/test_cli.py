@@ -189,7 +189,7 @@ def test_init_names_rejected_lines_what_lacks_a_gold_answer_and_the_next_command
     for said in (
         "9: 9 question and steps",
         "2 of 2 questions",
-        "line 3: `question`: it is empty (and 6 more rows)",
+        "row 3: `question`: it is empty (and 6 more rows)",
         "org/model, a hub id",
         "1 of 2 trajectories are left out",
         f"cpmi plan -p {profile}",
