@@ -10,7 +10,7 @@ EVIDENCE_MODELS ?= human-steps human-steps-0.5b human-steps-1.5b
 setup: $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/cpmi run
+	$(BIN)/cpmi run -p miniature
 
 # pretrained models label steps that people have judged, the smallest first; each rung (a profile or its file) has a
 # home of its own, says what it will take, and goes on where it stopped
@@ -18,7 +18,7 @@ evidence: $(STAMP)-evidence
 	@set -e; for rung in $(EVIDENCE_MODELS); do \
 		export CPMI_HOME=.cpmi/evidence/$$(basename $$rung .yaml); \
 		echo "$$rung, in $$CPMI_HOME"; \
-		$(BIN)/cpmi run -p $$rung --only sources --only alignment --only selection --only labels/hard_negatives --quiet; \
+		$(BIN)/cpmi run -p $$rung --until labels/hard_negatives --quiet; \
 		$(BIN)/cpmi plan -p $$rung --hardware laptop-cpu; \
 		$(BIN)/cpmi run -p $$rung; \
 	done

@@ -141,15 +141,10 @@ def report(run: StageRun) -> StageOutput:
     return StageOutput(pl.DataFrame(row), files=[str(REPORT_FILE)], metadata=shown)
 
 
-def stale_tables(settings: Settings, stages: Mapping[str, Declaration]) -> dict[str, str]:
-    """What the profile's settings would not give, of the tables that a run shows at its end: since when, and why."""
-    states, found = States.of(settings, stages), {}
-    for key in (STEP_REWARDS, REJECTED_ROWS, REJECTED_TRAJECTORIES, FIGURES, REPORT):
-        for name, reason in states.stale(key).items():
-            record = states.lake.record(key, name if TABLES[key].partitioning else None)
-            made = f" ({record.written_at[:16].replace('T', ' ')} UTC)" if record else ""
-            found.setdefault(key, f"of an earlier run{made} and stale: {reason}")
-    return found
+def stale_tables(settings: Settings, stages: Mapping[str, Declaration]) -> set[str]:
+    """What the profile's settings would not give, of the tables that a run shows at its end."""
+    states = States.of(settings, stages)
+    return {key for key in (STEP_REWARDS, REJECTED_ROWS, REJECTED_TRAJECTORIES, FIGURES) if states.stale(key)}
 
 
 def headline(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
@@ -187,11 +182,12 @@ def labels_made(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame
 
 def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
     """Source rows that are no trajectory, and trajectories without labels: reason, count, first; most first."""
-    lake, named = Lake.of(settings), {REJECTED_ROWS: "row_number", REJECTED_TRAJECTORIES: "trajectory_id"}
+    lake, row = Lake.of(settings), pl.format("row {}", pl.col("row_number") + 1)
+    named = {REJECTED_ROWS: row, REJECTED_TRAJECTORIES: pl.format("trajectory {}", "trajectory_id")}
     try:
         frames = [
-            lake.read(key).select("reason", first=pl.format(f"{column.partition('_')[0]} {{}}", column))
-            for key, column in named.items()
+            lake.read(key).select("reason", first=first)
+            for key, first in named.items()
             if key not in stale and lake.partitions(key)
         ]
     except CpmiError as error:  # a summary fails no run

@@ -13,7 +13,7 @@ import dagster as dg
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
 from cpmi_dagster.assets.reports import headline, judged_so_far, labels_made, left_out
 from cpmi_dagster.contracts.keys import QUESTIONS, SAMPLED, SHEPHERD
-from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.profiles.settings import DEFAULT_PROFILE, Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
 from cpmi_dagster.resources.commands.calibrate import calibrate, write_labels
 from cpmi_dagster.resources.commands.doctor import examine
@@ -24,14 +24,16 @@ from cpmi_dagster.resources.commands.starter import starter_for
 from cpmi_dagster.resources.commands.trace import trace
 from cpmi_dagster.resources.commands.verification import verify_home
 from cpmi_dagster.resources.dag import automation, checks, run_sensors, status
+from cpmi_dagster.resources.dag import dry_run as dry_runs
 from cpmi_dagster.resources.dag.asset_keys import prefixed
 from cpmi_dagster.resources.dag.presentation import INPUTS
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
-from cpmi_dagster.resources.dag.run_profile import run_profile
+from cpmi_dagster.resources.dag.run_profile import narrow_pilot, run_profile
 from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_schedule
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.table_inputs import TableInputs
+from cpmi_dagster.resources.lake.home_file import known_homes, nothing_made
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import query
 from cpmi_dagster.resources.sources.data_sources import DataSources
@@ -40,10 +42,11 @@ from cpmi_dagster.resources.web.explorer import serve_explorer
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
-    "calibrate", "check_port", "check_schedule", "defs",
-    "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "labeling_settings", "labels_made",
-    "left_out", "load_settings", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
-    "serve_ui", "stale_tables", "starter_for", "trace", "verify_home", "write_labelled", "write_labels",
+    "DEFAULT_PROFILE", "calibrate", "check_port", "check_schedule", "defs", "describe_labels", "dry_run", "evaluate",
+    "examine", "export", "headline", "home_status", "judged_so_far", "known_homes", "labeling_settings", "labels_made",
+    "left_out", "load_settings", "narrow_pilot", "nothing_made", "part_of_project", "plan", "query",
+    "run_with_progress", "serve_explorer", "serve_ui", "stale_tables", "starter_for", "trace", "verify_home",
+    "what_is_stale", "write_labelled", "write_labels",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
@@ -111,9 +114,12 @@ def part_of_project(
 
 
 home_status = partial(status.home_status, stages=MAKERS)
+what_is_stale = partial(status.what_is_stale, stages=MAKERS)
+describe_labels = status.describe_labels
 stale_tables = partial(reports.stale_tables, stages=MAKERS)
 plan = partial(labeling_plan.plan, makers=MAKERS)
 run_with_progress = partial(run_profile, home_of, build_definitions)
+dry_run = partial(dry_runs.dry_run, home_of)
 
 
 @dg.definitions

@@ -33,10 +33,16 @@ CELLS = tuple(f"{task} {mix}" for task in (GSM8K, MATH) for mix in (MIXED, PURE)
 class Selection(Frozen):
     """Which trajectories are labelled (appendix B); null lifts a constraint."""
 
-    trajectories: int | None = Field(default=80_000, ge=1)
-    gsm8k_share: float | None = Field(default=0.5, ge=0, le=1)
-    mixed_share: float | None = Field(default=0.7, ge=0, le=1)
-    leave_out_too_hard: bool = True
+    trajectories: int | None = Field(default=80_000, ge=1, description="most that are labelled; null for all")
+    gsm8k_share: float | None = Field(
+        default=0.5, ge=0, le=1, description="share of GSM8K among GSM8K and MATH; null lifts it"
+    )
+    mixed_share: float | None = Field(
+        default=0.7, ge=0, le=1, description="share of trajectories with right and wrong steps; null lifts it"
+    )
+    leave_out_too_hard: bool = Field(
+        default=True, description="leave out questions of which no trajectory has a right step"
+    )
 
 
 @dataclass(frozen=True)

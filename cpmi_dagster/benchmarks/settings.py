@@ -23,17 +23,17 @@ from cpmi_dagster.models.settings import DtypeOrAuto, LanguageModel
 class JudgeFile(Frozen):
     """JSON Lines of `id` and `probabilities`."""
 
-    path: str
+    path: str = Field(description="JSON Lines of step probabilities")
     benchmark: str | None = Field(default=None, description="what the file judges, if its lines do not name it")
 
 
 class Judge(Frozen):
     """An external judge: the files of what it has said, or a reward model that is run."""
 
-    files: tuple[JudgeFile, ...] = ()
+    files: tuple[JudgeFile, ...] = Field(default=(), description="predictions that were made elsewhere")
     model: str | None = Field(default=None, description="reward model: local folder, or hub id")
     revision: str | None = Field(default=None, description="hub commit of the model")
-    dtype: DtypeOrAuto = "auto"
+    dtype: DtypeOrAuto = Field(default="auto", description="precision of the weights")
     device: str = Field(default="auto", description="auto = CUDA where there is one, else CPU")
     form: str | None = Field(default=None, description="how the model reads steps, where its files do not say")
     benchmarks: tuple[str, ...] = Field(default=(), description="what the model judges; all with steps if empty")
@@ -86,11 +86,13 @@ class Benchmarks(Frozen):
     """Best-of-N and the statistics of every figure."""
 
     best_of_n: tuple[str, ...] = Field(default=(), description="question sets that candidates are sampled for")
-    candidates: int = Field(default=16, ge=1)
-    batch_sequences: int = Field(default=256, ge=1)
-    sampling: Sampling = Sampling(temperature=0.7, top_p=0.95, max_new_tokens=1024)
-    bootstrap_samples: int = Field(default=1000, ge=1)
-    prediction_batch_tokens: int = Field(default=16384, ge=16)
+    candidates: int = Field(default=16, ge=1, description="N, solutions sampled of each problem")
+    batch_sequences: int = Field(default=256, ge=1, description="candidates sampled at the same time")
+    sampling: Sampling = Field(
+        default=Sampling(temperature=0.7, top_p=0.95, max_new_tokens=1024), description="how tokens are drawn"
+    )
+    bootstrap_samples: int = Field(default=1000, ge=1, description="resamplings behind each interval")
+    prediction_batch_tokens: int = Field(default=16384, ge=16, description="tokens that a reward model reads at once")
     judges: dict[str, Annotated[Judge, BeforeValidator(_judge)]] = Field(
         default={}, description="external judges by name: their files, or a reward model to run"
     )

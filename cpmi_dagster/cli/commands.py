@@ -20,6 +20,7 @@ from cpmi_dagster.cli.options import (
     ProfileOption,
     QuietOption,
     app,
+    load_profile,
 )
 from cpmi_dagster.cli.status_view import show_status
 from cpmi_dagster.errors import CpmiError, UsageError
@@ -82,24 +83,32 @@ def run(
         typer.Option(min=1, max=10**9, help="A pilot: at most so many trajectories; run again without it for all."),
     ] = None,
     force: Annotated[bool, typer.Option(help="Rebuild everything, even if unchanged.")] = False,
+    dry: Annotated[bool, typer.Option("--dry", help="Show what would be made and what is kept; make nothing.")] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Compute what is missing or stale, then show the measurements (or the labels) and where the report is."""
     from cpmi_dagster import definitions
 
-    settings = definitions.load_settings(profile).limited(limit)
+    settings = load_profile(profile, quiet).limited(limit)
     chosen = parse_shards(shards, settings)
+    if dry:
+        settings = settings if shards else definitions.narrow_pilot(settings)
+        chosen = [shard for shard in chosen if shard in settings.shard_keys]
+        views.show_dry_run(OUT, definitions.dry_run(settings, chosen, only or [], force, until or []), settings)
+        return
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet, until or [])
-    for message in (*outcome.waiting, *(f"check failed: {name}" for name in outcome.failed_checks.values())):
+    for message in (*outcome.waiting, *outcome.failed_checks.values()):
         ERR.warn(message)
     if outcome.failures:
         raise CpmiError("; ".join(outcome.failures))
     if quiet or outcome.waiting:
         return
+    settings = settings if shards else definitions.narrow_pilot(settings)
     stale = definitions.stale_tables(settings)
     headline, judged = definitions.headline(settings, stale), definitions.judged_so_far(settings, stale)
     labels, left_out = definitions.labels_made(settings, stale), definitions.left_out(settings, stale)
-    views.show_results(OUT, headline, labels, left_out, judged, settings, stale)
+    made, why = definitions.describe_labels(settings), definitions.what_is_stale(settings)
+    views.show_results(OUT, headline, labels, left_out, judged, settings, made, why)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")
@@ -108,19 +117,19 @@ def status(
     verify: Annotated[
         bool, typer.Option(help="Read every file, and list those that are damaged, changed, or not of this home.")
     ] = False,
+    all: Annotated[bool, typer.Option("--all", help="A line for each asset, not for each group.")] = False,
 ) -> None:
-    """Show what is done, failed or missing by asset and shard, what labeling has cost so far, and the time left."""
+    """Show what is done, failed, stale or missing, and why, what labeling has cost so far, and the time left."""
     from cpmi_dagster import definitions
 
-    settings = definitions.load_settings(profile)
+    settings = load_profile(profile)
     if not settings.home.exists():
-        OUT.print(f"Nothing has been computed yet: there is no home at {settings.home}", highlight=False, markup=False)
-        OUT.print(
-            "Change to the folder where you ran `cpmi run`, or set CPMI_HOME. `cpmi run` creates a new home here."
-        )
+        OUT.warn(definitions.nothing_made(settings))
         return
     if not verify:
-        show_status(OUT, definitions.home_status(settings), settings)
+        stale = definitions.what_is_stale(settings)
+        show_status(OUT, definitions.home_status(settings), settings, stale, all)
+        OUT.print(f"Labels: {definitions.describe_labels(settings)}.", highlight=False, markup=False, soft_wrap=True)
         return
     with views.bar(ERR, "verifying", False) as advance:
         files, damage = definitions.verify_home(settings, advance)
@@ -142,7 +151,7 @@ def plan(
     """Estimate tokens and GPU-hours of labeling by MC, PAV, CPMI and merges, before anything runs."""
     from cpmi_dagster import definitions
 
-    settings = definitions.load_settings(profile)
+    settings = load_profile(profile, quiet)
     with views.bar(ERR, "counting tokens", quiet) as advance:
         estimate = definitions.plan(settings, hardware, advance)
     views.show_plan(OUT, estimate, settings, quiet)
@@ -153,7 +162,7 @@ def doctor(profile: ProfileOption = None) -> None:
     """Check what this machine has, and whether a profile can run on it; downloads nothing."""
     from cpmi_dagster import definitions
 
-    problems = views.show_findings(OUT, definitions.examine(definitions.load_settings(profile)))
+    problems = views.show_findings(OUT, definitions.examine(load_profile(profile)))
     if problems:
         raise CpmiError(f"{problems} of these must be solved before the profile can run")
 
@@ -166,7 +175,7 @@ def ui(
     """Serve the Dagster UI with its daemon on 127.0.0.1."""
     from cpmi_dagster import definitions
 
-    settings = definitions.load_settings(profile)
+    settings = load_profile(profile)
     definitions.check_schedule(settings)
     definitions.check_port(port)
     address = f"http://127.0.0.1:{port}"
@@ -175,7 +184,7 @@ def ui(
         f"Lineage     {address}/asset-groups",
         f"Runs        {address}/runs (of `cpmi run` too)",
     )
-    definitions.serve_ui(settings, profile, port, lambda: ERR.print("\n".join(lines), highlight=False))
+    definitions.serve_ui(settings, port, lambda: ERR.print("\n".join(lines), highlight=False))
 
 
 # in the help, what runs the DAG comes before what looks at its results

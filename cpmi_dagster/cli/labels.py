@@ -16,6 +16,7 @@ from cpmi_dagster.cli.options import (
     ProfileOption,
     QuietOption,
     app,
+    load_profile,
 )
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, UsageError
@@ -176,5 +177,5 @@ def evaluate(
     from cpmi_dagster import definitions
 
     judge_name = name or predictions.name.partition(".")[0]
-    figures = definitions.evaluate(definitions.load_settings(profile), predictions, judge_name, benchmark)
+    figures = definitions.evaluate(load_profile(profile), predictions, judge_name, benchmark)
     views.show_evaluation(OUT, figures, judge_name, format)

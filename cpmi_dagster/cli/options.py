@@ -3,13 +3,17 @@
 import os
 import shlex
 import sys
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from cpmi_dagster.cli.safe_console import SafeConsole
+from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.installed import own_version
 from cpmi_dagster.models.settings import DtypeOrAuto
+
+if TYPE_CHECKING:
+    from cpmi_dagster.profiles.settings import Settings
 
 app = typer.Typer(
     name="cpmi",
@@ -19,20 +23,15 @@ app = typer.Typer(
 )
 
 
-def _remember(profile: str | None) -> str | None:
-    """Keep the profile for the commands that an error suggests."""
-    GIVEN["profile"] = f" -p {shlex.quote(profile)}" if profile else ""
-    return profile
-
-
 GIVEN = {"profile": ""}
+"""The option of the profile, for the commands that an error suggests."""
 ProfileOption = Annotated[
     str | None,
     typer.Option(
         "--profile",
         "-p",
-        help="Shipped profile or YAML file; by default CPMI_PROFILE, else miniature.",
-        callback=_remember,
+        help="Shipped profile or YAML file; by default CPMI_PROFILE, else that of the last run in this folder, else "
+        "miniature.",
     ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -62,3 +61,19 @@ def cpmi(
     ] = False,
 ) -> None:
     """Step-level reward labels for reasoning data, without Monte-Carlo rollouts."""
+
+
+def load_profile(given: str | None, quiet: bool = False) -> "Settings":
+    """The settings of the profile that is given, else of CPMI_PROFILE, of the last run in this folder, or of the demo.
+
+    Args:
+        quiet: do not say which profile it is, if it is of the last run.
+    """
+    from cpmi_dagster import definitions
+
+    if not given and not environment_variable("CPMI_PROFILE"):
+        given = next((home.profile for home in definitions.known_homes()), None)
+        if given and given != definitions.DEFAULT_PROFILE and not quiet:
+            ERR.warn(f"Profile {given}, as in the last run here; -p names another.")
+    GIVEN["profile"] = f" -p {shlex.quote(given)}" if given else ""
+    return definitions.load_settings(given)

@@ -13,6 +13,7 @@ from cpmi_dagster.cli.options import (
     ProfileOption,
     QuietOption,
     app,
+    load_profile,
 )
 from cpmi_dagster.exports import FormName
 
@@ -34,7 +35,7 @@ def query(
     from cpmi_dagster import definitions
 
     most = (ROWS_OF_A_TABLE if format == "table" else 0) if limit is None else limit
-    answer = definitions.query(definitions.load_settings(profile), sql, most or None, timeout)
+    answer = definitions.query(load_profile(profile), sql, most or None, timeout)
     tables.show_frame(OUT, answer.rows, format)
     if answer.has_more:
         ERR.warn(f"Only the first {most:,} rows are shown; `--limit 0` shows all.")
@@ -50,7 +51,7 @@ def trace(
     """Show what a label was made from: row, answers, scores by template, model revision, code."""
     from cpmi_dagster import definitions
 
-    settings = definitions.load_settings(profile)
+    settings = load_profile(profile)
     trace_views.show_trace(OUT, definitions.trace(settings, trajectory_id, step), settings, full)
 
 
@@ -65,7 +66,7 @@ def explore(
     """Look at labels in a browser: steps under several reward types, what each label came from, disagreement."""
     from cpmi_dagster import definitions
 
-    settings = definitions.load_settings(profile)
+    settings = load_profile(profile)
     definitions.check_port(port)
     address = f"Label explorer: http://127.0.0.1:{port} (Ctrl-C stops it)"
     definitions.serve_explorer(settings, port, labels, lambda: ERR.print(address, highlight=False))
@@ -95,7 +96,7 @@ def export(
     """Export the labelled data set or a reward model, in formats that other tools read."""
     from cpmi_dagster import definitions
 
-    done = definitions.export(definitions.load_settings(profile), to, form, reward_type, threshold, prm)
+    done = definitions.export(load_profile(profile, quiet), to, form, reward_type, threshold, prm)
     if not quiet:
         for line in (f"{done.what} in {done.place}", done.opened):
             OUT.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -114,7 +115,7 @@ def calibrate(
     """Combine labels by a regression on steps whose truth is known, and write the result as a label of its own."""
     from cpmi_dagster import definitions
 
-    judged = definitions.load_settings(profile)
+    judged = load_profile(profile)
     asked = definitions.load_settings(apply) if apply else judged
     made = definitions.calibrate(judged, labels.split(","), asked)
     tables.show_frame(OUT, made.table, format)

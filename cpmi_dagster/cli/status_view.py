@@ -1,9 +1,11 @@
-"""What `cpmi status` prints: a line for each asset, on a terminal of 80 columns too.
+"""What `cpmi status` prints: a line for each group or asset, on a terminal of 80 columns too.
 
-labels/step_rewards    ●●✗○    2/4    1,950    of four shards one failed, one is stale
+labels                 ●●✗○   31/40  18,350    of four shards one failed, one is stale
+labels/step_rewards    ●●✗○    2/4    1,950    with `--all`
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -12,10 +14,10 @@ from cpmi_dagster.cli.tables import new_table
 
 if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
-    from cpmi_dagster.resources.dag.status import AssetStatus
+    from cpmi_dagster.resources.dag.status import AssetStatus, Stale
 
-STATUS_COLUMNS = ("asset", "partitions", "done", "rows", "seconds", "generated", "seconds left")
-NARROW, NARROW_COLUMNS = 125, 4
+STATUS_COLUMNS = ("partitions", "done", "rows", "seconds", "generated", "seconds left")
+NARROW, NARROW_COLUMNS = 125, 3
 """Columns of a terminal below which the status has the first few of its columns."""
 MOST_MARKS = 16
 SHOWN_FAILURES = 20
@@ -29,27 +31,39 @@ STATE_MARKS = {
 """Marks of states; of several partitions, the first of these that one of them has is shown."""
 
 
-def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Settings") -> None:
-    """Assets by partition, what labeling cost, and the time left."""
+def show_status(
+    console: Console, assets: Sequence["AssetStatus"], settings: "Settings", stale: "Stale | None", of_each: bool
+) -> None:
+    """Groups or assets by partition, what is stale and why, what labeling cost, and the time left.
+
+    Args:
+        of_each: a line for each asset.
+    """
     table = new_table(f"Profile {settings.profile}, home {settings.home}")
     shown = STATUS_COLUMNS if console.width >= NARROW else STATUS_COLUMNS[:NARROW_COLUMNS]
+    table.add_column("asset" if of_each else "group", no_wrap=True)
     for name in shown:
-        table.add_column(name, justify="left" if name in ("asset", "partitions") else "right", no_wrap=True)
-    for asset in assets:
+        table.add_column(name, justify="left" if name == "partitions" else "right", no_wrap=True)
+    for name, members in groupby(assets, key=lambda asset: asset.key if of_each else asset.key.partition("/")[0]):
+        some = list(members)
+        seconds, left = sum(each.cost.wall_seconds for each in some), sum(each.seconds_left or 0 for each in some)
+        tokens = sum(each.cost.generated_tokens for each in some)
         values = (
-            asset.key,
-            _marks(asset.partitions),
-            f"{asset.count('done')}/{len(asset.partitions)}",
-            f"{asset.rows:,}",
-            f"{asset.cost.wall_seconds:,.1f}" if asset.cost.wall_seconds else "",
-            f"{asset.cost.generated_tokens:,}" if asset.cost.generated_tokens else "",
-            f"{asset.seconds_left:,.0f}" if asset.seconds_left else "",
+            _marks(_worst(some)),
+            f"{sum(each.count('done') for each in some)}/{sum(len(each.partitions) for each in some)}",
+            f"{sum(each.rows for each in some):,}",
+            f"{seconds:,.1f}" if seconds else "",
+            f"{tokens:,}" if tokens else "",
+            f"{left:,.0f}" if left else "",
         )
-        table.add_row(*values[: len(shown)])
+        table.add_row(name, *values[: len(shown)])
     console.print(table)
-    is_shared = any(len(asset.partitions) > MOST_MARKS for asset in assets)
-    note = "; a mark for several partitions is the first of these that one of them has" if is_shared else ""
+    is_shared = not of_each or any(len(asset.partitions) > MOST_MARKS for asset in assets)
+    note = "; a mark of several is the first of these that one of them has" if is_shared else ""
     console.print(" ".join(f"{mark} {name}" for name, mark in STATE_MARKS.items()) + note)
+    if not of_each:
+        console.print("`--all` shows each asset.", markup=False)
+    show_stale(console, stale, settings)
     for asset in assets:
         if failed := [name for name in sorted(asset.partitions) if asset.partitions[name] == "failed"]:
             more = f" and {len(failed) - SHOWN_FAILURES} more" if len(failed) > SHOWN_FAILURES else ""
@@ -64,12 +78,28 @@ def show_status(console: Console, assets: Sequence["AssetStatus"], settings: "Se
     left = sum(asset.seconds_left or 0 for asset in labels)
     is_unknown = any(asset.count("missing", "failed", "stale") and asset.seconds_left is None for asset in labels)
     is_done = not any(asset.count("missing", "failed", "stale", "running") for asset in labels)
-    remaining = "nothing is left to label" if is_done else f"about {max(left, 1):,.0f} s left"
+    is_rough = not is_done and not any(asset.count("done") for asset in labels if asset.cost.wall_seconds)
+    rough = " (rough until a shard is done)" if is_rough else ""
+    remaining = "nothing is left to label" if is_done else f"about {max(left, 1):,.0f} s left{rough}"
     if is_unknown:
         remaining = "the time left is known once every label has a finished shard"
     processors = sum(asset.cost.processor_seconds for asset in labels)
     busy = f" ({processors:,.1f} s of processor time)" if processors else ""
     console.print(f"Labeling took {spent:,.1f} s so far{busy}; {remaining}.", highlight=False)
+
+
+def show_stale(console: Console, stale: "Stale | None", settings: "Settings") -> None:
+    """What is stale, since when and why, in one line; no line if nothing is."""
+    if stale:
+        text = f"Stale     {', '.join(stale.groups)}, as of {stale.since} UTC: {stale.reason}"
+        again = f"`cpmi run{settings.profile_option}` makes it again"
+        console.print(f"{text}; {again}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _worst(assets: Sequence["AssetStatus"]) -> dict[str, str]:
+    """By partition of some assets, the first of the states that one of them has."""
+    found = {name: {each.partitions.get(name) for each in assets} for asset in assets for name in asset.partitions}
+    return {name: next(state for state in STATE_MARKS if state in states) for name, states in found.items()}
 
 
 def _marks(partitions: Mapping[str, str]) -> str:

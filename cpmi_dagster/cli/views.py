@@ -4,7 +4,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -15,8 +15,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from cpmi_dagster.cli.safe_console import SafeConsole
+from cpmi_dagster.cli.status_view import show_stale
 from cpmi_dagster.cli.tables import MAX_CELL, facts_table, new_table, show_frame, table_of
-from cpmi_dagster.contracts.keys import REPORT, STEP_REWARDS
 from cpmi_dagster.files.text import cut
 from cpmi_dagster.files.time_left import TimeLeft
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from cpmi_dagster.resources.commands.doctor import Finding
     from cpmi_dagster.resources.commands.labeling_plan import Plan
     from cpmi_dagster.resources.commands.starter import Starter
+    from cpmi_dagster.resources.dag.dry_run import DryRun
+    from cpmi_dagster.resources.dag.status import Stale
 
 LINE_EVERY_SECONDS = 30.0
 SHOWN_REASONS = 10
@@ -121,7 +123,7 @@ def show_starter(console: Console, starter: "Starter") -> None:
             f"`references` in the profile; without, {others}"
         )
     lines += [
-        f"Next     {program()} run{option} --only sources --only alignment --only selection  # "
+        f"Next     {program()} run{option} --until selection  # "
         + ("samples the solutions" if look.solutions else "matches the rows"),
         f"         {program()} plan{option}  # estimates the cost of labeling",
         f"         {program()} run{option}  # labels, and trains the reward model",
@@ -143,7 +145,8 @@ def show_results(
     left_out: "pl.DataFrame",
     judged: str,
     settings: "Settings",
-    stale: Mapping[str, str] = {},
+    made: str = "",
+    stale: "Stale | None" = None,
 ) -> None:
     """The headline, or the labels where it does not measure them; what has none; where results are; further commands.
 
@@ -152,7 +155,8 @@ def show_results(
         labels: from `definitions.labels_made`; empty without labels.
         left_out: from `definitions.left_out`; empty where everything is labelled.
         judged: from `definitions.judged_so_far`; empty where there are no steps judged, or enough.
-        stale: from `definitions.stale_tables`.
+        made: from `definitions.describe_labels`.
+        stale: from `definitions.what_is_stale`.
     """
     import polars as pl
 
@@ -178,17 +182,23 @@ def show_results(
         console.print(f"Left out  for {more:,} more reasons; {tables} list everything", highlight=False)
     lowest = labels["lowest at"][0] if labels.height else "…"
     report, option = settings.home / "report" / "index.html", settings.profile_option
-    renewed = {key: f"{words}; `{program()} run{option}` renews it" for key, words in stale.items()}
-    if report.is_file():
-        note = f" is {renewed[REPORT]}" if REPORT in renewed else ""
-        console.print(f"Report    {report}{note}", highlight=False, markup=False, soft_wrap=True)
-    note = f" has labels {renewed[STEP_REWARDS]}" if STEP_REWARDS in renewed else ""
-    console.print(f"Database  {settings.home / 'cpmi.duckdb'}{note}", highlight=False, markup=False, soft_wrap=True)
+    show_stale(console, stale, settings)
+    lines = [f"Labels    {made}", f"Report    {report}", f"Database  {settings.home / 'cpmi.duckdb'}"]
+    for line in lines if report.is_file() else (lines[0], lines[2]):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     commands = (
         f"{program()} explore{option} (labels in a browser), ui{option} (the DAG), status{option}, "
         f'query{option} "…", trace{option} {lowest}'
     )
     console.print(f"Next      {commands}", highlight=False, markup=False, soft_wrap=True)
+
+
+def show_dry_run(console: Console, dry: "DryRun", settings: "Settings") -> None:
+    """What a run would make, and what it would keep."""
+    what = "would be made" if dry.to_make.height else "nothing would be made"
+    console.print(table_of(dry.to_make, f"Profile {settings.profile}, home {settings.home}: {what}"))
+    kept = f"Kept: {dry.rows:,} rows of {dry.tables} tables. Answers of models that are kept are not asked for again."
+    console.print(kept, highlight=False, markup=False)
 
 
 def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool) -> None:

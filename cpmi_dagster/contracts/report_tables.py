@@ -6,11 +6,29 @@ processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  96     question  
 
 import dataframely as dy
 
-ARTIFACT_NAMES = (
-    "label_quality", "label_trust", "efficiency", "contrast", "distribution", "distribution_figure", "processbench",
-    "prmbench", "best_of_n", "dataset_statistics_table", "processbench_detailed", "prmbench_detailed", "labelers",
-    "logic", "objectives", "negatives_ablation", "merge_points", "pav_merges", "differences",
-)  # fmt: skip
+ARTIFACT_TITLES = {
+    "label_quality": "How well the labels themselves tell right steps from wrong ones",
+    "label_trust": "What can be said of the labels without knowing which steps are right",
+    "efficiency": "Labeling cost against the quality of the reward model",
+    "contrast": "The two terms of CPMI, alone and together",
+    "distribution": "How far apart the scores of right and wrong steps lie (ProcessBench-Math)",
+    "distribution_figure": "Scores of right and wrong steps (ProcessBench-Math)",
+    "processbench": "ProcessBench, F1 of finding the first wrong step",
+    "prmbench": "PRMBench, PRMScore by group",
+    "best_of_n": "Best-of-N accuracy on the question sets",
+    "dataset_statistics_table": "The data set that the reward models learn from",
+    "processbench_detailed": "ProcessBench in full",
+    "prmbench_detailed": "PRMBench by category",
+    "labelers": "Other, smaller labelers",
+    "logic": "Logical reasoning, best of 8",
+    "objectives": "Training objectives",
+    "negatives_ablation": "Hard negatives, their number M and what they are sampled from",
+    "merge_points": "How many steps take MC before CPMI takes over",
+    "pav_merges": "Merges that start from PAV",
+    "differences": "Which differences between reward models are more than noise",
+}
+"""By the name of a table or figure of the report: what it shows."""
+ARTIFACT_NAMES = tuple(ARTIFACT_TITLES)
 
 
 class PaperComparison(dy.Schema):

@@ -5,7 +5,9 @@ in_markdown("![x](//evil.example)")  ->  \!\[x\](//evil.example)    shown, and n
 """
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
@@ -18,6 +20,17 @@ LONGEST_PLAIN = 32
 MARKDOWN_SIGNS = re.compile(r"[\\&|`*_\[\]{}()<>#!~]")
 # a backslash before these would not hold in a table, where rows are cut at `|` first
 MARKDOWN_REFERENCES = {"&": "&amp;", "\\": "&#92;", "|": "&#124;"}
+
+
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """The name that is spelled most like another; None if none is like it."""
+    return next(iter(get_close_matches(name, list(names), n=1)), None)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The name that may have been meant, as in ` (did you mean mine.yaml?)`; or nothing."""
+    found = closest(name, names)
+    return f" (did you mean {found}?)" if found else ""
 
 
 def encodable(text: Any) -> Any:

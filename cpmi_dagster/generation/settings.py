@@ -11,10 +11,12 @@ from cpmi_dagster.contracts.tables import SOLUTIONS_PER_QUESTION
 class Sampling(Frozen):
     """How text is sampled."""
 
-    temperature: float = Field(gt=0)
-    top_p: float = Field(gt=0, le=1)
+    temperature: float = Field(
+        gt=0, description="1 samples from the model's distribution; lower is closer to its best token"
+    )
+    top_p: float = Field(gt=0, le=1, description="smallest set of tokens whose probabilities reach this sum")
     top_k: int = Field(default=0, ge=0, description="0 = no limit")
-    max_new_tokens: int = Field(ge=1)
+    max_new_tokens: int = Field(ge=1, description="longest continuation in tokens")
 
 
 SOLUTIONS = Sampling(temperature=0.7, top_p=0.95, max_new_tokens=1024)
@@ -26,7 +28,7 @@ class SolutionSampling(Frozen):
 
     solutions: int = Field(ge=1, le=SOLUTIONS_PER_QUESTION, description="of each question")
     chat: bool = Field(default=False, description="ask through the chat template of the policy's tokenizer")
-    sampling: Sampling = SOLUTIONS
+    sampling: Sampling = Field(default=SOLUTIONS, description="how tokens are drawn")
 
     @field_validator("sampling", mode="before")
     @classmethod
@@ -37,11 +39,15 @@ class SolutionSampling(Frozen):
 class Rollouts(Frozen):
     """Monte-Carlo completions (Eq. 1 and 2; released settings)."""
 
-    policy_count: int = Field(default=8, ge=1, description="T")
-    prover_count: int = Field(default=4, ge=1)
-    batch_sequences: int = Field(default=256, ge=1)
-    chunk_trajectories: int = Field(default=64, ge=1)
+    policy_count: int = Field(default=8, ge=1, description="T, completions of a prefix by the labeler")
+    prover_count: int = Field(default=4, ge=1, description="completions of a prefix by the prover, for PAV")
+    batch_sequences: int = Field(default=256, ge=1, description="completions sampled at the same time")
+    chunk_trajectories: int = Field(
+        default=64, ge=1, description="trajectories whose completions are kept together; a kill loses at most one chunk"
+    )
     sample: int | None = Field(
         default=None, ge=1, description="trajectories whose prefixes are completed, as many of each shard; null = all"
     )
-    sampling: Sampling = Sampling(temperature=0.6, top_p=0.95, top_k=20, max_new_tokens=512)
+    sampling: Sampling = Field(
+        default=Sampling(temperature=0.6, top_p=0.95, top_k=20, max_new_tokens=512), description="how tokens are drawn"
+    )

@@ -30,17 +30,19 @@ class LanguageModel(Frozen):
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
-    name: str
+    name: str = Field(description="local folder, GGUF file, hub id, or miniature:NAME")
     revision: str | None = Field(default=None, description="hub commit; for an endpoint, any name of its version")
     sha256: str | None = Field(
         default=None, exclude=True, pattern="^[0-9a-f]{64}$", description="what a GGUF file must have; checked if given"
     )
-    dtype: DtypeOrAuto = "auto"
+    dtype: DtypeOrAuto = Field(default="auto", description="precision of the weights; auto is that of the saved ones")
     device: str = Field(default="auto", description="auto = CUDA where there is one, else CPU")
     device_map: str | None = Field(
         default=None, description="accelerate's device_map, e.g. auto, balanced: a model larger than one GPU"
     )
-    engine: Literal["transformers", "vllm", "endpoint"] = "transformers"
+    engine: Literal["transformers", "vllm", "endpoint"] = Field(
+        default="transformers", description="who samples text: transformers or vLLM here, or a server"
+    )
     endpoint: str | None = Field(
         default=None, description="base URL of an OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1"
     )

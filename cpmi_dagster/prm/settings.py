@@ -28,9 +28,9 @@ DEFAULT_LEARNED: Learned = "full"
 class Lora(Frozen):
     """Low-rank adapters on the backbone; the head is trained whole. They are merged into the weights at the end."""
 
-    rank: int = Field(default=16, ge=1)
+    rank: int = Field(default=16, ge=1, description="of the adapters")
     alpha: float = Field(default=32, gt=0, description="the adapters' output is scaled by alpha / rank")
-    dropout: float = Field(default=0.05, ge=0, lt=1)
+    dropout: float = Field(default=0.05, ge=0, lt=1, description="of the adapters' input")
     target_modules: tuple[str, ...] | Literal["all-linear"] = Field(
         default="all-linear", description="names of the backbone's layers that get adapters, e.g. [q_proj, v_proj]"
     )
@@ -39,16 +39,20 @@ class Lora(Frozen):
 class Training(Frozen):
     """PRM training (section 5.3; released settings). Settings that change no weight are in no key."""
 
-    learning_rate: float = Field(default=2e-5, gt=0, allow_inf_nan=False)
-    head_learning_rate: float = Field(default=3e-4, gt=0, allow_inf_nan=False)
-    epochs: float = Field(default=2, gt=0, allow_inf_nan=False)
+    learning_rate: float = Field(default=2e-5, gt=0, allow_inf_nan=False, description="of the backbone")
+    head_learning_rate: float = Field(default=3e-4, gt=0, allow_inf_nan=False, description="of the head")
+    epochs: float = Field(default=2, gt=0, allow_inf_nan=False, description="times that the data set is read")
     batch_size: int = Field(default=8, ge=1, description="trajectories a process reads at once")
-    gradient_accumulation: int = Field(default=3, ge=1)
-    warmup_ratio: float = Field(default=0.08, ge=0, lt=1)
-    weight_decay: float = Field(default=0.01, ge=0)
-    max_tokens: int = Field(default=2400, ge=16)
+    gradient_accumulation: int = Field(default=3, ge=1, description="batches of an update")
+    warmup_ratio: float = Field(
+        default=0.08, ge=0, lt=1, description="share of the updates in which the learning rate rises"
+    )
+    weight_decay: float = Field(default=0.01, ge=0, description="of all weights")
+    max_tokens: int = Field(
+        default=2400, ge=16, description="longest text in tokens; whole steps beyond it are dropped"
+    )
     bf16: bool = Field(default=True, description="mixed precision, where the device has it")
-    lora: Lora | None = None
+    lora: Lora | None = Field(default=None, description="train adapters, not all weights; null trains all")
     validation_share: float = Field(default=0.05, ge=0, lt=1, description="share of questions kept for validation")
     validations: int = Field(
         default=10, ge=1, description="validation losses during training, besides that at the start"
@@ -106,9 +110,13 @@ class Training(Frozen):
 class Recipe(Frozen):
     """One PRM to train: reward type x objective x backbone x head."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=200)
-    reward_type: str
-    objective: Objective = "bce"
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][\w.-]*$",
+        max_length=200,
+        description="of the reward model: partition key, row label and folder",
+    )
+    reward_type: str = Field(description="whose soft labels it learns from")
+    objective: Objective = Field(default="bce", description="loss of a step's label")
     backbone: LanguageModel | None = Field(default=None, description="models.backbone where not given")
     # left out where it is the paper's: recipes from before there was another keep their keys
     head: Head = Field(

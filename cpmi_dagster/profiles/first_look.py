@@ -3,7 +3,7 @@
     line 1   {"question": "2 + 3?", "steps": ["2 + 3 = 5."], "id": "a", "gold_answer": 5}
     line 3   {"question": "2 + 3?", "steps": []}
     -> FirstLook(rows=2, forms={"question and steps": 2}, trajectories=1, answered=1, identified=1, questions=1, …,
-                 rejected: row_number 1, place "line 3", "`steps`: it is empty")
+                 rejected: row_number 1, place "row 2 (line 3)", "`steps`: it is empty")
 
 Rows are read by the functions that a run reads them by, so that a run rejects the same ones. What
 is kept of each is a few numbers: a large corpus is read once, and never held.
@@ -77,7 +77,7 @@ class FirstLook:
         questions: different questions of the trajectories.
         median_steps: of a trajectory.
         most_steps: of a trajectory.
-        rejected: row_number (from 0), place in the file, stage and reason of the other rows, in order.
+        rejected: row_number (from 0), place (from 1), stage and reason of the other rows, in order.
         first: the first of them that can be read.
         solutions: sampled of each row, where the rows are questions alone.
     """
@@ -129,7 +129,7 @@ def look_over(
 
     Args:
         source: what errors call it.
-        rows: by the names of the forms, each with its place in the source, as in `line 3`.
+        rows: by the names of the forms, each with its place in the source, as in `line 3` or `b.jsonl, line 3`.
         reading: of the source.
         solutions: that are sampled of each, where the rows are questions alone.
 
@@ -144,13 +144,13 @@ def look_over(
     while batch := list(islice(stream, BATCH_ROWS)):
         start, names = forms.total(), [_form_name(row, reading.of_questions) for row, _ in batch]
         numbered = number_rows((row for row, _ in batch), start, 1, ids, reading)
-        in_file = {"place": [place for _, place in batch], "form": names}
+        in_file = {"place": [_place(start + at, place) for at, (_, place) in enumerate(batch, 1)], "form": names}
         places = pl.DataFrame({"row_number": numbered["row_number"], **in_file})
         sound, defects = separate_defects(numbered)
         if first_row is None and sound.height:
             first = sound.row(0, named=True)
             at = first["row_number"] - start
-            first_row = _first_row(batch[at:], first, reading)
+            first_row = _first_row(batch[at:], places["place"][at], first, reading)
         forms.update(names)
         counted.append(_counted(sound).join(places, on="row_number", maintain_order="left"))
         source_ids.append(numbered["source_id"].drop_nulls())
@@ -195,9 +195,14 @@ def _form_name(row: Row, of_questions: bool) -> str:
     return NO_FORM if form is None else form.name
 
 
-def _first_row(rows: Sequence[tuple[Row, str]], parsed: Mapping[str, Any], reading: Reading) -> FirstRow:
+def _place(number: int, place: str) -> str:
+    """The number of a row as a run has it, from 1, and where it stands in the file if that is another number."""
+    return f"row {number}" if place in (f"row {number}", f"line {number}") else f"row {number} ({place})"
+
+
+def _first_row(rows: Sequence[tuple[Row, str]], place: str, parsed: Mapping[str, Any], reading: Reading) -> FirstRow:
     """The first of some rows, with what it and those after it leave unread."""
-    row, place = rows[0]
+    row, _ = rows[0]
     left = [] if reading.of_questions or isinstance(row, Unreadable) else unread(row)
     others = [
         {name: other[name] for name in left if name in other} for other, _ in rows if not isinstance(other, Unreadable)

@@ -32,6 +32,7 @@ from cpmi_dagster.benchmarks.settings import Benchmarks, resolve_judges
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
 from cpmi_dagster.files.places import expanded, home_of
+from cpmi_dagster.files.text import did_you_mean
 from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.generation.settings import Rollouts
 from cpmi_dagster.miniature.names import MINIATURE
@@ -56,21 +57,17 @@ LONGEST_NAME = 200
 
 
 class Models(Frozen):
-    """The models a run uses, by role; what nothing asks for may be left out.
+    """The models a run uses, by role; what nothing asks for may be left out."""
 
-    Attributes:
-        labeler: its log-probabilities are CPMI's; it also samples hard negatives.
-        rollouts: completes the prefixes of MC and PAV; the labeler where none is named (section 5.3).
-        policy: samples the candidates of best-of-N, and trajectories where the profile has questions alone.
-        prover: PAV's second model.
-        backbone: what reward models are trained from.
-    """
-
-    labeler: LanguageModel
-    rollouts: LanguageModel | None = None
-    policy: LanguageModel | None = None
-    prover: LanguageModel | None = None
-    backbone: LanguageModel
+    labeler: LanguageModel = Field(description="its log-probabilities are CPMI's; it also samples hard negatives")
+    rollouts: LanguageModel | None = Field(
+        default=None, description="completes the prefixes of MC and PAV; null is the labeler (section 5.3)"
+    )
+    policy: LanguageModel | None = Field(
+        default=None, description="samples the candidates of best-of-N, and trajectories of questions alone"
+    )
+    prover: LanguageModel | None = Field(default=None, description="PAV's second model")
+    backbone: LanguageModel = Field(description="what reward models are trained from")
 
     def role_of(self, role: str) -> str:
         """The role whose model takes a role: rollouts are the labeler's where no other model is named for them."""
@@ -88,10 +85,12 @@ class Settings(BaseSettings):
         frozen=True, extra="forbid", env_prefix="CPMI_", env_nested_delimiter="__", env_ignore_empty=True
     )
 
-    profile: str
-    home: Path = Field(description="a folder")
-    seed: int = Field(default=0, ge=0, lt=2**31)
-    shards: int = Field(default=80, ge=1, lt=100, description="fewer than 100: see docs/decisions")
+    profile: str = Field(description="name of the results' folder below `.cpmi`; by default the file's name")
+    home: Path = Field(description="folder of the results; by default CPMI_HOME, else .cpmi/PROFILE")
+    seed: int = Field(default=0, ge=0, lt=2**31, description="of all random numbers")
+    shards: int = Field(
+        default=80, ge=1, lt=100, description="parts that are labelled one by one, about 1250 trajectories in each"
+    )
     sources: Sources
     models: Models
     answers: Answers = Answers()
@@ -108,6 +107,7 @@ class Settings(BaseSettings):
     _given: str = PrivateAttr(default=DEFAULT_PROFILE)
     _file: Path | None = PrivateAttr(default=None)
     _is_pilot: bool = PrivateAttr(default=False)
+    _first_shards: int | None = PrivateAttr(default=None)
 
     @classmethod
     def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
@@ -190,6 +190,12 @@ class Settings(BaseSettings):
         pilot._is_pilot = True
         return pilot
 
+    def within(self, shards: int) -> "Settings":
+        """The settings of a pilot that looks at the first so many shards alone, which are laid out as ever."""
+        pilot = self.model_copy()
+        pilot._first_shards = shards
+        return pilot
+
     @property
     def is_pilot(self) -> bool:
         """Whether these are the settings of a pilot, which no profile has as they are."""
@@ -209,6 +215,11 @@ class Settings(BaseSettings):
         return demand_of(rewards.types, rewards.default_conditioning, self.negatives.count, self.scoring.conditionings)
 
     @property
+    def given(self) -> str:
+        """The name or path by which the profile was selected."""
+        return self._given
+
+    @property
     def profile_option(self) -> str:
         """The option of a command that selects this profile, as it was given; nothing for the default."""
         return "" if self._given == DEFAULT_PROFILE else f" -p {shlex.quote(self._given)}"
@@ -221,7 +232,7 @@ class Settings(BaseSettings):
     @property
     def shard_keys(self) -> list[str]:
         """Partition keys `000`, `001`, ..."""
-        return [shard_name(shard) for shard in range(self.shards)]
+        return [shard_name(shard) for shard in range(self._first_shards or self.shards)]
 
     @property
     def recipe_names(self) -> list[str]:
@@ -348,8 +359,11 @@ def _profile_path(profile: str) -> Path:
     for path in (PROFILES / f"{profile}.yaml", Path(profile)):
         if path.is_file():
             return path
-    shipped = ", ".join(sorted(path.stem for path in PROFILES.glob("*.yaml")))
-    raise SettingsError(f"there is no profile `{profile}`; give one of {shipped}, or the path of a YAML file")
+    shipped = sorted(path.stem for path in PROFILES.glob("*.yaml"))
+    near = did_you_mean(profile, [*shipped, *map(str, Path(profile).parent.glob("*.yaml"))])
+    raise SettingsError(
+        f"there is no profile `{profile}`{near}; give one of {', '.join(shipped)}, or the path of a YAML file"
+    )
 
 
 def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:

@@ -114,7 +114,7 @@ class TrajectorySource(DataSource):
 class ReferenceSource(DataSource):
     """A set of problems with gold answers: gsm8k, math, or a set of another name and of any origin."""
 
-    source: str
+    source: str = Field(description="name of the set, by which trajectories say where their gold answer is from")
 
     @field_validator("source")
     @classmethod

@@ -21,7 +21,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from cpmi_dagster.benchmarks.resampling import Estimate, too_few
-from cpmi_dagster.contracts.report_tables import PaperComparison
+from cpmi_dagster.contracts.report_tables import ARTIFACT_TITLES, PaperComparison
 
 PROTOCOL_SUFFIXES = (" (official)", " (released)", " (best)", " (fixed)", " (cross-fitted)")
 """Suffixes of rows and columns: ProcessBench's own protocol; the rule of the authors' code, which PRMBench's rows
@@ -77,7 +77,9 @@ def without_protocol(name: str) -> str:
 @cache
 def load_paper_tables() -> dict[str, PaperTable]:
     """The tables of the shipped `paper.yaml`, by artifact name, in its order."""
-    return TypeAdapter(dict[str, PaperTable]).validate_python(yaml.safe_load(shipped_text("paper.yaml")))
+    written = yaml.safe_load(shipped_text("paper.yaml"))
+    titled = {name: {"title": ARTIFACT_TITLES[name], **table} for name, table in written.items()}
+    return TypeAdapter(dict[str, PaperTable]).validate_python(titled)
 
 
 def shipped_text(name: str) -> str:

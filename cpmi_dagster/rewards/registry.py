@@ -14,6 +14,7 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, Conditioning
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.text import did_you_mean
 from cpmi_dagster.rewards.controls import CONTROLS
 from cpmi_dagster.rewards.methods import METHODS
 from cpmi_dagster.rewards.reward_type import ALL, DEFAULT, Demand, RewardType
@@ -30,7 +31,9 @@ def reward_type(name: str) -> RewardType:
         SettingsError: there is no such reward type; the message lists them.
     """
     if name not in REWARD_TYPES:
-        raise SettingsError(f"`{name}` is not a reward type; choose from {', '.join(REWARD_TYPES)}")
+        raise SettingsError(
+            f"`{name}` is not a reward type{did_you_mean(name, REWARD_TYPES)}; choose from {', '.join(REWARD_TYPES)}"
+        )
     return REWARD_TYPES[name]
 
 

@@ -23,8 +23,13 @@ RewardName = Annotated[str, AfterValidator(_check_reward_type)]
 class Rewards(Frozen):
     """Which rewards are computed, and PAV's weight."""
 
-    types: tuple[RewardName, ...]
-    default_conditioning: Conditioning = PAPERS
+    types: tuple[RewardName, ...] = Field(
+        description="reward types to compute; each is listed in the column reward_type of labels.step_rewards"
+    )
+    default_conditioning: Conditioning = Field(
+        default=PAPERS,
+        description="what of the solution CPMI is conditioned on; reward types that name no other use it",
+    )
     alpha: float = Field(default=1.0, ge=0, description="weight of the prover's advantage in PAV (Eq. 2)")
 
     @property
@@ -36,6 +41,12 @@ class Rewards(Frozen):
 class SoftLabels(Frozen):
     """Robust z-score of Eq. 7; the released code's MAD factor and clip are options."""
 
-    epsilon: float = Field(default=1e-8, gt=0)
-    mad_factor: float = Field(default=1.0, gt=0, description="1.4826 in the released code")
-    clip: float | None = Field(default=None, gt=0, description="6 in the released code")
+    epsilon: float = Field(
+        default=1e-8, gt=0, description="added to the spread in Eq. 7, so that no division is by zero"
+    )
+    mad_factor: float = Field(
+        default=1.0, gt=0, description="factor of the median absolute deviation; 1.4826 in the released code"
+    )
+    clip: float | None = Field(
+        default=None, gt=0, description="largest robust z-score; 6 in the released code, null for none"
+    )

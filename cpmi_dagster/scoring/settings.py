@@ -21,7 +21,9 @@ class Scoring(Frozen):
     chunk_trajectories: int = Field(
         default=64, ge=1, description="trajectories committed together; a kill loses at most one chunk"
     )
-    scorer: Literal["tree", "reference"] = "tree"
+    scorer: Literal["tree", "reference"] = Field(
+        default="tree", description="packed token trees, or one sequence at a time"
+    )
     layout: Literal["paper", "released"] = Field(
         default="paper", description="released: steps numbered, blank lines between pieces, the bare answer as target"
     )

@@ -66,7 +66,7 @@ def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False
         elif label.trajectory_id in labels:
             wrong = f"`{label.trajectory_id}`: an earlier row labels the same trajectory; correct or remove the row"
         if wrong:
-            raise SourceError(f"{what}, row {place} (from 0): {wrong}")
+            raise SourceError(f"{what}, row {place + 1}: {wrong}")
         labels[label.trajectory_id] = label.rewards
     if not labels:
         raise SourceError(f"{what} have no rows; check the file, or take it out of the profile")

@@ -107,7 +107,7 @@ def number_rows(
         if isinstance(read, Trajectory) and read.source_id is not None:
             earlier = ids.setdefault(read.source_id, number)
             if earlier != number:
-                reason = f'row {earlier} (from 0) has the id "{read.source_id}" already; give every row its own'
+                reason = f'row {earlier + 1} has the id "{read.source_id}" already; give every row its own'
                 read = Defect(reason, read.question, read.source_id)
         numbered.append(row_of(number, read))
     keys = [shard_key(row["question_id"], shards) for row in numbered]
@@ -210,7 +210,7 @@ def separate_duplicates(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]
             "row_number",
             "source_id",
             pl.lit("duplicate").alias("stage"),
-            pl.format("the same question and steps as row {} (from 0)", "first").alias("reason"),
+            pl.format("the same question and steps as row {}", pl.col("first") + 1).alias("reason"),
             pl.col("question").str.head(EXCERPT_CHARACTERS).alias("excerpt"),
         )
     )
@@ -233,7 +233,7 @@ def validate(what: str, place: int, row: Row, form: type[Model], advice: str) ->
     try:
         return form.model_validate(dict(row))
     except ValidationError as error:
-        raise SourceError(f"{what}, row {place} (from 0): {first_complaint(error)}; {advice}") from error
+        raise SourceError(f"{what}, row {place + 1}: {first_complaint(error)}; {advice}") from error
 
 
 @lru_cache(maxsize=CACHED_QUESTIONS)

@@ -84,7 +84,7 @@ def plan(
     if not lake.exists(SELECTED) or (selected := lake.read(SELECTED)).is_empty():
         raise LakeError(
             f"no trajectories have been selected in {settings.home} yet, and a plan counts their tokens; run "
-            f"`cpmi run{settings.profile_option} --only sources --only alignment --only selection` first"
+            f"`cpmi run{settings.profile_option} --until selection` first"
         )
     shards = sorted(selected["shard"].unique())
     labelled = [shard for shard in shards if not hardware and states.state(COSTS, shard).kind == "current"]

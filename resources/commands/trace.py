@@ -113,7 +113,7 @@ def _resolved(connection: duckdb.DuckDBPyConnection, name: str) -> str:
         return found.item()
     if (rejected := ask(connection, REJECTED, {"id": name})).height:
         row_number, reason = rejected.row(0)
-        raise CpmiError(f"row {row_number} (from 0) with the id `{name}` was rejected: {reason}")
+        raise CpmiError(f"row {row_number + 1} with the id `{name}` was rejected: {reason}")
     first = ask(connection, "select min(trajectory_id) from selection.selected_trajectories").item()
     example = f", for example {first}" if first else ""
     raise CpmiError(f"there is no trajectory `{name}`; alignment.trajectories lists the ids{example}")

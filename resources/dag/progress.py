@@ -20,6 +20,10 @@ class Progress(Protocol):
         """One partition of a stage is up to date: `rows` rows, made now or found unchanged."""
         ...
 
+    def count_kept(self, stage: str, kept: int, asked: int) -> None:
+        """A model is asked for `asked` trajectories, prompts or solutions; the answers to `kept` of them are known."""
+        ...
+
 
 class LoggedProgress:
     """Writes a line to the run's log every quarter of a minute, with the time left."""
@@ -41,3 +45,6 @@ class LoggedProgress:
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
         """Nothing: Dagster shows it."""
+
+    def count_kept(self, stage: str, kept: int, asked: int) -> None:
+        """Nothing: the cost of what is kept is shown with it."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import dagster as dg
 from rich.console import Console
 
+from cpmi_dagster.contracts.keys import QUESTIONS, SHEPHERD
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.dagster_home import open_instance, storage_errors
 from cpmi_dagster.resources.dag.declaration import Declaration, distinct
@@ -16,6 +17,8 @@ from cpmi_dagster.resources.lake.database import FILE_NAME, publish
 from cpmi_dagster.resources.lake.home_file import note_home
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 
+ROWS_LOOKED_AT = 4
+"""For each trajectory that a pilot labels: some rows are rejected, and a selection has shares to keep."""
 HomeOf = Callable[[Settings, Progress], Home]
 Builder = Callable[[Home], dg.Definitions]
 
@@ -42,17 +45,31 @@ def run_profile(
 
     Raises:
         UsageError: a name is no asset, or the disk of its history is full.
+        SourceError: a model or data set is not on this disk, and the hub does not give it.
     """
+    first = QUESTIONS if settings.sources.sample else SHEPHERD
+    whole = [*settings.shard_keys]
+    if settings.is_pilot and len(whole) > 1 and list(shards) == whole and not force:
+        if not only:  # all rows are laid out, then those of a few shards are looked at
+            is_laid_out = Lake(settings.home).exists(first)
+            outcome = run_profile(home_of, build, settings, [], [first], force, console, quiet or is_laid_out)
+            if outcome.failures:
+                return outcome
+        settings = narrow_pilot(settings)
+        shards = settings.shard_keys
     note_home(settings, Lake(settings.home).remove_shards)
     expected: dict[str, int] = {}
     progress = TerminalProgress(console, expected, quiet)
     home = home_of(settings, progress)
     stages = distinct(home.stages.values())
     wanted = chosen_tables(only, until, stages)
-    expected.update({stage.name: len(_partitions(stage, settings, shards)) for stage in stages})
+    expected.update({stage.name: len(stage_partitions(stage, settings, shards)) for stage in stages})
+    ask_hub(home, [stage for stage in stages if wanted & set(stage.tables)])
     if force:
         chosen = (stage for stage in stages if set(stage.tables) & wanted)
-        home.remake.update(f"{each.table} {name}" for each in chosen for name in _partitions(each, settings, shards))
+        home.remake.update(
+            f"{each.table} {name}" for each in chosen for name in stage_partitions(each, settings, shards)
+        )
     with storage_errors(settings), open_instance(settings) as instance, progress:
 
         def labelled() -> None:
@@ -67,7 +84,46 @@ def run_profile(
     return outcome
 
 
-def _partitions(stage: Declaration, settings: Settings, shards: Sequence[str]) -> Sequence[str | None]:
+def ask_hub(home: Home, stages: Sequence[Declaration]) -> None:
+    """Ask the hub once for each model and data set of some stages whose revision is not known, before they begin.
+
+    Raises:
+        SourceError: the hub cannot be reached, or has none of that name.
+    """
+    settings = home.settings
+    for stage in stages:
+        if stage.asked(settings):
+            models = [settings.models.of(role) for role in stage.models]
+            for model in (*models, *stage.named_models(settings).values()):
+                if model and model.engine != "endpoint":
+                    home.models.pinned(model)
+            for source in stage.sources(settings).values():
+                if source.hub:
+                    home.sources.version(source)
+
+
+def narrow_pilot(settings: Settings) -> Settings:
+    """The settings of a pilot that looks at the first shards which have enough rows; others as they are.
+
+    Before the rows are laid out in shards, a pilot looks at all.
+    """
+    if not settings.is_pilot:
+        return settings
+    lake, counted = Lake(settings.home), 0
+    first = QUESTIONS if settings.sources.sample else SHEPHERD
+    solutions = settings.sources.solutions_of_each or 1
+    wanted = ROWS_LOOKED_AT * (settings.selection.trajectories or 1)
+    for number, shard in enumerate(settings.shard_keys, start=1):
+        record = lake.record(first, shard)
+        counted += solutions * record.rows if record else 0
+        if counted >= wanted:
+            return settings.within(number)
+    return settings
+
+
+def stage_partitions(stage: Declaration, settings: Settings, shards: Sequence[str]) -> Sequence[str | None]:
+    """The partitions of a stage that a run of some shards brings up to date."""
     if stage.table.startswith("labels/"):
         return shards
-    return (partitions_of(stage.table, settings) if stage.partitioning else None) or [None]
+    keys = partitions_of(stage.table, settings) if stage.partitioning else None
+    return [None] if keys is None else keys

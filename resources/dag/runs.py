@@ -12,7 +12,6 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import groupby
 
 import dagster as dg
@@ -20,6 +19,7 @@ import dagster as dg
 from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import UsageError
+from cpmi_dagster.files.text import closest
 from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.automation import DATASET, INGEST, LABEL, PHASES, SHARDS_TAG, TRAIN
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
@@ -47,8 +47,8 @@ WITHOUT_LOG = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 class Outcome:
     """How a run of the phases went.
 
-    `failures` has a sentence per failed step; `failed_checks` has a sentence per failed check, by its name; `waiting`
-    says why a phase was not started.
+    `failures` has a sentence per failed step; `failed_checks` has one per check that did not pass and stops nothing, by
+    its name; `waiting` says why a phase was not started.
     """
 
     failures: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Runner:
             to_run = [each for each in partitions if not self._skips(states, stages, each, checked[each])]
             for partition in set(partitions) - set(to_run):
                 warnings = [each for each in checked[partition] if each is not None and not each.passed]
-                self.outcome.failed_checks.update(_by_name(warnings))
+                self.outcome.failed_checks.update(_notes_on(warnings))
             if not to_run:
                 continue
             assets = frozenset(asset_key(key) for stage in stages for key in stage.tables)
@@ -214,7 +214,7 @@ class Runner:
             # Dagster's own error says only that there was one
             found, failed = [*_by_name(stopping).values()], [each for each in failed if each not in stopping]
         self.outcome.failures.extend(each for each in found if each not in self.outcome.failures)
-        self.outcome.failed_checks.update(_by_name(failed))
+        self.outcome.failed_checks.update(_notes_on(failed))
         if not result.success and not found:
             # an error or a signal came between steps, in Dagster itself
             where = f"{phase} {partition}" if partition else phase
@@ -254,8 +254,8 @@ def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequen
     groups = {table.group for table in TABLES.values()}
     for name in (*only, *until):
         if name not in TABLES and name not in groups:
-            near = get_close_matches(name, [*TABLES, *groups], n=1)
-            advice = f"did you mean {near[0]}?" if near else f"groups are {', '.join(sorted(groups))}"
+            near = closest(name, [*TABLES, *groups])
+            advice = f"did you mean {near}?" if near else f"groups are {', '.join(sorted(groups))}"
             raise UsageError(f"{'--only' if only else '--until'} {name}: there is no such asset or group; {advice}")
     chosen = {key for key, table in TABLES.items() if {key, table.group} & {*only, *until}}
     for stage in reversed(stages):  # each comes after what it is made from
@@ -271,8 +271,19 @@ def _lets_pass(evaluation: dg.AssetCheckEvaluation | None) -> bool:
 
 def _by_name(evaluations: Collection[dg.AssetCheckEvaluation]) -> dict[str, str]:
     """By the name of each check that did not pass, the name with what it found."""
-    names = [f"{each.asset_key.to_user_string()}: {each.check_name}" for each in evaluations]
-    return {
-        name: f"{name}: {each.description}" if each.description else name
-        for name, each in zip(names, evaluations, strict=True)
-    }
+    found = {}
+    for each in evaluations:
+        name = f"{each.asset_key.to_user_string()}: {each.check_name}"
+        values = ", ".join(f"{label} {entry.value}" for label, entry in each.metadata.items())
+        found[name] = f"{name}: {each.description or values}".removesuffix(": ")
+    return found
+
+
+def _notes_on(evaluations: Collection[dg.AssetCheckEvaluation]) -> dict[str, str]:
+    """What checks found that stop nothing: a note of one that warns, without its name if it has a sentence."""
+    found = {}
+    for each in evaluations:
+        ((name, said),) = _by_name([each]).items()
+        is_note = each.severity == dg.AssetCheckSeverity.WARN
+        found[name] = f"note: {each.description or said}" if is_note else f"check failed: {said}"
+    return found

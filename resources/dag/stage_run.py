@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,8 @@ class StageRun:
         # recipes ask the same of a backbone
         other = self.partition if self.stage.partitioning == "benchmark" else None
         place = f"{self.settings.shards}/{shard}" if shard else f"all/{other or 'all'}"
-        return Calls(self.lake.root / self.stage.table, facts, place, key, answer, unchanged)
+        count = partial(self.home.progress.count_kept, self.stage.name)
+        return Calls(self.lake.root / self.stage.table, facts, place, key, answer, unchanged, count)
 
     def engine(
         self, role: Role, sampling: Sampling, batch: int, stop: Stop = "answer", size: int | None = None

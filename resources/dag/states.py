@@ -31,6 +31,10 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels
 LONGEST_VALUE = 60
 MOST_NAMED = 3
 KEY_CHARACTERS = 32
+OTHER_INPUTS = "other inputs"
+PILOT = "a pilot, `--limit`"
+LIMITED = "selection.trajectories"
+"""The setting that a pilot changes."""
 
 
 @dataclass(frozen=True)
@@ -107,13 +111,14 @@ class States:
 
     def _judged(self, stage: Declaration, partition: str | None) -> State:
         files = self.files(stage, partition)
-        if not all(self.lake.has(*file) for file in files):
-            return MISSING
+        there = [self.lake.has(*file) for file in files]
+        if not all(there):
+            return State("missing", f"{stage.table} is of some shards alone ({PILOT})") if any(there) else MISSING
         for key in self._read(stage, partition):
             for name in self._partitions_read(stage, key, partition):
                 state = self.state(key, name)
                 if state.kind != "current":
-                    return State("other", state.reason or f"{words(key, name)} is not there any more")
+                    return State("other", state.reason or f"{words(key, name)} is not there")
         records = [self.lake.record(*file) for file in files]
         first = records[0]
         if first is None or not all(records):
@@ -126,7 +131,7 @@ class States:
             return State("other", str(error))
         if self.is_made(stage, partition, key_of(facts)):
             return CURRENT
-        reason = next(_differences(first, facts, stage), "other inputs")
+        reason = next(_differences(first, facts, stage), OTHER_INPUTS)
         return State("other", f"{words(stage.table, partition)} has {reason}")
 
     def facts(self, stage: Declaration, partition: str | None) -> dict[str, Any]:
@@ -241,7 +246,9 @@ def _differences(record: Record, facts: Mapping[str, Any], stage: Declaration) -
     for path, value in now.items():
         if record.settings.get(path, value) != value:
             name, one, other = _narrowed(path, record.settings[path], value)
-            yield f"{name}: {cut(str(one), LONGEST_VALUE)}, the profile has {cut(str(other), LONGEST_VALUE)}"
+            shown = "none" if other is None else cut(str(other), LONGEST_VALUE)
+            pilot = f" ({PILOT})" if name == LIMITED and other is None else ""
+            yield f"{name}: {cut(str(one), LONGEST_VALUE)}{pilot}, the profile has {shown}"
     for path in stage.settings:
         if path not in now and record.settings.get(path) is not None:
             yield f"{path}: {cut(str(record.settings[path]), LONGEST_VALUE)}, the profile has none"

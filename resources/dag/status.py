@@ -4,11 +4,12 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import dagster as dg
 
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
@@ -16,10 +17,12 @@ from cpmi_dagster.resources.dag.automation import PARTITION_TAG, shards_of
 from cpmi_dagster.resources.dag.dagster_home import UnwritableHome, dagster_folder, storage_errors, view_instance
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.run_life import AT_WORK, is_orphaned
-from cpmi_dagster.resources.dag.states import States
+from cpmi_dagster.resources.dag.states import OTHER_INPUTS, States
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 
 LOG = logging.getLogger(__name__)
+MINUTES = len("2026-01-01T00:00")
+"""Characters of a time down to its minutes."""
 State = Literal["done", "stale", "missing", "failed", "running"]
 STATES: Mapping[str, State] = {"current": "done", "other": "stale", "missing": "missing"}
 
@@ -49,6 +52,39 @@ class AssetStatus:
         """Time that other partitions should take, by the mean of those on disk; None where none is."""
         made = self.count("done", "stale")
         return self.cost.wall_seconds / made * self.count("missing", "failed", "stale") if made else None
+
+
+class Stale(NamedTuple):
+    """Groups of tables that the profile would make otherwise, the time of their oldest file, and the first reason."""
+
+    groups: list[str]
+    since: str
+    reason: str
+
+
+def what_is_stale(settings: Settings, stages: Mapping[str, Declaration]) -> Stale | None:
+    """What is stale in a home; a reason that names a setting, model or source comes before one that names none."""
+    judged = States.of(settings, stages)
+    found = [(key, name, reason) for key in TABLES for name, reason in judged.stale(key).items()]
+    if not found:
+        return None
+    records = (judged.lake.record(key, name if TABLES[key].partitioning else None) for key, name, _ in found)
+    since = min((record.written_at for record in records if record), default="")[:MINUTES].replace("T", " ")
+    reason = min((reason for *_, reason in found), key=lambda text: text.endswith(OTHER_INPUTS))
+    return Stale(list(dict.fromkeys(TABLES[key].group for key, *_ in found)), since, reason)
+
+
+def describe_labels(settings: Settings) -> str:
+    """Which labels the figures of a home are of: `216 of cpmi, step_length by Qwen/Qwen3-8B-Base@49e3…, made …`."""
+    lake = Lake.of(settings)
+    records = [record for name in lake.partitions(STEP_REWARDS) if (record := lake.record(STEP_REWARDS, name))]
+    if not records:
+        return "none yet"
+    types = dict.fromkeys(name for record in records for name in record.settings.get("rewards", {}).get("types", ()))
+    models = dict.fromkeys(record.model for record in records if record.model)
+    made = max(record.written_at for record in records)[:MINUTES].replace("T", " ")
+    by = f" by {' and '.join(models)}" if models else ""
+    return f"{sum(record.rows for record in records):,} of {', '.join(types)}{by}, made {made} UTC"
 
 
 def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[AssetStatus]:

@@ -1,7 +1,7 @@
 """The progress of `cpmi run` on a terminal: a bar for what is being made, a line for every stage that made rows.
 
 trajectories                  4 partitions        612 rows     1.3 s
-answer_logprobs               4 partitions     36,720 rows     6.8 s, 3 unchanged
+answer_logprobs               4 partitions     36,720 rows     6.8 s, 3 unchanged, kept 10 of 12
 and 18 more tables: unchanged, or empty
 """
 
@@ -36,6 +36,8 @@ class _Tally:
     rows: int = 0
     seconds: float = 0.0
     skipped: int = 0
+    kept: int = 0
+    asked: int = 0
 
 
 class TerminalProgress:
@@ -104,6 +106,12 @@ class TerminalProgress:
         elif time.monotonic() - self._last_line > LINE_EVERY_SECONDS:
             self._line(stage, tally, f"{tally.partitions} of {expected}")
 
+    def count_kept(self, stage: str, kept: int, asked: int) -> None:
+        """See `Progress.count_kept`."""
+        tally = self._tallies.setdefault(stage, _Tally())
+        tally.kept += kept
+        tally.asked += asked
+
     def _remove_bar(self) -> None:
         if self._task is not None:
             self._bars.remove_task(self._task)
@@ -123,6 +131,7 @@ class TerminalProgress:
 
     def _line(self, stage: str, tally: _Tally, parts: str) -> None:
         some = f", {tally.skipped} unchanged" if tally.skipped else ""
+        some += f", kept {tally.kept:,} of {tally.asked:,}" if tally.kept else ""
         result = f"{tally.rows:>9,} {'row ' if tally.rows == 1 else 'rows'} {tally.seconds:>7.1f} s{some}"
         self._print(f"  {stage:<28}{parts:>14}  {result}")
 

@@ -47,6 +47,7 @@ class Calls:
         key: columns that make a question, with their types.
         answer: columns of an answer, with their types.
         unchanged: raises an error if the model is no longer that of the facts; called before answers are kept.
+        count: called with how many values of `by`, or rows, are kept already, and how many are asked for.
     """
 
     folder: Path
@@ -55,6 +56,7 @@ class Calls:
     key: Mapping[str, Any]
     answer: Mapping[str, Any]
     unchanged: Callable[[], None] = lambda: None
+    count: Callable[[int, int], None] = lambda kept, asked: None
     _known: list[pl.DataFrame] = field(default_factory=list, init=False, repr=False)
 
     def answers(
@@ -86,8 +88,9 @@ class Calls:
             self._find_elsewhere(missing)
             missing = self._missing(asked)
         counted = [by] if by else names
-        left = missing.select(counted).n_unique()
-        advance(asked.select(counted).n_unique() - left)
+        left, total = missing.select(counted).n_unique(), asked.select(counted).n_unique()
+        self.count(total - left, total)
+        advance(total - left)
         for part in _chunks(missing.unique(names, keep="first", maintain_order=True), size, by):
             given, cost = ask(part)
             self._keep(given, cost, weight)

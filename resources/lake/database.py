@@ -23,12 +23,13 @@ import duckdb
 import polars as pl
 
 from cpmi_dagster.contracts.keys import FIGURES
-from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
+from cpmi_dagster.contracts.report_tables import ARTIFACT_TITLES
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from cpmi_dagster.errors import LakeError, StorageError, first_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.lake.home_file import nothing_made
 from cpmi_dagster.resources.lake.lake import ALL, COMPARED, EARLIER, LAKE, Lake, partitions_of
 from cpmi_dagster.resources.lake.records import hash_of
 
@@ -96,10 +97,7 @@ def reader(lake: Lake, settings: Settings) -> Iterator[duckdb.DuckDBPyConnection
     """
     path = lake.home / FILE_NAME
     if not path.is_file() and not lake.has_rows():
-        raise LakeError(
-            f"there is no database at {path}; run `cpmi run` first, or change to the folder where you ran it (or set "
-            "CPMI_HOME)"
-        )
+        raise LakeError(nothing_made(settings))
     try:
         publish(lake, settings)
     except StorageError as error:
@@ -177,9 +175,9 @@ def _statements(lake: Lake, settings: Settings) -> list[str]:
     """The SQL that makes the database."""
     views = {table.key: (table, table.meaning, _select(lake, settings, table)) for table in TABLES.values()}
     figures = TABLES[FIGURES]
-    for name in ARTIFACT_NAMES:
+    for name, title in ARTIFACT_TITLES.items():
         select = f"select * from reports.figures where artifact = {quoted(name)}"
-        views[f"reports/{name}"] = figures, f"The figures of the artifact {name}, ours next to the paper's", select
+        views[f"reports/{name}"] = figures, f"{title}; ours next to the paper's", select
     for key in COMPARED:
         table, view = TABLES[key], f"earlier/{TABLES[key].name}"
         there = any((lake.root / key / EARLIER).glob("*.parquet"))

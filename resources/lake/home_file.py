@@ -3,21 +3,55 @@
     {"profile": "mine", "file": "../../mine.yaml", "shards": 4}   from the home, so that a project can be moved with it
     {"profile": "miniature", "file": "", "shards": 4}             a shipped profile
 
-A file that is not there any more was moved: the next of its name takes its place.
+A file that is not there any more was moved: the next of its name takes its place. A run touches the note, so that the
+newest of several is that of the last run.
 """
 
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.files.locks import locked
+from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import write_whole
-from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.settings import PROFILES, Settings
 
 NAME = "home.json"
+
+
+class KnownHome(NamedTuple):
+    """A home in which something was run, and its profile as the option `-p` takes it: `mine.yaml`, or `paper`."""
+
+    home: Path
+    profile: str
+
+
+def known_homes() -> list[KnownHome]:
+    """The homes of the working folder, that of the last run first; only that of CPMI_HOME if it is set."""
+    place = environment_variable("CPMI_HOME")
+    found = []
+    for home in [expanded(place)] if place else Path(".cpmi").glob("*"):
+        if (noted := _noted(home)) is None:
+            continue
+        file = Path(os.path.relpath(home.resolve() / noted["file"])) if noted["file"] else None
+        if (file or PROFILES / f"{noted['profile']}.yaml").is_file():
+            found.append(KnownHome(home, str(file or noted["profile"])))
+    return sorted(found, key=lambda known: (known.home / NAME).stat().st_mtime, reverse=True)
+
+
+def nothing_made(settings: Settings) -> str:
+    """That a home has no results, with the homes of the working folder that have some, or what to do."""
+    others = [f"{home} (-p {profile})" for home, profile in known_homes() if home.absolute() != settings.home]
+    here = f"homes in this folder are {', '.join(others)}" if others else "no other home is in this folder"
+    return (
+        f"profile `{settings.profile}` has no results at {settings.home}: {here}; name another profile with -p, change "
+        "to the folder where you ran `cpmi run`, or set CPMI_HOME"
+    )
 
 
 def claim_home(settings: Settings) -> None:
@@ -58,6 +92,8 @@ def note_home(settings: Settings, remove_shards: Callable[[], None]) -> None:
     """
     claim_home(settings)
     if _noted(settings.home) == _note(settings):
+        with suppress(OSError):
+            (settings.home / NAME).touch()
         return
     with locked(settings.home / f".{NAME}.lock"):
         noted = _noted(settings.home)

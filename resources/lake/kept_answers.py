@@ -5,6 +5,7 @@ kept_steps     hidden states, judgements   a question is a solution: its questio
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -64,7 +65,8 @@ def kept_scores(
         return part.join(made.values.select(*ROW, "logprob_sum", "token_count"), on=ROW), made.cost
 
     wholes = trajectory_questions(trajectories, negatives, scoring)
-    admitted = admissions.answers(wholes, admit, max(1, wholes.height))
+    uncounted = replace(admissions, count=lambda kept, asked: None)  # the same trajectories as below
+    admitted = uncounted.answers(wholes, admit, max(1, wholes.height))
     refused = _named(admitted.filter(pl.col("reason").is_not_null()))
     fitting = trajectories.join(refused, on="trajectory_id", how="anti", maintain_order="left")
     ask = step_questions if of_steps else partial(answer_questions, negatives=negatives, contrasted=contrasted)

@@ -25,7 +25,7 @@ from cpmi_dagster.files.bounded_reading import (
     open_text,
 )
 from cpmi_dagster.files.json_lines import DECODER
-from cpmi_dagster.files.text import NOT_UTF8, encodable
+from cpmi_dagster.files.text import NOT_UTF8, did_you_mean, encodable
 from cpmi_dagster.trajectories.rows import Row, Unreadable
 
 if TYPE_CHECKING:
@@ -70,10 +70,22 @@ def local_files(path: Path) -> list[Path]:
         _with_data([path]) if path.is_file() else _with_data(path.glob("[!.]*")) or _with_data(path.glob("data/[!.]*"))
     )
     if not files:
-        found = f"{path} ends in none of" if path.is_file() else f"there is no data at {path}; give a file or folder of"
+        found = (
+            f"{path} ends in none of"
+            if path.is_file()
+            else f"there is no data at {path}{_near(path)}; give a file or folder of"
+        )
         advice = "; write it as one of these, as pandas does" if path.is_file() else ""
         raise SourceError(f"{found} {', '.join(SUFFIXES)}{advice}")
     return files
+
+
+def _near(path: Path) -> str:
+    """The file beside a path that is spelled like it, in brackets."""
+    try:
+        return did_you_mean(path.name, (other.name for other in path.parent.iterdir()))
+    except OSError:
+        return ""
 
 
 def _with_data(paths: Iterable[Path]) -> list[Path]:

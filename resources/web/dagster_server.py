@@ -34,11 +34,10 @@ def check_port(port: int) -> None:
         ) from error
 
 
-def serve_ui(settings: Settings, profile: str | None, port: int, announce: Callable[[], object]) -> None:
+def serve_ui(settings: Settings, port: int, announce: Callable[[], object]) -> None:
     """Replace this process with `dagster dev`: the webserver on 127.0.0.1 and the daemon, for this home.
 
     Args:
-        profile: name or path that the user gave, for the code location.
         announce: called when the home can be served, just before the webserver starts.
 
     Raises:
@@ -51,7 +50,7 @@ def serve_ui(settings: Settings, profile: str | None, port: int, announce: Calla
         **os.environ,
         "DAGSTER_HOME": folder,
         "CPMI_HOME": str(settings.home),
-        "CPMI_PROFILE": profile or os.environ.get("CPMI_PROFILE") or settings.profile,
+        "CPMI_PROFILE": settings.given,
         # `dg dev` replaces `dagster dev`, but takes no workspace file
         "PYTHONWARNINGS": "ignore:Function `dev_command`",
     }

@@ -53,7 +53,7 @@ def test_question_and_steps_with_gold_answers_become_a_data_set_that_is_joined_b
     settings = profile(tmp_path, [*rows, twice, without_answer], shards=2)
     lake = run(settings)
     assert lake.read("alignment/rejected_rows").sort("row_number").select("row_number", "stage", "reason").rows() == [
-        (6, "read", 'row 3 (from 0) has the id "row-3" already; give every row its own'),
+        (6, "read", 'row 4 has the id "row-3" already; give every row its own'),
     ]
     refused = lake.read("labels/rejected_trajectories", [*settings.shard_keys])
     assert refused["trajectory_id"].to_list() == ["t000000007"] and "has no gold answer" in refused["reason"][0]

@@ -1,6 +1,7 @@
 """The commands: what they print, what they exit with, and what a mistake is answered with."""
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -16,6 +17,7 @@ from cpmi_dagster.errors import CpmiError, SettingsError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag.runs import Runner
 from cpmi_dagster.resources.lake.calls import Calls
+from cpmi_dagster.resources.lake.home_file import note_home
 from cpmi_dagster.resources.lake.lake import Lake
 
 ROW = {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 2"], "gold_answer": "2", "negative_answers": ["3", "12"]}
@@ -57,8 +59,9 @@ def test_the_ui_of_a_home_that_cannot_be_opened_has_no_address(tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["query", "select 1"], 1, "run `cpmi run` first"),
-        (["query", "-p", "paper", "select 1"], 1, "run `cpmi run -p paper` first"),
+        (["query", "select 1"], 1, "profile `miniature` has no results at"),
+        (["explore"], 1, "profile `miniature` has no results at"),
+        (["plan", "-p", "paper"], 1, "run `cpmi run -p paper --until selection` first"),
         (["status", "-p", "nowhere"], 1, "there is no profile `nowhere`"),
         (["run", "--shards", "9-12"], 2, "has shards 0 to 3"),
         (["run", "--shards", "3-1"], 2, "write numbers and ranges"),
@@ -73,7 +76,8 @@ def test_the_ui_of_a_home_that_cannot_be_opened_has_no_address(tmp_path, monkeyp
 )
 def test_mistakes_exit_with_one_sentence_on_stderr(tmp_path, arguments, code, message):
     command = [sys.executable, "-m", "cpmi_dagster", *arguments]
-    done = subprocess.run(command, cwd=tmp_path, env={"CPMI_HOME": str(tmp_path)}, capture_output=True, text=True)
+    environment = {"CPMI_HOME": str(tmp_path), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == code
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -185,7 +189,7 @@ def test_init_names_rejected_lines_what_lacks_a_gold_answer_and_the_next_command
     for said in (
         "9: 9 question and steps",
         "2 of 2 questions",
-        "line 3: `question`: it is empty (and 6 more rows)",
+        "row 3: `question`: it is empty (and 6 more rows)",
         "org/model, a hub id",
         "1 of 2 trajectories are left out",
         f"cpmi plan -p {profile}",
@@ -226,8 +230,18 @@ def test_status_where_nothing_was_made_says_where_it_looked_and_makes_nothing(tm
     assert not list(tmp_path.iterdir())
 
 
+def test_without_a_profile_commands_take_that_of_the_last_run_here_and_say_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("extends: miniature\n", encoding="utf-8")
+    note_home(load_settings("mine.yaml"), lambda: None)
+    said = invoke("status")
+    assert said.stderr == "Profile mine.yaml, as in the last run here; -p names another.\n"
+    assert ".cpmi/mine" in said.stdout
+    assert invoke("status", "-p", "miniature").stderr == ""
+
+
 def test_status_shows_every_asset(home):
-    output = invoke("status", "-p", home).output
+    output = invoke("status", "--all", "-p", home).output
     assert "labels/answer_logprobs" in output.replace("\n", "")
     assert "Labeling took" in output
 

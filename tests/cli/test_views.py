@@ -16,7 +16,7 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag.status import AssetStatus
+from cpmi_dagster.resources.dag.status import AssetStatus, Stale
 
 
 def shown(sql: str, form: str) -> str:
@@ -58,7 +58,7 @@ def test_a_column_that_cannot_be_shown_is_named_with_what_to_do(form):
 def test_status_says_that_nothing_is_left_only_where_every_label_is_done(tmp_path, state, said):
     console = SafeConsole(file=io.StringIO(), width=120)
     rewards = AssetStatus("labels/step_rewards", {"000": "done", "001": state}, 5, Cost.zero())
-    show_status(console, [rewards], load_settings("miniature", tmp_path))
+    show_status(console, [rewards], load_settings("miniature", tmp_path), None, False)
     assert said in console.file.getvalue()
 
 
@@ -67,12 +67,25 @@ def test_the_status_of_every_asset_is_a_line_of_a_terminal_of_80_columns(tmp_pat
     assets = [AssetStatus(key, shards if table.partitioning else {"all": "stale"}, 56_000_000, Cost(3.5, 1, 2, 3.5))
               for key, table in TABLES.items()]  # fmt: skip
     console = SafeConsole(file=io.StringIO(), width=80)
-    show_status(console, assets, load_settings("miniature", tmp_path))
+    show_status(console, assets, load_settings("miniature", tmp_path), None, of_each=True)
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= 80 and "…" not in console.file.getvalue()
     for key in TABLES:
         assert len([line for line in lines if line.startswith(f"  {key} ")]) == 1
     assert "Failed  labels/step_rewards: 017, 043" in lines
+
+
+def test_by_default_a_group_is_one_line_and_what_is_stale_has_its_reason(tmp_path):
+    names = ("labels/answer_logprobs", "labels/step_rewards", "reports/report")
+    states = ({"000": "done", "001": "done"}, {"000": "stale", "001": "missing"}, {"all": "done"})
+    assets = [AssetStatus(key, each, 5, Cost.zero()) for key, each in zip(names, states, strict=True)]
+    console = SafeConsole(file=io.StringIO(), width=120)
+    stale = Stale(["labels"], "2026-11-27 14:33", "the seed is 1")
+    show_status(console, assets, load_settings("miniature", tmp_path), stale, of_each=False)
+    shown = [line.split() for line in console.file.getvalue().splitlines()]
+    assert ["labels", "○·", "2/4", "10"] in shown and ["reports", "●", "1/1", "5"] in shown
+    said = "Stale     labels, as of 2026-11-27 14:33 UTC: the seed is 1; `cpmi run` makes it again"
+    assert said in console.file.getvalue()
 
 
 @pytest.mark.parametrize(

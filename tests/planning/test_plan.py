@@ -41,7 +41,7 @@ def test_quiet_leaves_the_table_alone(home):
 
 def test_a_set_that_is_not_there_yet_says_what_to_run(tmp_path, monkeypatch):
     monkeypatch.setenv("CPMI_HOME", str(tmp_path))
-    with pytest.raises(LakeError, match="run `cpmi run --only sources --only alignment --only selection`"):
+    with pytest.raises(LakeError, match="run `cpmi run --until selection`"):
         invoke("plan", "--profile", "miniature")
     with pytest.raises(SettingsError, match="there is no hardware `h900`"):
         invoke("plan", "--profile", "miniature", "--hardware", "h900")

@@ -55,14 +55,14 @@ def test_forms_answers_labels_ids_and_steps_are_counted():
 def test_rejected_rows_are_named_by_row_and_place_with_their_reason():
     found = look(QUESTION, {**QUESTION, "id": 8, "steps": []}, {**QUESTION, "steps": ["2"]}, {**QUESTION, "id": 9})
     assert found.rejected.select("row_number", "place", "stage").rows() == [
-        (1, "line 2", "read"),
-        (2, "line 3", "read"),
-        (3, "line 4", "duplicate"),
+        (1, "row 2", "read"),
+        (2, "row 3", "read"),
+        (3, "row 4", "duplicate"),
     ]
     bad, same_id, same_text = found.rejected["reason"]
     assert "`steps`" in bad
-    assert same_id == 'row 0 (from 0) has the id "7" already; give every row its own'
-    assert same_text == "the same question and steps as row 0 (from 0)"
+    assert same_id == 'row 1 has the id "7" already; give every row its own'
+    assert same_text == "the same question and steps as row 1"
     assert found.repeated_ids == 1
 
 
@@ -76,7 +76,7 @@ def test_a_look_in_batches_rejects_what_a_run_rejects(rows):
     kept, repeated = separate_duplicates(parsed)
     refused = pl.concat([malformed, repeated]).sort("row_number")
     assert found.rejected.drop("place").equals(refused.drop("excerpt", "source_id"))
-    assert found.rejected["place"].to_list() == [f"line {number + 1}" for number in refused["row_number"]]
+    assert found.rejected["place"].to_list() == [f"row {number + 1}" for number in refused["row_number"]]
     assert (found.trajectories, found.trajectories + found.rejected.height) == (kept.height, len(rows))
     assert found.answered == kept["gold_answer"].count()
     assert found.labelled == kept["labels"].count()
@@ -97,7 +97,7 @@ def test_a_shard_is_about_1250_trajectories(trajectories, shards):
     [
         ([], "rows.jsonl has no rows"),
         ([{"a": 1}], "the trajectory source has columns a"),
-        ([BROKEN, {**QUESTION, "steps": []}], "none of the 2 rows of rows.jsonl can .*the first, line 1: not JSON"),
+        ([BROKEN, {**QUESTION, "steps": []}], "none of the 2 rows of rows.jsonl can .*the first, row 1: not JSON"),
     ],
 )
 def test_what_holds_no_trajectories_is_refused(rows, message):

@@ -121,6 +121,8 @@ def test_paths_count_from_the_profile_they_stand_in(tmp_path):
     [
         ("scoring: {row_token: 5}", r"`scoring\.row_token` is not a setting; did you mean `scoring\.row_tokens`\?"),
         ("soft_labels: {mad: 2}", r"`soft_labels\.mad` is not a setting; `soft_labels` has clip, .*mad_factor"),
+        ("templates: 2", r"`templates` is not a setting; did you mean `scoring\.templates`\?"),
+        ("rewards: {types: [cpmi_incremntal]}", r"not a reward type \(did you mean cpmi_incremental\?\); choose from"),
         ("reward: {types: [cpmi]}", r"`reward` is not a setting; did you mean `rewards`\?"),
         (
             "sources: {trajectories: {path: a, fields: {gold: b}}}",
@@ -145,6 +147,7 @@ def test_an_unknown_key_is_named_beside_what_it_could_be(tmp_path, key, message)
         ("a: [1\n", "is not valid YAML"),
         ("seed: 1\n", "is missing; add it"),
         ("extends: nowhere\n", "there is no profile `nowhere`"),
+        ("extends: minature\n", r"there is no profile `minature` \(did you mean miniature\?\)"),
         ("extends: miniature\nrecipes: 5\n", "`recipes` is wrong"),
         ("5: 6\n", "the key in line 1 is not text"),
         ("seed: 1\nseed: 2\n", "line 2 has the key `seed` again"),

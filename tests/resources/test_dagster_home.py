@@ -146,7 +146,7 @@ GARBAGE = {
 
 @pytest.mark.parametrize("content", GARBAGE.values(), ids=GARBAGE)
 @pytest.mark.parametrize(
-    "command", [open_instance, lambda settings: serve_ui(settings, None, 3000, lambda: None)], ids=["run", "ui"]
+    "command", [open_instance, lambda settings: serve_ui(settings, 3000, lambda: None)], ids=["run", "ui"]
 )
 def test_a_configuration_of_somebody_else_that_makes_no_sense_is_named(tmp_path, monkeypatch, content, command):
     monkeypatch.setattr("os.execve", lambda *_: pytest.fail("the UI was started"))

@@ -199,8 +199,8 @@ def test_a_program_that_writes_into_the_database_or_was_killed_at_it_stops_no_qu
         writer.kill()
 
 
-def test_without_results_the_error_says_what_to_run(lake, settings):
-    with pytest.raises(LakeError, match=r"there is no database at .*; run `cpmi run` first"), reader(lake, settings):
+def test_without_results_the_error_says_where_it_looked(lake, settings):
+    with pytest.raises(LakeError, match=r"has no results at .*no other home is in this folder"), reader(lake, settings):
         pass
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.lake.home_file import claim_home, note_home
+from cpmi_dagster.resources.lake.home_file import NAME, claim_home, known_homes, note_home, nothing_made
 from cpmi_dagster.resources.lake.lake import Lake
 
 
@@ -118,3 +118,28 @@ def test_tables_of_another_number_of_shards_go_and_answers_stay(folder, monkeypa
     monkeypatch.setenv("CPMI_SHARDS", "2")
     fill("a/mine.yaml")
     assert [path.exists() for path in (*kept, *tables)] == [True, True, *(False for _ in tables)]
+
+
+def test_the_homes_of_a_folder_are_listed_with_their_profiles_that_of_the_last_run_first(folder):
+    fill("miniature")
+    fill("a/mine.yaml")
+    os.utime(folder / ".cpmi" / "miniature" / NAME, (0, 0))
+    assert [home.profile for home in known_homes()] == ["a/mine.yaml", "miniature"]
+    os.utime(folder / ".cpmi" / "mine" / NAME, (0, 0))
+    fill("miniature")
+    assert [home.profile for home in known_homes()] == ["miniature", "a/mine.yaml"]
+
+
+def test_where_nothing_was_made_the_homes_that_are_there_are_named(folder):
+    assert "no other home is in this folder" in nothing_made(load_settings("paper"))
+    fill("a/mine.yaml")
+    assert "homes in this folder are .cpmi/mine (-p a/mine.yaml)" in nothing_made(load_settings("paper"))
+
+
+def test_a_profile_that_was_removed_is_not_taken_and_cpmi_home_is_the_only_home_that_is_looked_at(folder, monkeypatch):
+    fill("a/mine.yaml")
+    fill("b/mine.yaml", folder / "elsewhere")
+    monkeypatch.setenv("CPMI_HOME", str(folder / "elsewhere"))
+    assert [home.profile for home in known_homes()] == ["b/mine.yaml"]
+    (folder / "b" / "mine.yaml").unlink()
+    assert known_homes() == []

@@ -73,7 +73,7 @@ def test_how_the_rows_are_read_is_shown_and_written_into_the_profile(tmp_path):
     told = {"fields": {"gold_answer": "answer"}, "steps": "line"}
     starter = write_starter(write_rows(tmp_path / "rows.jsonl", rows), HUB_MODEL, tmp_path / "mine.yaml", **told)
     first = starter.look.first
-    assert (first.place, first.form, first.question) == ("line 1", "question and solution", "2 + 3?")
+    assert (first.place, first.form, first.question) == ("row 1", "question and solution", "2 + 3?")
     assert (first.steps, first.gold_answer, first.unread) == (["I add.", "2 + 3", "= 5."], "5", ["level"])
     (source,) = load_settings(starter.path).sources.trajectories
     assert (source.fields, source.steps) == (told["fields"], told["steps"])
@@ -184,7 +184,7 @@ def test_a_folder_is_read_to_100_percent_and_rejected_rows_are_named_by_file_and
     (folder / "b.jsonl").write_text(f"{json.dumps(ROWS[1])}\n\n{{\n", encoding="utf-8")
     output = tmp_path / "mine.yaml"
     starter = write_starter(folder, HUB_MODEL, output, advance=lambda *counted: percents.append(counted))
-    assert starter.look.rejected["place"].to_list() == ["a.jsonl, line 2", "b.jsonl, line 3"]
+    assert starter.look.rejected["place"].to_list() == ["row 2 (a.jsonl, line 2)", "row 4 (b.jsonl, line 3)"]
     assert sum(count for count, _ in percents) == 100
     assert {total for _, total in percents} == {100}
 

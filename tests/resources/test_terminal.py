@@ -56,3 +56,12 @@ def test_a_part_of_a_stage_has_a_line_after_long_silence_and_counts_as_no_table(
         progress.summary()
     text = console.file.getvalue()
     assert "1 of 3" in text and "2 of 3" in text and "and 1 more tables" in text
+
+
+def test_a_line_says_how_many_were_answered_before():
+    console = Console(file=io.StringIO())
+    with TerminalProgress(console, {"answer_logprobs": 2}) as progress:
+        for shard in ("000", "001"):
+            progress.count_kept("answer_logprobs", 5, 6)
+            progress.finish("answer_logprobs", shard, 89, 0.0, False)
+    assert "kept 10 of 12" in console.file.getvalue()

@@ -171,5 +171,5 @@ def test_of_the_same_trajectories_the_first_is_kept():
     kept, rejected = separate_duplicates(rows)
     assert kept["row_number"].to_list() == [0, 2]
     assert rejected.select("row_number", "stage", "reason").rows() == [
-        (1, "duplicate", "the same question and steps as row 0 (from 0)")
+        (1, "duplicate", "the same question and steps as row 1")
     ]

@@ -57,16 +57,16 @@ def test_labels_are_found_by_trajectory_or_by_row_of_the_source():
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"rewards": [1.0]}, r"`judge`, row 2 \(from 0\): a row needs `trajectory_id` or `row_number`"),
-        ({"row_number": 9}, r"row 2 \(from 0\): `rewards`: it is missing; correct or remove"),
-        ({"row_number": 9, "rewards": []}, r"row 2 .*`rewards`: it is empty"),
-        ({"row_number": 9, "rewards": [1.0, float("nan")]}, r"row 2 .*`rewards\.1`: it must be a finite number"),
-        ({"row_number": 9, "rewards": [float("inf")]}, r"row 2 .*`rewards\.0`: it must be a finite number"),
-        ({"row_number": 9, "rewards": ["0.5"]}, r"row 2 .*`rewards\.0`: it must be a number"),
-        ({"row_number": 9, "rewards": [None]}, r"row 2 .*`rewards\.0`: it must be a number"),
-        ({"row_number": -1, "rewards": [1.0]}, r"row 2 .*`row_number`: it must be greater than or equal to 0"),
-        ({"row_number": 8, "rewards": [1.0]}, r"row 2 .*`t000000008`: an earlier row labels the same trajectory"),
-        ({"trajectory_id": "t000000009", "row_number": 10, "rewards": [1.0]}, r"row 2 .*are not of one row"),
+        ({"rewards": [1.0]}, r"`judge`, row 3: a row needs `trajectory_id` or `row_number`"),
+        ({"row_number": 9}, r"row 3: `rewards`: it is missing; correct or remove"),
+        ({"row_number": 9, "rewards": []}, r"row 3: .*`rewards`: it is empty"),
+        ({"row_number": 9, "rewards": [1.0, float("nan")]}, r"row 3: .*`rewards\.1`: it must be a finite number"),
+        ({"row_number": 9, "rewards": [float("inf")]}, r"row 3: .*`rewards\.0`: it must be a finite number"),
+        ({"row_number": 9, "rewards": ["0.5"]}, r"row 3: .*`rewards\.0`: it must be a number"),
+        ({"row_number": 9, "rewards": [None]}, r"row 3: .*`rewards\.0`: it must be a number"),
+        ({"row_number": -1, "rewards": [1.0]}, r"row 3: .*`row_number`: it must be greater than or equal to 0"),
+        ({"row_number": 8, "rewards": [1.0]}, r"row 3: .*`t000000008`: an earlier row labels the same trajectory"),
+        ({"trajectory_id": "t000000009", "row_number": 10, "rewards": [1.0]}, r"row 3: .*are not of one row"),
         (Unreadable("{", "not JSON", "labels.jsonl, line 3"), r"labels\.jsonl, line 3: not JSON; correct or remove it"),
     ],
 )
@@ -77,7 +77,7 @@ def test_a_bad_row_is_named_with_what_is_wrong(row, message):
 
 
 def test_what_is_called_a_probability_must_be_one():
-    with pytest.raises(SourceError, match=r"row 0 \(from 0\): a reward is not in \[0, 1\]"):
+    with pytest.raises(SourceError, match=r"row 1: a reward is not in \[0, 1\]"):
         read_step_labels("judge", ROWS, probabilities=True)
     read_step_labels("judge", [{"row_number": 3, "rewards": [0, 1]}], probabilities=True)
 

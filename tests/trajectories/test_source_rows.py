@@ -339,8 +339,8 @@ def test_an_id_that_an_earlier_row_has_is_rejected_also_in_another_batch_and_sha
     rows = pl.concat([number_rows(batch, first, 4, ids) for batch, first in zip(batches, (0, 2), strict=True)])
     reasons = {number: defect for number, defect in rows.select("row_number", "defect").iter_rows() if defect}
     assert list(reasons) == [0, 3, 5]
-    assert reasons[3] == 'row 1 (from 0) has the id "a" already; give every row its own'
-    assert reasons[5] == 'row 4 (from 0) has the id "7" already; give every row its own'
+    assert reasons[3] == 'row 2 has the id "a" already; give every row its own'
+    assert reasons[5] == 'row 5 has the id "7" already; give every row its own'
     assert rows["source_id"].to_list() == ["a", "a", "b", "a", "7", "7", None, None]
 
 

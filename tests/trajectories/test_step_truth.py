@@ -57,12 +57,12 @@ JUDGED = {"trajectory_id": "t000000001", "rewards": [0.5, 1.0], "judged": [1]}
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"correct": [True]}, r"row 1 \(from 0\): `row_number`: it is missing; give rows of row_number and correct"),
+        ({"correct": [True]}, r"row 2: `row_number`: it is missing; give rows of row_number and correct"),
         ({"row_number": 1, "correct": [True], "kind": []}, "`kind` has 0 entries for the 1 steps of `correct`"),
         ({**JUDGED, "trajectory_id": "mine-1"}, "`trajectory_id`"),
         ({**JUDGED, "judged": [0]}, r"`judged` names step 0 .from 0., where `rewards` has neither 1 nor 0"),
         ({**JUDGED, "judged": [2]}, "`judged` names step 2"),
-        ({"row_number": 0, "correct": [True]}, "two rows are about row 0 of the trajectory source; remove one of them"),
+        ({"row_number": 0, "correct": [True]}, "two rows are about row 1 of the trajectory source; remove one of them"),
         (Unreadable("{", "not JSON", "truth.jsonl, line 2"), r"truth\.jsonl, line 2: not JSON; correct or remove it"),
     ],
 )

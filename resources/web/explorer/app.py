@@ -6,7 +6,6 @@ A page of any site can have the reader's browser send requests to 127.0.0.1. Tho
     Origin: https://evil.example    a page or form of another site, or a form of none    403
 """
 
-import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -32,7 +31,6 @@ from cpmi_dagster.resources.web.explorer.judging import Judging
 from cpmi_dagster.resources.web.explorer.own_labels import OwnLabels
 from cpmi_dagster.resources.web.explorer.pages import Pages
 
-LOG = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
 FILE_NAME = "own_labels.jsonl"
 LONGEST_BODY = 2_000
@@ -107,6 +105,7 @@ def serve_explorer(settings: Settings, port: int, labels: Path | None, announce:
 
     Raises:
         SourceError: the file of labels is not one, or cannot be written.
+        LakeError: nothing has been made yet.
         SettingsError: the home has the results of another profile file.
     """
     claim_home(settings)
@@ -114,10 +113,6 @@ def serve_explorer(settings: Settings, port: int, labels: Path | None, announce:
         OwnLabels(labels).all()
         check_writable(labels)
     app = explorer(settings, labels)
-    try:
-        app.state.results.get()
-    except CpmiError as error:
-        # the pages say so too, and find results that are made later
-        LOG.warning("%s; the pages show the labels once they are there", error)
+    app.state.results.get()
     announce()
     uvicorn.run(app, host=LOCALHOST, port=port, log_level="warning", access_log=False, server_header=False)

@@ -1,0 +1,63 @@
+"""`cpmi run --dry`: what a run would make and what it would keep, before a model is loaded.
+
+table                            partitions   rows now   answers kept   why
+selection/selected_trajectories           1          5                  selection.trajectories: 5 (a pilot, …
+labels/answer_logprobs                    1        400            960   selection/selected_trajectories has …
+dataset/soft_labels                       1                             not made yet
+
+Answers that are kept are not asked for again (see `calls`).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.declaration import distinct
+from cpmi_dagster.resources.dag.progress import LoggedProgress
+from cpmi_dagster.resources.dag.run_profile import HomeOf, stage_partitions
+from cpmi_dagster.resources.dag.runs import chosen_tables
+from cpmi_dagster.resources.lake.lake import CALLS, Lake
+
+SCHEMA = {
+    "table": pl.String, "partitions": pl.Int64, "rows now": pl.Int64, "answers kept": pl.Int64, "why": pl.String,
+}  # fmt: skip
+
+
+class DryRun(NamedTuple):
+    """What a run would make, a row a table, and how many tables and rows it would keep."""
+
+    to_make: pl.DataFrame
+    tables: int
+    rows: int
+
+
+def dry_run(
+    home_of: HomeOf, settings: Settings, shards: Sequence[str], only: Sequence[str], force: bool, until: Sequence[str]
+) -> DryRun:
+    """What `run_profile` would make with the same arguments."""
+    home = home_of(settings, LoggedProgress())
+    states, stages = home.states(), distinct(home.stages.values())
+    wanted, to_make, tables, rows = chosen_tables(only, until, stages), [], 0, 0
+    for stage in stages:
+        if not wanted & set(stage.tables):
+            continue
+        found = {name: states.state(stage.table, name) for name in stage_partitions(stage, settings, shards)}
+        due = [name for name, state in found.items() if force or state.kind != "current"]
+        files = [(name, home.lake.record(*file)) for name in found for file in states.files(stage, name)]
+        why = next((found[name].reason for name in due if found[name].reason), "--force" if force else "not made yet")
+        for key in stage.tables:
+            counts = [(name, record.rows) for name, record in files if record and record.table == key]
+            rows += sum(count for name, count in counts if name not in due)
+            tables += bool(found) and not due
+            if due:
+                now = sum(count for name, count in counts if name in due)
+                to_make.append((key, len(due), now or None, kept_answers(home.lake, key) or None, why))
+    return DryRun(pl.DataFrame(to_make, SCHEMA, orient="row"), tables, rows)
+
+
+def kept_answers(lake: Lake, key: str) -> int:
+    """How many answers of models are kept for a table, whatever they were asked by."""
+    files = (lake.root / key / CALLS).glob("*/*/*/*.parquet")
+    return sum(pl.scan_parquet(file).select(pl.len()).collect().item() for file in files)
