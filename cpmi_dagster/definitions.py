@@ -11,7 +11,7 @@ from functools import partial
 import dagster as dg
 
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
-from cpmi_dagster.assets.reports import headline, judged_so_far, labels_made, left_out
+from cpmi_dagster.assets.reports import headline, labels_made, left_out, verdicts
 from cpmi_dagster.contracts.keys import QUESTIONS, SAMPLED, SHEPHERD
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
@@ -40,9 +40,9 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
     "calibrate", "check_port", "check_schedule", "defs",
-    "evaluate", "examine", "export", "headline", "home_status", "judged_so_far", "labels_made", "left_out",
+    "evaluate", "examine", "export", "headline", "home_status", "labels_made", "left_out",
     "load_settings", "part_of_project", "plan", "query", "run_with_progress", "serve_explorer",
-    "serve_ui", "stale_tables", "starter_for", "trace", "verify_home", "write_labels",
+    "serve_ui", "stale_tables", "starter_for", "trace", "verdicts", "verify_home", "write_labels",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

@@ -97,9 +97,9 @@ def run(
     if quiet or outcome.waiting:
         return
     stale = definitions.stale_tables(settings)
-    headline, judged = definitions.headline(settings, stale), definitions.judged_so_far(settings, stale)
+    headline, verdicts = definitions.headline(settings, stale), definitions.verdicts(settings, stale)
     labels, left_out = definitions.labels_made(settings, stale), definitions.left_out(settings, stale)
-    views.show_results(OUT, headline, labels, left_out, judged, settings, stale)
+    views.show_results(OUT, headline, labels, left_out, verdicts, settings, stale)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")

@@ -9,7 +9,8 @@ import dataframely as dy
 ARTIFACT_NAMES = (
     "label_quality", "label_trust", "efficiency", "contrast", "distribution", "distribution_figure", "processbench",
     "prmbench", "best_of_n", "dataset_statistics_table", "processbench_detailed", "prmbench_detailed", "labelers",
-    "logic", "objectives", "negatives_ablation", "merge_points", "pav_merges", "differences",
+    "logic", "objectives", "negatives_ablation", "merge_points", "pav_merges", "reward_models",
+    "differences",
 )  # fmt: skip
 
 
