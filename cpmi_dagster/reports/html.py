@@ -112,8 +112,11 @@ def render_report(
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}
     has_truth = bool(frames["label_quality"].filter(column=LABEL_AUC)["measured"].count())
     papers = [name for name in ARTIFACTS if name not in (*OF_LABELS, *OF_MODELS)]
-    if own and inputs.table(PROBLEMS).is_empty():
-        papers = []
+    if own:
+        is_ours = pl.col("measured").is_not_null() | pl.col("units").is_not_null()
+        no_paper = pl.lit(None, pl.Float64).alias("paper")
+        frames |= {name: frames[name].filter(is_ours).with_columns(no_paper) for name in OF_LABELS}
+        papers = papers if inputs.table(PROBLEMS).height else []
     groups = [
         (number, title, [section for name in names if (section := _section(name, frames[name]))["measured"] or not own])
         for number, (title, names) in enumerate(zip(TITLES, (OF_LABELS, papers, OF_MODELS), strict=True), start=1)
