@@ -16,8 +16,9 @@ from cpmi_dagster.answers.plain_text import plain_text
 from cpmi_dagster.answers.values import real_value
 from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.files.text import counted
-from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.labels import in_order
+from cpmi_dagster.reports.inputs import ReportInputs, figures_by_column
+from cpmi_dagster.reports.labels import WITHOUT_LAST, in_order
+from cpmi_dagster.reports.paper import format_estimate
 from cpmi_dagster.reports.reward_models import describe_models
 from cpmi_dagster.reports.verdict import Verdict, judge_label
 from cpmi_dagster.rewards.registry import reward_label
@@ -77,12 +78,15 @@ def _facts(inputs: ReportInputs, frames: Mapping[str, pl.DataFrame], verdict: Ve
     questions, steps = labelled["question_id"].n_unique(), int(labelled["steps"].list.len().sum())
     solutions = counted(trajectories.height, "solution")
     labels = ", ".join(reward_label(name) for name in in_order(rewards["reward_type"].unique()))
+    aucs = figures_by_column(frames.get("label_quality"))[WITHOUT_LAST]
+    best = max(aucs, key=lambda name: aucs[name].value, default="")
     facts = {
         "Labelled": f"{labelled.height:,} of {solutions} of {counted(questions, 'question')}, {counted(steps, 'step')}",
         "Rows of the file that are no solution": f"{rejected:,}" if rejected else "",
         "Labels": labels,
         "Judged": f"{counted(verdict.judged, 'solution')}" if verdict.judged else "no solution yet",
         "Best label that costs nothing": verdict.free or "not known before solutions are judged",
+        "Best of all labels": best and f"{best}, AUC without last steps {format_estimate(aucs[best], 3)}",
     }
     models = {f"Reward model {name}": words for name, words in describe_models(frames.get("reward_models")).items()}
     return {name: words for name, words in (facts | models).items() if words}

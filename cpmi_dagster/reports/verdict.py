@@ -7,6 +7,7 @@ not known   0.02 [−0.05, 0.09]; or fewer than 50 solutions are judged: judge 3
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import polars as pl
@@ -71,9 +72,8 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     needed = min(FEWEST_SOLUTIONS, int(labelled.value))
     if judged < needed:
         because = f"{judged} of the {needed} solutions that an answer needs are judged."
-        return Verdict(NOT_KNOWN, because, _judge_more(needed - judged, option), judged, free)
-    if judged == labelled.value:
-        option = ""
+        return Verdict(NOT_KNOWN, because, _judge_more(needed - judged, option, all_judged=False), judged, free)
+    judge_more = partial(_judge_more, option=option, all_judged=judged >= labelled.value)
     if free == label:
         because = f"{label} is itself the label that others have to beat: the best of those that cost nothing."
         return Verdict(NOT_KNOWN, because, "Compare it with labels that take a model.", judged, free)
@@ -82,7 +82,7 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
             f"{right:,} steps are judged right and {wrong:,} wrong; figures need at least {FEWEST_OF_EACH} of each, "
             f"and {label} beside a label that costs nothing."
         )
-        return Verdict(NOT_KNOWN, because, _judge_more(FEWEST_SOLUTIONS, option), judged, free)
+        return Verdict(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS), judged, free)
     difference = format_estimate(apart.through(abs) if _is_below(apart) else apart, 3)
     both = (
         f"{format_figure(aucs[label].value, 3)} against {format_figure(aucs[free].value, 3)}" if label in aucs else ""
@@ -90,7 +90,7 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     told = f"on {judged:,} judged solutions, its AUC without last steps"
     if few := too_few(apart.units, apart.unit):
         because = f"{told} is {both}, which says nothing yet: {few}."
-        return Verdict(NOT_KNOWN, because, _judge_more(FEWEST_SOLUTIONS, option), judged, free)
+        return Verdict(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS), judged, free)
     if _is_above(apart):
         because = f"{told} is {difference} above that of {free}, the best label that costs nothing ({both})."
         return Verdict(YES, because, f"Train on {label}.", judged, free)
@@ -101,7 +101,7 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     more = solutions_lacking(apart, judged)
     if more > MOST_MORE:
         return Verdict(NOT_KNOWN, because, f"The two are nearly alike: take {free}, which costs nothing.", judged, free)
-    return Verdict(NOT_KNOWN, because, _judge_more(more, option), judged, free)
+    return Verdict(NOT_KNOWN, because, judge_more(more), judged, free)
 
 
 def solutions_lacking(difference: Estimate, judged: int) -> int:
@@ -115,10 +115,13 @@ def solutions_lacking(difference: Estimate, judged: int) -> int:
     return min(MOST_MORE + 1, max(1, math.ceil(judged * (half / abs(difference.value)) ** 2) - judged))
 
 
-def _judge_more(count: int, option: str) -> str:
+def _judge_more(count: int, option: str, all_judged: bool) -> str:
+    about = f"{'about ' if count > FEWEST_SOLUTIONS else ''}{counted(count, 'more solution')}"
+    with_explorer = f"with “{program()} explore{option}”"
+    if all_judged:
+        return f"All that are labelled are judged: add {about} to the file, run, and judge them {with_explorer}."
     return (
-        f"Judge {'about ' if count > FEWEST_SOLUTIONS else ''}{counted(count, 'more solution')} with "
-        f"“{program()} explore{option}”, name its own_labels.jsonl as sources.step_truth in the profile, and run again."
+        f"Judge {about} {with_explorer}, name its own_labels.jsonl as sources.step_truth in the profile, and run again."
     )
 
 

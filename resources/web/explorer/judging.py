@@ -117,8 +117,8 @@ class Judging:
         """What the judged solutions say of every reward type, and of the annotators."""
         with self._pages.results.get().view() as view:
             figures, needed = figures_of(view, self._labels.all(), self._settings), len(self._queue(view))
-            needed = min(FEWEST_SOLUTIONS, needed)
-            return self._pages.page(request, "own_figures.html", view, figures=figures, needed=needed)
+            needs = {"needed": min(FEWEST_SOLUTIONS, needed), "is_enough": needed >= FEWEST_SOLUTIONS}
+            return self._pages.page(request, "own_figures.html", view, figures=figures, **needs)
 
     def own_labels(self, request: Request) -> Response:
         """The annotators' labels, and how a profile uses them."""
