@@ -68,40 +68,41 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     judged, (right, wrong) = sum(count(label_trust.JUDGED_SOLUTIONS)), count(label_trust.JUDGED)
     aucs, apart = quality[WITHOUT_LAST], quality[TO_CONTROL + INNER].get(label)
     free = best_free(aucs) or ""
+    answer = partial(Verdict, judged=judged, free=free)
     labelled = counts[label_trust.LABELLED].get(label_trust.JUDGED_SOLUTIONS, Estimate(FEWEST_SOLUTIONS))
     needed = min(FEWEST_SOLUTIONS, int(labelled.value))
     if judged < needed:
         because = f"{judged} of the {needed} solutions that an answer needs are judged."
-        return Verdict(NOT_KNOWN, because, _judge_more(needed - judged, option, all_judged=False), judged, free)
+        return answer(NOT_KNOWN, because, _judge_more(needed - judged, option, all_judged=False))
     judge_more = partial(_judge_more, option=option, all_judged=judged >= labelled.value)
     if free == label:
         because = f"{label} is itself the label that others have to beat: the best of those that cost nothing."
-        return Verdict(NOT_KNOWN, because, "Compare it with labels that take a model.", judged, free)
+        return answer(NOT_KNOWN, because, "Compare it with labels that take a model.")
     if apart is None:
         because = (
             f"{right:,} steps are judged right and {wrong:,} wrong; figures need at least {FEWEST_OF_EACH} of each, "
             f"and {label} beside a label that costs nothing."
         )
-        return Verdict(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS), judged, free)
+        return answer(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS))
     difference = format_estimate(apart.through(abs) if _is_below(apart) else apart, 3)
     both = (
         f"{format_figure(aucs[label].value, 3)} against {format_figure(aucs[free].value, 3)}" if label in aucs else ""
     )
-    told = f"on {judged:,} judged solutions, its AUC without last steps"
+    told = f"on {judged:,} judged solutions, the AUC of {label} without last steps"
     if few := too_few(apart.units, apart.unit):
         because = f"{told} is {both}, which says nothing yet: {few}."
-        return Verdict(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS), judged, free)
+        return answer(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS))
     if _is_above(apart):
         because = f"{told} is {difference} above that of {free}, the best label that costs nothing ({both})."
-        return Verdict(YES, because, f"Train on {label}.", judged, free)
+        return answer(YES, because, f"Train on {label}.")
     if _is_below(apart):
         because = f"{told} is {difference} below that of {free}, which costs nothing ({both})."
-        return Verdict(NO, because, f"Train on {free}, or label with a larger model.", judged, free)
+        return answer(NO, because, f"Train on {free}, or label with a larger model.")
     because = f"{told} cannot be told from that of {free}, which costs nothing: {both}, apart {difference}."
     more = solutions_lacking(apart, judged)
     if more > MOST_MORE:
-        return Verdict(NOT_KNOWN, because, f"The two are nearly alike: take {free}, which costs nothing.", judged, free)
-    return Verdict(NOT_KNOWN, because, judge_more(more), judged, free)
+        return answer(NOT_KNOWN, because, f"The two are nearly alike: take {free}, which costs nothing.")
+    return answer(NOT_KNOWN, because, judge_more(more))
 
 
 def solutions_lacking(difference: Estimate, judged: int) -> int:
