@@ -55,7 +55,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
 
 @model_stage(
     NEGATIVES,
-    code_version="8",
+    code_version="9",
     inputs=[TRAJECTORIES, SELECTED],
     models=["labeler"],
     settings=[

@@ -44,7 +44,7 @@ def read_features(run: StageRun, solutions: pl.DataFrame, max_tokens: int | None
 
 @model_stage(
     MODELS,
-    code_version="2",
+    code_version="3",
     inputs=[TRAJECTORIES, SELECTED, SOFT_LABELS],
     rows_of={SOFT_LABELS: lambda settings, recipe: pl.col("reward_type") == settings.recipe(recipe).reward_type},
     models=["backbone"],
@@ -57,13 +57,14 @@ def process_reward_models(run: StageRun) -> StageOutput:
     Where the backbone is frozen, the head learns from its hidden states alone.
     """
     from cpmi_dagster.prm.examples import trainings
+    from cpmi_dagster.prm.own_scores import own_scores
     from cpmi_dagster.prm.training import train_reward_model
 
     settings, recipe = run.settings, str(run.partition)
     chosen, folder = settings.recipe(recipe), f"models/{recipe}"
     trajectories = run.read(TRAJECTORIES).join(run.read(SELECTED), on="trajectory_id", how="semi")
     examples = training_examples(trajectories, run.read(SOFT_LABELS), chosen.reward_type)
-    training = chosen.trained_with(settings.training)
+    training, seed = chosen.trained_with(settings.training), settings.seed + chosen.seed
     features = _features(run, training.max_tokens) if training.backbone == "frozen" else None
     run.models.release()  # training needs the memory
     trained = train_reward_model(
@@ -73,13 +74,15 @@ def process_reward_models(run: StageRun) -> StageOutput:
         run.models.pinned(chosen.backbone) if chosen.backbone else run.models.spec("backbone"),
         settings.home / folder,
         settings.seed,
-        progress=run.track(trainings(examples, training, settings.seed + chosen.seed)),
+        progress=run.track(trainings(examples, training, seed)),
         data_version=run.version(SOFT_LABELS),
         checkpoints=run.checkpoints,
         gpu=run.models.other_gpu(),
         features=features,
     )
-    model = _row(chosen, trained, folder, run.version(SOFT_LABELS))
+    batch_tokens, device = settings.benchmarks.prediction_batch_tokens, run.models.device("backbone")
+    scores = own_scores(trained.path, examples, training, seed, features, batch_tokens, device)
+    model = _row(chosen, trained, folder, run.version(SOFT_LABELS), scores)
     losses = {f"{point['split']}_loss": point["loss"] for point in trained.curve}
     plot = dg.MetadataValue.md(to_markdown(draw_training_curves(model)))
     metadata = {**losses, "learning_curve": plot, "truncated_trajectories": trained.truncated}
@@ -95,7 +98,7 @@ def _features(run: StageRun, max_tokens: int) -> pl.DataFrame:
     return pl.concat(read)
 
 
-def _row(recipe: Recipe, trained: "TrainedModel", folder: str, data_version: str) -> pl.DataFrame:
+def _row(recipe: Recipe, trained: "TrainedModel", folder: str, data_version: str, scores: pl.DataFrame) -> pl.DataFrame:
     row = {
         "recipe": recipe.name,
         "reward_type": recipe.reward_type,
@@ -108,7 +111,7 @@ def _row(recipe: Recipe, trained: "TrainedModel", folder: str, data_version: str
         "seconds": trained.seconds,
         "training_curve": trained.curve,
     }
-    return pl.DataFrame([row])
+    return pl.DataFrame([row]).hstack(scores.select(scores=pl.struct(pl.all()).implode()))
 
 
 STAGES = (process_reward_models,)

@@ -14,9 +14,11 @@ import polars as pl
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
 from cpmi_dagster.contracts.keys import (
     CHOICES,
+    COSTS,
     FIGURES,
     JUDGES,
     MODELS,
+    NEGATIVES,
     PRMBENCH_PREDICTIONS,
     PROBLEMS,
     PROCESSBENCH,
@@ -30,8 +32,8 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.installed import DISTRIBUTION
+from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, build_artifact
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput
@@ -43,6 +45,7 @@ from cpmi_dagster.resources.lake.database import reader
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.resources.workers.language_models import Role
+from cpmi_dagster.rewards.dataset import DATASET_REWARD
 
 LOG = logging.getLogger(__name__)
 REPORT_FILE = Path("report") / "index.html"
@@ -79,7 +82,7 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
 
 @stage(
     FIGURES,
-    code_version="13",
+    code_version="14",
     inputs=sorted({key for artifact in ARTIFACTS.values() for key in artifact.needs}),
     feeds=lambda key, partition, _: partition is None or key in ARTIFACTS[partition].needs,
     settings=MEASURED_BY,
@@ -91,7 +94,9 @@ def figures(run: StageRun) -> StageOutput:
     return StageOutput(build_artifact(artifact, _inputs(run, artifact.needs), run.settings.profile))
 
 
-DRAWN_FROM = (PROBLEMS, PROCESSBENCH, PRMBENCH_PREDICTIONS, JUDGES, CHOICES, MODELS, STEP_REWARDS, TRAJECTORIES)
+DRAWN_FROM = (
+    PROBLEMS, PROCESSBENCH, PRMBENCH_PREDICTIONS, JUDGES, CHOICES, MODELS, STEP_REWARDS, TRAJECTORIES, COSTS, NEGATIVES,
+)  # fmt: skip
 """What plots are drawn from, and what the figures on model cards are measured from."""
 REVIEWED = ["question_id", "match_kind"]
 LABELS_MADE = r"""
@@ -106,7 +111,7 @@ LABELS_MADE = r"""
 
 @stage(
     REPORT,
-    code_version="15",
+    code_version="16",
     inputs=[FIGURES, *DRAWN_FROM, REJECTED_ROWS],
     settings=MEASURED_BY,
     models=MODEL_ROLES,
@@ -118,22 +123,26 @@ def report(run: StageRun) -> StageOutput:
     from cpmi_dagster.alignment import review_alignment
     from cpmi_dagster.reports.headline import format_headline, headline_table
     from cpmi_dagster.reports.html import render_report
+    from cpmi_dagster.reports.own_data import own_data
 
     inputs, frames = _inputs(run, DRAWN_FROM), {name: run.read(FIGURES, name) for name in ARTIFACTS}
+    rejected, option = run.read(REJECTED_ROWS), run.settings.profile_option
+    is_own = is_of_own_data(run.settings)
     html = render_report(
         run.settings.profile,
         datetime.now(UTC).date().isoformat(),
         frames,
         inputs,
-        profile_option=run.settings.profile_option,
+        profile_option=option,
         models={role: run.models.identity(role) for role in MODEL_ROLES if run.models.has(role)},
-        alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), run.read(REJECTED_ROWS)),
-        provenance=_provenance(run.lake, run.settings),
+        alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), rejected),
+        provenance=_provenance(run.lake, run.settings, OWN_WORDS if is_own else {}),
         versions={name: version(name) for name in VERSIONS},
+        own=own_data(inputs, frames, trained_label(run.settings), rejected.height, option) if is_own else None,
     )
     remove_unfinished(run.settings.home / REPORT_FILE)
     write_whole(run.settings.home / REPORT_FILE, html)
-    _complete_model_cards(run, inputs)
+    _complete_model_cards(run, inputs, frames["reward_models"])
     row = {"path": [str(REPORT_FILE)], "artifacts": [len(ARTIFACTS)], "profile": [run.settings.profile]}
     shown: dict[str, Any] = {"report": dg.MetadataValue.path(str(run.settings.home / REPORT_FILE))}
     if (measured := format_headline(headline_table(frames, run.settings.recipes))).height:
@@ -160,11 +169,29 @@ def headline(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
     return format_headline(headline_table({name: lake.read(FIGURES, name) for name in made}, settings.recipes))
 
 
-def judged_so_far(settings: Settings, stale: Collection[str] = ()) -> str:
-    """How many steps are judged, where they are too few to measure labels against; empty otherwise."""
-    lake, name = Lake.of(settings), "label_trust"
-    is_made = FIGURES not in stale and name in lake.partitions(FIGURES)
-    return label_trust.judged_so_far(lake.read(FIGURES, name)) if is_made else ""
+def is_of_own_data(settings: Settings) -> bool:
+    """Whether a profile labels somebody's own solutions: it is a file of theirs and reads no embedded trajectories."""
+    sources = settings.sources.trajectories
+    return settings.file is not None and not any(str(source.path).startswith(MINIATURE) for source in sources)
+
+
+def trained_label(settings: Settings) -> str:
+    """The reward type that the profile's first recipe trains on; without recipes, its first one."""
+    return settings.recipes[0].reward_type if settings.recipes else next(iter(settings.rewards.types), DATASET_REWARD)
+
+
+def verdicts(settings: Settings, stale: Collection[str] = ()) -> dict[str, str]:
+    """What a run says at its end of labels and models: whether to train on own data, and how good each model is."""
+    from cpmi_dagster.reports.reward_models import describe_models
+    from cpmi_dagster.reports.verdict import judge_label
+
+    lake, names = Lake.of(settings), ("label_quality", "label_trust", "reward_models")
+    made = [] if FIGURES in stale else lake.partitions(FIGURES)
+    frames = {name: lake.read(FIGURES, name) for name in names if name in made}
+    said = {}
+    if is_of_own_data(settings) and "label_trust" in frames:
+        said["Train?"] = judge_label(frames, trained_label(settings), settings.profile_option).line
+    return said | describe_models(frames.get("reward_models"))
 
 
 def labels_made(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
@@ -198,13 +225,20 @@ def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
     return counted.sort("count", descending=True, maintain_order=True)
 
 
-def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:
+def _complete_model_cards(run: StageRun, inputs: ReportInputs, models: pl.DataFrame) -> None:
     """Put what was measured with each model on the card beside its weights."""
     from cpmi_dagster.prm.card import with_figures
     from cpmi_dagster.reports.quality import card_figures
+    from cpmi_dagster.reports.reward_models import model_figures
 
     for recipe, path in inputs.table(MODELS).select("recipe", "path").iter_rows():
-        card, figures = run.lake.home / path / "README.md", card_figures(inputs, recipe)
+        card, figures = (
+            run.lake.home / path / "README.md",
+            [
+                *model_figures(models, recipe),
+                *card_figures(inputs, recipe),
+            ],
+        )
         if not card.is_file():
             raise LakeError(f"{card} is missing; run `cpmi run --only {MODELS} --force`")
         remove_unfinished(card)
@@ -212,18 +246,24 @@ def _complete_model_cards(run: StageRun, inputs: ReportInputs) -> None:
         write_whole(card, text)
 
 
-def _provenance(lake: Lake, settings: Settings) -> pl.DataFrame:
+OWN_WORDS = {"sources.math_shepherd": "the rows of the file", "dataset.cpmi_80k": "the labelled data set"}
+"""What tables are called in the report of own data, which are named after the paper's."""
+
+
+def _provenance(lake: Lake, settings: Settings, words: Mapping[str, str]) -> pl.DataFrame:
     """One row per table that the report rests on."""
     rows = []
     for key in TABLES:
         partitions = partitions_of(key, settings)
         names = [None] if partitions is None else partitions
         records = [record for partition in names if (record := lake.record(key, partition))]
-        if records and not key.startswith("reports/"):
+        count = sum(record.rows for record in records)
+        # of own data, tables that have nothing to do with it are empty
+        if records and not key.startswith("reports/") and (count or not words):
             rows.append(
                 {
-                    "relation": key.replace("/", "."),
-                    "rows": sum(record.rows for record in records),
+                    "relation": words.get(name := key.replace("/", "."), name),
+                    "rows": count,
                     "code_version": _one_or_count((record.code_version for record in records), "versions"),
                     "model": _one_or_count((record.model for record in records), "models"),
                     "run_id": _one_or_count((record.run_id[:8] for record in records), "runs"),

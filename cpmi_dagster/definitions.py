@@ -11,7 +11,7 @@ from functools import partial
 import dagster as dg
 
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
-from cpmi_dagster.assets.reports import headline, judged_so_far, labels_made, left_out
+from cpmi_dagster.assets.reports import headline, labels_made, left_out, verdicts
 from cpmi_dagster.contracts.keys import QUESTIONS, SAMPLED, SHEPHERD
 from cpmi_dagster.profiles.settings import DEFAULT_PROFILE, Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
@@ -43,10 +43,10 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
     "DEFAULT_PROFILE", "calibrate", "check_port", "check_schedule", "defs", "describe_labels", "dry_run", "evaluate",
-    "examine", "export", "headline", "home_status", "judged_so_far", "known_homes", "labeling_settings", "labels_made",
-    "left_out", "load_settings", "narrow_pilot", "nothing_made", "part_of_project", "plan", "query",
-    "run_with_progress", "serve_explorer", "serve_ui", "stale_tables", "starter_for", "trace", "verify_home",
-    "what_is_stale", "write_labelled", "write_labels",
+    "examine", "export", "headline", "home_status", "known_homes", "labeling_settings", "labels_made", "left_out",
+    "load_settings", "narrow_pilot", "nothing_made", "part_of_project", "plan", "query", "run_with_progress",
+    "serve_explorer", "serve_ui", "stale_tables", "starter_for", "trace", "verdicts", "verify_home", "what_is_stale",
+    "write_labelled", "write_labels",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

@@ -18,8 +18,7 @@ from cpmi_dagster.profiles.settings import load_settings
 ROOT = Path(__file__).resolve().parents[1]
 README, ROWS = ROOT / "README.md", ROOT / "docs" / "demo_headline.csv"
 SHOWN_ROWS = ("MC", "CPMI", "Step surprisal", "Best free label", "Chance")
-LEFT_OUT = ("Label AUC (true steps)", "PRMScore", "MATH500 best of 8 (%)")
-NAMES = {"… without last steps": "Label AUC without last steps"}
+LEFT_OUT = ("… over all steps", "PRMScore", "MATH500 best of 8 (%)")
 INTERVAL = re.compile(r" \[.*\]| too few \(.*\)")
 BLOCK = re.compile(r"(?<=<!-- headline -->\n).*?(?=<!-- end of headline -->)", re.DOTALL)
 
@@ -32,7 +31,7 @@ def markdown_table(rows: pl.DataFrame) -> str:
 
 def with_table(readme: str, rows: pl.DataFrame) -> str:
     """The README's text with some rows and columns as its table, without intervals."""
-    shown = rows.filter(pl.col("Reward").is_in(SHOWN_ROWS)).drop(LEFT_OUT).rename(NAMES)
+    shown = rows.filter(pl.col("Reward").is_in(SHOWN_ROWS)).drop(LEFT_OUT)
     cells = pl.all().map_elements(lambda cell: INTERVAL.sub("", cell), return_dtype=pl.String)
     return BLOCK.sub(lambda _: markdown_table(shown.select(cells)), readme)
 

@@ -1,14 +1,13 @@
-"""How far two people agree on the steps that both have judged, and how many steps a figure still lacks.
+"""How far two people agree on the steps that both have judged, and how much more a figure still lacks.
 
     step   one     other
     a      right   right
     b      right   wrong        they agree on 2 of 3 steps; Cohen's kappa, agreement beyond chance, is 0.4
     c      wrong   wrong
 
-The interval of a figure narrows with the root of the number of steps: to halve it takes four times as many.
+The interval of a figure narrows with the root of the number judged: to halve it takes four times as many.
 """
 
-import math
 import warnings
 from typing import NamedTuple
 
@@ -52,9 +51,12 @@ def agreement(one: npt.ArrayLike, other: npt.ArrayLike, questions: npt.ArrayLike
     return Agreement(alike, Resampled.of(np.array(kappas), alike.n, alike.units))
 
 
-def steps_lacking(figure: Estimate) -> int | None:
-    """About how many more steps bring a figure's interval down to ± `HALF_WIDTH`; None for a point or no interval."""
-    if figure.low is None or figure.high is None or figure.n is None or figure.low == figure.high:
+def share_lacking(figure: Estimate) -> float | None:
+    """How many times what is judged has to be judged beside it to bring a figure's interval down to ± `HALF_WIDTH`.
+
+    Returns:
+        None for a point or no interval.
+    """
+    if figure.low is None or figure.high is None or figure.low == figure.high:
         return None
-    half = (figure.high - figure.low) / 2
-    return max(0, math.ceil(figure.n * (half / HALF_WIDTH) ** 2) - figure.n)
+    return max(0.0, ((figure.high - figure.low) / 2 / HALF_WIDTH) ** 2 - 1)

@@ -32,6 +32,8 @@ FOLDS = 5
 """Parts of the questions; a regression is fitted on the others of each."""
 FEWEST_OF_EACH = FEWEST_UNITS
 """Right steps or solutions, and wrong ones, below which an AUC is no evidence, whatever questions they are of."""
+FEWEST_SOLUTIONS = 50
+"""Judged solutions from which the report says whether to train on a label, and `cpmi calibrate` combines labels."""
 IS_LAST = pl.col("step_index") == pl.col("step_count") - 1
 PLACES: dict[str, pl.Expr] = {
     "first": pl.col("step_index") == 0,

@@ -105,10 +105,10 @@ def run(
         return
     settings = settings if shards else definitions.narrow_pilot(settings)
     stale = definitions.stale_tables(settings)
-    headline, judged = definitions.headline(settings, stale), definitions.judged_so_far(settings, stale)
+    headline, verdicts = definitions.headline(settings, stale), definitions.verdicts(settings, stale)
     labels, left_out = definitions.labels_made(settings, stale), definitions.left_out(settings, stale)
     made, why = definitions.describe_labels(settings), definitions.what_is_stale(settings)
-    views.show_results(OUT, headline, labels, left_out, judged, settings, made, why)
+    views.show_results(OUT, headline, labels, left_out, verdicts, settings, made, why)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")

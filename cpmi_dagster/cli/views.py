@@ -1,13 +1,10 @@
 """What each command prints of its results on a terminal, and the bar of its progress."""
 
 import shlex
-import shutil
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -19,6 +16,7 @@ from cpmi_dagster.cli.status_view import show_stale
 from cpmi_dagster.cli.tables import MAX_CELL, facts_table, new_table, show_frame, table_of
 from cpmi_dagster.files.text import cut
 from cpmi_dagster.files.time_left import TimeLeft
+from cpmi_dagster.installed import program
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from cpmi_dagster.resources.dag.status import Stale
 
 LINE_EVERY_SECONDS = 30.0
-SHOWN_REASONS = 10
+SHOWN_REASONS, SHOWN_VERDICTS = 10, 4
 SHOWN_STEPS, SHOWN_CHARACTERS = 20, 300
 WIDE, MIDDLE = 130, 100
 """Columns of a terminal from which the headline has its intervals, and all its columns."""
@@ -132,18 +130,12 @@ def show_starter(console: Console, starter: "Starter") -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def program() -> str:
-    """`cpmi` where the shell finds it by this name, else as it was called."""
-    called = sys.argv[0]
-    return shlex.quote(called) if Path(called).name == "cpmi" and not shutil.which("cpmi") else "cpmi"
-
-
 def show_results(
     console: Console,
     headline: "pl.DataFrame",
     labels: "pl.DataFrame",
     left_out: "pl.DataFrame",
-    judged: str,
+    verdicts: Mapping[str, str],
     settings: "Settings",
     made: str = "",
     stale: "Stale | None" = None,
@@ -154,7 +146,7 @@ def show_results(
         headline: from `definitions.headline`; empty where nothing could be measured.
         labels: from `definitions.labels_made`; empty without labels.
         left_out: from `definitions.left_out`; empty where everything is labelled.
-        judged: from `definitions.judged_so_far`; empty where there are no steps judged, or enough.
+        verdicts: from `definitions.verdicts`.
         made: from `definitions.describe_labels`.
         stale: from `definitions.what_is_stale`.
     """
@@ -172,8 +164,10 @@ def show_results(
         console.print(table_of(headline, f"Profile {settings.profile}: {what}"))
     if labels.height and not measures_labels(headline):
         console.print(table_of(labels, f"Profile {settings.profile}: labels made, in each reward type's own unit"))
-    if judged:
-        console.print(f"Truth     {judged}", highlight=False, markup=False)
+    for name, words in islice(verdicts.items(), SHOWN_VERDICTS):
+        console.print(f"{name:9} {words}", highlight=False, markup=False, soft_wrap=True)
+    if (more := len(verdicts) - SHOWN_VERDICTS) > 0:
+        console.print(f"Models    {more:,} more are in the report and in reports.reward_models", highlight=False)
     for reason, count, first in left_out.head(SHOWN_REASONS).iter_rows():
         others = f" and {count - 1:,} more" if count > 1 else ""
         console.print(f"Left out  {first}{others}: {cut(reason, MAX_CELL)}", highlight=False, markup=False)

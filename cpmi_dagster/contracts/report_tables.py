@@ -25,6 +25,7 @@ ARTIFACT_TITLES = {
     "negatives_ablation": "Hard negatives, their number M and what they are sampled from",
     "merge_points": "How many steps take MC before CPMI takes over",
     "pav_merges": "Merges that start from PAV",
+    "reward_models": "Are the reward models any good",
     "differences": "Which differences between reward models are more than noise",
 }
 """By the name of a table or figure of the report: what it shows."""

@@ -229,6 +229,18 @@ class ProcessRewardModels(dy.Schema):
         dy.Struct({"step": dy.Int64(), "epoch": dy.Float64(), "split": dy.String(), "loss": dy.Float64()}),
         description="loss by optimiser step, splits train and validation",
     )
+    scores = dy.List(
+        dy.Struct(
+            {
+                "trajectory_id": dy.String(),
+                "step_index": dy.Int64(),
+                "probability": dy.Float64(),
+                "label": dy.Float64(),
+                "held_out": dy.Bool(),
+            }
+        ),
+        description="step probabilities of up to 2,000 solutions, their soft labels, whether the question was held out",
+    )
 
 
 class CandidateSolutions(dy.Schema):

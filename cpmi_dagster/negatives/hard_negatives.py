@@ -31,6 +31,8 @@ MODEL = "model"
 MOST_PROPOSALS = 64
 TRAJECTORIES_PER_CALL = 64
 _REPEATED_PREFIX = re.compile(r"^(?:the\s+(?:final\s+)?answer\s+is\s*:?\s*)+", re.IGNORECASE)
+_CALCULATION = re.compile(r"<<|>>|^[-$]*[0-9.,]+\s*=|=\s*$")
+"""A calculator's marks, a number with more behind an equals sign, an equation without its right side."""
 _BRACKETS = (("([", ")]"), ("{", "}"))
 
 
@@ -60,14 +62,15 @@ def clean_sample(text: str, max_characters: int) -> str | None:
 
     Returns:
         Its first line without a repeated `The answer is:`, the box, fences or bold around it and trailing stops; None
-        if that is empty, too long, or has a bracket that does not close.
+        if that is empty, too long, a calculation (`16=<<12+4`), or has a bracket that does not close.
     """
     line = text.lstrip(" \t").split("\n", maxsplit=1)[0]
     line = _REPEATED_PREFIX.sub("", unwrapped(line))
     answer = unwrapped(boxed_answer(line) or line)
     # an interval may open with one kind of bracket and close with another
     is_whole = all(sum(map(answer.count, opening)) == sum(map(answer.count, closing)) for opening, closing in _BRACKETS)
-    return answer if answer and is_whole and len(answer) <= max_characters else None
+    is_answer = answer and is_whole and not _CALCULATION.search(answer)
+    return answer if is_answer and len(answer) <= max_characters else None
 
 
 def choose_negatives(

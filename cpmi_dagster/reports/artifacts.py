@@ -15,7 +15,7 @@ import polars as pl
 
 from cpmi_dagster.contracts import keys
 from cpmi_dagster.contracts.registries import by_name
-from cpmi_dagster.reports import differences, efficiency, label_trust, labels, process_level, quality
+from cpmi_dagster.reports import differences, efficiency, label_trust, labels, process_level, quality, reward_models
 from cpmi_dagster.reports import reward_rows as rows
 from cpmi_dagster.reports.inputs import Figure, ReportInputs, figure_frame
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures
@@ -72,6 +72,7 @@ ARTIFACTS: dict[str, Artifact] = by_name(
             (*QUALITY, keys.COSTS),
             partial(efficiency.measure_efficiency, own_rows=rows.PAV_MERGE_ROWS, baseline="pav"),
         ),
+        Artifact("reward_models", (*LABELS, keys.MODELS), reward_models.measure_reward_models),
         Artifact("differences", QUALITY, differences.measure_differences),
     )
 )

@@ -7,7 +7,8 @@ one colour that the SVG takes from the page (`currentColor`), so plots follow li
 import base64
 import io
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,13 +21,18 @@ WRONG_STEPS = "#e69f00"
 WIDTH_INCHES = 8.2
 DOTS_PER_INCH = 80
 LEGEND_COLUMNS = 4
+PALETTE = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#8c564b", "#667700", "#8c959f",
+)  # fmt: skip
+LINES = ("-", "--", "-.", ":")
+"""Beyond the palette, colours come again with another kind of line."""
 
 REWARD_STYLES: dict[str, tuple[str, str]] = {
     "MC": ("#0072b2", "o"),
     "PAV": ("#cc79a7", "s"),
     "CPMI": ("#009e73", "D"),
     "CPMI_Merge": ("#d55e00", "^"),
-    "Rand_Merge": ("#8c959f", "X"),
+    "Rand_Merge": ("#7f3c8d", "X"),
     "Gold_only": ("#e69f00", "v"),
     "Neg_only": ("#56b4e9", "P"),
     **dict.fromkeys(("True steps", "Trained on true steps"), (INK, "*")),
@@ -74,17 +80,26 @@ def label_axes(axes: "Axes", x: str, y: str = "", title: str = "") -> None:
     axes.set_title(title, color=INK, fontsize=10.5, loc="left", fontweight="bold")
 
 
-def add_legend(figure: "Figure", axes: "Axes") -> None:
-    """One legend for the whole figure, under it, from the entries of one panel."""
-    handles, labels = axes.get_legend_handles_labels()
+def line_styles(rows: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """A colour and a kind of line for each curve of a plot, no two alike; rows with a colour of their own keep it."""
+    styles: dict[str, tuple[str, str]] = {row: (REWARD_STYLES[row][0], "-") for row in rows if row in REWARD_STYLES}
+    free = [(colour, line) for line in LINES for colour in PALETTE if (colour, line) not in styles.values()]
+    return styles | dict(zip((row for row in rows if row not in styles), free, strict=False))
+
+
+def add_legend(figure: "Figure", axes: Sequence["Axes"]) -> None:
+    """One legend for the whole figure, under it, of the entries of some panels by the mean of their last values."""
+    handles: dict[str, Any] = {}
+    ends: dict[str, list[float]] = {}
+    for panel in axes:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+            values = [float(value) for value in getattr(handle, "get_ydata", list)()]
+            ends.setdefault(label, []).extend(values[-1:])
+    labels = sorted(handles, key=lambda label: -sum(ends[label]) / max(1, len(ends[label])))
     columns = min(len(labels), LEGEND_COLUMNS)
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, labelcolor=INK, fontsize=9)
-
-
-def style_of(row: str) -> tuple[str, str]:
-    """Colour and marker of a reward type by its row label; variants have the colour of the type they start with."""
-    family = max((name for name in REWARD_STYLES if row.startswith(name)), key=len, default="")
-    return REWARD_STYLES.get(family, OTHER_STYLE)[0], REWARD_STYLES.get(row, OTHER_STYLE)[1]
+    shown = [handles[label] for label in labels]
+    figure.legend(shown, labels, loc="outside lower center", ncols=columns, frameon=False, labelcolor=INK, fontsize=9)
 
 
 def to_svg(figure: "Figure", name: str) -> str:

@@ -1,6 +1,6 @@
 """What the report opens with: four findings, each one sentence, its figures, and whether this data can tell.
 
-    Labels on judged steps   this data can tell      By AUC over all steps, CPMI's labels are worse than MC's, by …
+    Labels on judged steps   this data can tell      By AUC without last steps, CPMI's labels are worse than MC's, by …
     Cost against MC          too few (4 shards)      A label by CPMI takes 0.12 times the time of one by MC, and …
     Reward models            this data cannot tell   Reward models trained on CPMI's labels cannot be distinguished …
     Trust without truth      not measured            What the labeler knows of the answers is not measured: …
@@ -14,14 +14,15 @@ from typing import NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
+from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, FEWEST_SOLUTIONS
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
 from cpmi_dagster.benchmarks.resampling import Estimate, too_few
+from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW
 from cpmi_dagster.reports.headline import best_free
 from cpmi_dagster.reports.inputs import figures_by_column
-from cpmi_dagster.reports.labels import FOUND, LABEL_AUC, TO_BASELINE, TO_CONTROL, WITHOUT_LAST
+from cpmi_dagster.reports.labels import FOUND, INNER, LABEL_AUC, TO_BASELINE, TO_CONTROL, WITHOUT_LAST
 from cpmi_dagster.reports.paper import OFFICIAL, format_estimate, format_figure
 from cpmi_dagster.reports.quality import MEASURES
 from cpmi_dagster.reports.reward_rows import (
@@ -61,22 +62,21 @@ def findings(frames: Frames, option: str = "") -> list[Finding]:
 def _labels(frames: Frames, option: str) -> Finding:
     """Are the labels as good as those by rollouts, and better than the best one that costs nothing?"""
     title, table = "Labels on judged steps", figures_by_column(frames.get("label_quality"))
-    if METHOD not in table[LABEL_AUC]:
-        judged = label_trust.judged_so_far(frames["label_trust"]) if "label_trust" in frames else ""
-        why = judged or "nothing says which steps are right"
+    if METHOD not in table[WITHOUT_LAST]:
         following = (
-            f"Next: judge fifty steps with “cpmi explore{option}”, name its own_labels.jsonl as sources.step_truth, "
-            "and run again."
+            f"Next: judge {FEWEST_SOLUTIONS} solutions with “{program()} explore{option}”, name its own_labels.jsonl "
+            "as sources.step_truth, and run again."
         )
-        return Finding(title, TOO_FEW if judged else NOT_MEASURED, f"Labels are not measured: {why}.", (following,))
-    columns = {f"{BASELINE}'s": TO_BASELINE, "those of the best free control": TO_CONTROL}
+        answer = "Labels are not measured: nothing, or too little, says which steps are right."
+        return Finding(title, NOT_MEASURED, answer, (following,))
+    columns = {f"{BASELINE}'s": TO_BASELINE + INNER, "those of the best free control": TO_CONTROL + INNER}
     differences = {other: table[column][METHOD] for other, column in columns.items() if METHOD in table[column]}
-    differences = differences or {"chance": _minus(table[LABEL_AUC][METHOD], CHANCE_AUC)}
-    verdict, answer = _compare(f"By AUC over all steps, {METHOD}'s labels", differences, 3)
+    differences = differences or {"chance": _minus(table[WITHOUT_LAST][METHOD], CHANCE_AUC)}
+    verdict, answer = _compare(f"By AUC without last steps, {METHOD}'s labels", differences, 3)
     lines = []
     for column, words, decimals in (
-        (LABEL_AUC, "AUC over all steps", 3),
         (WITHOUT_LAST, "AUC without last steps", 3),
+        (LABEL_AUC, "AUC over all steps", 3),
         (FOUND, "Solutions whose lowest label is on the first wrong step", 2),
     ):
         free = best_free(table[column])
@@ -148,8 +148,13 @@ def _final_answers(frames: Frames) -> Finding:
     shares = (questions.get(row) for row in (label_trust.HALF, label_trust.TOO_LITTLE, label_trust.ALREADY))
     parts = (_format(share.scaled(100), 0).partition(" ") if share else ("0", "", "") for share in shares)
     half, too_little, already = (f"{value} % {interval}".strip() for value, _, interval in parts)
-    answer = f"The labeler half knows {half} of the answers"
-    known = f"It knows too little of {too_little}, and {already} already."
+    answer = f"For {half} of the questions the labeler half knows the answer before any step, so that CPMI can work"
+    least, most = label_trust.LEAST, label_trust.MOST
+    known = (
+        f"Measured: the probability the labeler gives the right answer, among it and the wrong ones, from the question "
+        f"alone. For {too_little} it is at most {least}: too hard for this labeler; take a larger one. For {already} "
+        f"it is at least {most}: the answer is known already, so that steps cannot change it."
+    )
     prefix, column = f"{label_trust.ANSWERS}: ", table[label_trust.MEAN + label_trust.INNER]
     aucs = {row.removeprefix(prefix): figure for row, figure in column.items() if row.startswith(prefix)}
     counts = [table[kind].get(label_trust.SOLUTIONS, Estimate(0)) for kind in (label_trust.RIGHT, label_trust.WRONG)]
@@ -173,7 +178,7 @@ def _final_answers(frames: Frames) -> Finding:
     others = ", ".join([*_list_figures(aucs, beside), f"chance {CHANCE_AUC}"])
     over = f"The AUC is over {ours.n:,} solutions ({counted}), by their mean label, without last steps: {others}."
     answer += f"; {METHOD}'s labels {words}, with AUC {_format(ours)}."
-    return Finding(title, _state([verdict]), answer, (over, known))
+    return Finding(title, _state([verdict]), answer, (known, over))
 
 
 def _compare(subject: str, differences: Mapping[str, Estimate], decimals: int) -> tuple[str, str]:
@@ -189,7 +194,7 @@ def _compare(subject: str, differences: Mapping[str, Estimate], decimals: int) -
         if isinstance(verdict := verdicts[other], str):
             phrases.append(f"cannot be compared with {other}: {verdict}")
         else:
-            phrases.append(f"{words[verdict]} {_format(figure, decimals)}")
+            phrases.append(f"{words[verdict]} {_format(figure.through(abs) if verdict is False else figure, decimals)}")
     return _state(verdicts.values()), f"{subject} {', and '.join(phrases)}."
 
 

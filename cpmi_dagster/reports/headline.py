@@ -71,8 +71,8 @@ BEST_FREE, MAJORITY, CEILING = "Best free label", BOUNDS["majority"], "Ceiling"
 PERCENT, SHARE, AUC = {CEILING: 100.0}, {CEILING: 1.0}, {CEILING: 1.0, CHANCE_ROW: CHANCE_AUC}
 PICKS = {BOUNDS["pass_at_1"]: CHANCE_ROW, BOUNDS["pass_at_n"]: CEILING}
 HEADLINE_COLUMNS = (
-    HeadlineColumn("Label AUC (true steps)", "label_quality", LABEL_AUC, 3, AUC),
-    HeadlineColumn("… without last steps", "label_quality", WITHOUT_LAST, 3, AUC, is_detail=True),
+    HeadlineColumn("Label AUC without last steps", "label_quality", WITHOUT_LAST, 3, AUC),
+    HeadlineColumn("… over all steps", "label_quality", LABEL_AUC, 3, AUC, is_detail=True),
     HeadlineColumn("First wrong step found", "label_quality", FOUND, 2, SHARE, is_detail=True),
     HeadlineColumn("ProcessBench F1", "processbench", "Average", 1, PERCENT, suffix=OFFICIAL),
     HeadlineColumn("PRMScore", "prmbench", "Total", 1, PERCENT),

@@ -13,18 +13,20 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import polars as pl
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
-from cpmi_dagster.contracts.keys import STEP_REWARDS
+from cpmi_dagster.contracts.keys import PROBLEMS, STEP_REWARDS, TRAJECTORIES
+from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.figure_style import to_svg
-from cpmi_dagster.reports.findings import TELLS, findings
+from cpmi_dagster.reports.findings import NOT_MEASURED, TELLS, findings
 from cpmi_dagster.reports.headline import UNMEASURED, format_headline, headline_table
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import LABEL_AUC
+from cpmi_dagster.reports.own_data import OWN_NAME, OwnData
 from cpmi_dagster.reports.paper import (
     ADJUSTED_P_VALUE,
     COMPARISON_SCHEMA,
@@ -41,8 +43,9 @@ from cpmi_dagster.reports.paper import (
 from cpmi_dagster.reports.plots import report_plots
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
-OF_LABELS, OF_MODELS = ("label_quality", "label_trust"), ("differences",)
+OF_LABELS, OF_MODELS = ("label_quality", "label_trust"), ("reward_models", "differences")
 """Artifacts that the paper lacks: of the labels themselves, and of the profile's reward models."""
+TITLES = ("The labels themselves", "The paper's tables and figures", "The reward models")
 EXPLORER = "http://127.0.0.1:3100"
 """Where `cpmi explore` serves the label explorer, if it is not told otherwise."""
 WIDEST = 8
@@ -93,6 +96,7 @@ def render_report(
     provenance: pl.DataFrame = pl.DataFrame(),
     versions: Mapping[str, str] = {},
     profile_option: str = "",
+    own: OwnData | None = None,
 ) -> str:
     """Render the report as a complete HTML document.
 
@@ -103,27 +107,37 @@ def render_report(
         alignment: how the questions were matched, and which rows were rejected.
         provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
         profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
+        own: of a profile of own data, whose report opens with it and has no table of the paper that is not measured.
     """
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}
     has_truth = bool(frames["label_quality"].filter(column=LABEL_AUC)["measured"].count())
     papers = [name for name in ARTIFACTS if name not in (*OF_LABELS, *OF_MODELS)]
+    if own:
+        is_ours = pl.col("measured").is_not_null() | pl.col("units").is_not_null()
+        no_paper = pl.lit(None, pl.Float64).alias("paper")
+        frames |= {name: frames[name].filter(is_ours).with_columns(no_paper) for name in OF_LABELS}
+        papers = papers if inputs.table(PROBLEMS).height else []
+    groups = [
+        (number, title, [section for name in names if (section := _section(name, frames[name]))["measured"] or not own])
+        for number, (title, names) in enumerate(zip(TITLES, (OF_LABELS, papers, OF_MODELS), strict=True), start=1)
+    ]
+    found = [each for each in findings(comparisons, profile_option) if not own or each.verdict != NOT_MEASURED]
     conditionings = "; ".join(
         f"{entry.words}{' (CPMI)' if name == PAPERS else ''}: {entry.compares}" for name, entry in CONDITIONINGS.items()
     )
     plots, labelled = report_plots(inputs, comparisons), inputs.table(STEP_REWARDS)["trajectory_id"]
-    template = Environment(autoescape=True, undefined=StrictUndefined).from_string(shipped_text("report.html.j2"))
-    return template.render(
+    environment = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(shipped_text))
+    return environment.get_template("report.html.j2").render(
         css=shipped_text("report.css"),
         profile=profile,
         date=date,
         models=models,
         headline=_headline(format_headline(headline_table(comparisons, inputs.recipes))),
-        findings=findings(comparisons, profile_option),
+        findings=found,
         tells=TELLS,
         plots={name: to_svg(figure, f"plot-{name}") for name, figure in plots.items()},
-        groups=[[_section(name, frames[name]) for name in names] for names in (OF_LABELS, papers, OF_MODELS)],
+        groups=[group for group in groups if group[-1]],
         has_truth=has_truth,
-        judged=label_trust.judged_so_far(frames["label_trust"]),
         opened=OF_LABELS[0] if has_truth else OF_LABELS[1],
         suspicious=suspicious_table(label_trust.suspicious_steps(inputs)),
         alignment={title: plain_table(frame) for title, frame in (alignment or {}).items() if frame.height},
@@ -131,10 +145,20 @@ def render_report(
         provenance=plain_table(provenance),
         versions=versions,
         option=profile_option,
-        traced=labelled.min(),
+        program=program(),
+        own=own,
+        costs=plain_table(own.costs) if own else None,
+        negatives=plain_table(own.negatives) if own else None,
+        traced=_first_name(inputs),
         labelled=labelled.n_unique(),
         has_models=bool(inputs.recipes),
     )
+
+
+def _first_name(inputs: ReportInputs) -> str | None:
+    """The first labelled solution, by the id of its row if it has one."""
+    labelled = inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how="semi")
+    return labelled.sort("trajectory_id").select(OWN_NAME.first()).item() if labelled.height else None
 
 
 def _headline(texts: pl.DataFrame) -> Table:
@@ -179,7 +203,9 @@ def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
     """
     ours = comparison.filter(pl.col("measured").is_not_null() | (pl.col("units") < FEWEST_UNITS))
     present = (ours if ours.height else comparison)["column"].unique(maintain_order=True).to_list()
-    columns = order_columns(list(table.columns), present)
+    # where the paper has no such table, what we measure comes first
+    printed = list(table.columns) if table.label else [*table.own_columns, *table.columns]
+    columns = order_columns(printed, present)
     cells = {
         (figure["row"], figure["column"]): _cell(figure, table)
         for figure in comparison.filter(pl.col("column").is_in(columns)).iter_rows(named=True)
@@ -230,7 +256,7 @@ def _cell(figure: Mapping[str, Any], table: PaperTable) -> TableCell:
 def suspicious_table(steps: pl.DataFrame) -> tuple[list[str], list[list[PlainCell]]]:
     """Steps of `label_trust.suspicious_steps` as text, each with a link into the explorer."""
     types = [name for name in steps.columns if name in REWARD_TYPES]
-    where = pl.format("{}\u00a0step\u00a0{}", "trajectory_id", "step_index").alias("where")
+    where = pl.format("{}\u00a0step\u00a0{}", OWN_NAME, "step_index").alias("where")
     headings, rows = plain_table(
         steps.select(where, "question", "step", *(pl.col(name).alias(reward_label(name)) for name in types))
     )

@@ -6,11 +6,14 @@
     Agreement: Step surprisal                 CPMI                              0.21   [0.15, 0.27]
     Counts: Solutions by final answer         Right                             48
     Counts: Judged steps                      Wrong                             2
+    Counts: Judged solutions                  Right                             1
+    Counts: Judged solutions                  Labelled                          40
 
 CPMI can work where the labeler half knows the answer. A label that says something of the steps should rank solutions
 with a right final answer above those with a wrong one, also before the last step states it. Two labels that agree are
 not two witnesses where one would be enough. Counts are of the solutions that have labels beside that
-of the last step, and of the steps with labels that `sources.step_truth` judges.
+of the last step, and of the steps with labels that `sources.step_truth` judges; a judged solution is one with a judged
+step, and it is right if no judged step is wrong.
 """
 
 from collections.abc import Iterator
@@ -19,11 +22,18 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, IS_LAST, STEP, label_aucs
+from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
 from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap, bootstrap_mean
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.reports.inputs import Figure, ReportInputs
-from cpmi_dagster.reports.labels import TRUE_LABELS, column_of, gold_probabilities, in_order, right_and_wrong
+from cpmi_dagster.reports.labels import (
+    TRUE_LABELS,
+    column_of,
+    gold_probabilities,
+    in_order,
+    judged_steps,
+    right_and_wrong,
+)
 from cpmi_dagster.reports.reward_rows import METHOD_TYPE
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
@@ -44,7 +54,8 @@ TOO_LITTLE, HALF, ALREADY = (
 )
 QUESTIONS = "Share of questions"
 SOLUTIONS, JUDGED = f"{COUNTS}: Solutions by final answer", f"{COUNTS}: Judged steps"
-RIGHT, WRONG = "Right", "Wrong"
+JUDGED_SOLUTIONS = f"{COUNTS}: Judged solutions"
+RIGHT, WRONG, LABELLED = "Right", "Wrong", "Labelled"
 MEAN, LOWEST, INNER = "Mean step", "Lowest step", ", without last steps"
 BY_FINAL_ANSWER = [name for name, entry in REWARD_TYPES.items() if "final_answer" in entry.demand.inputs]
 """Reward types that tell final answers apart by definition."""
@@ -58,19 +69,10 @@ def measure_label_trust(inputs: ReportInputs) -> Iterator[Figure]:
     yield from _final_answers(inputs, rewards)
     yield from _agreement(inputs, rewards)
     yield from _counts(JUDGED, *right_and_wrong(inputs))
-
-
-def judged_so_far(table: pl.DataFrame) -> str:
-    """How many steps are judged, from the frame of `label_trust`, where they are too few; empty if none is."""
-    counts = dict(table.filter(row=JUDGED).drop_nulls("measured").select("column", "measured").iter_rows())
-    if not counts or min(counts.values()) >= FEWEST_OF_EACH:
-        return ""
-    right, wrong = int(counts[RIGHT]), int(counts[WRONG])
-    steps = "step" if right + wrong == 1 else "steps"
-    return (
-        f"{right + wrong:,} judged {steps} ({right:,} right, {wrong:,} wrong): too few; "
-        f"judge at least {FEWEST_OF_EACH} of each"
-    )
+    if labelled := rewards["trajectory_id"].n_unique():
+        yield JUDGED_SOLUTIONS, LABELLED, Estimate(labelled)
+    solutions = judged_steps(inputs).group_by("trajectory_id").agg(pl.col("correct").all())["correct"]
+    yield from _counts(JUDGED_SOLUTIONS, int(solutions.sum()), int((~solutions).sum()))
 
 
 def _counts(row: str, right: int, wrong: int) -> Iterator[Figure]:
@@ -156,18 +158,19 @@ def suspicious_steps(inputs: ReportInputs) -> pl.DataFrame:
     profile has any.
 
     Returns:
-        trajectory_id, step_index, question, step, and a column of rewards by reward type; from the most suspicious.
+        trajectory_id, step_index, source_id, question, step, and a column of rewards by reward type; from the most
+        suspicious.
     """
     rewards = inputs.table(STEP_REWARDS)
     judges = [METHOD_TYPE, *(name for name, entry in REWARD_TYPES.items() if entry.reads_no_gold)]
     trajectories = inputs.table(TRAJECTORIES).select(
-        "trajectory_id", "question", "steps", step_count=pl.col("steps").list.len()
+        "trajectory_id", "source_id", "question", "steps", step_count=pl.col("steps").list.len()
     )
     steps = rewards.filter(pl.col("reward_type").is_in(judges)).join(trajectories, on="trajectory_id").filter(~IS_LAST)
     ranked = steps.with_columns(rank=pl.col("reward").rank().over("reward_type"))
     worst = ranked.group_by(STEP).agg(pl.col("rank").mean()).sort("rank", *STEP).head(MOST_SUSPICIOUS)
     shown = worst.join(trajectories, on="trajectory_id", maintain_order="left").select(
-        *STEP, "question", step=pl.col("steps").list.get(pl.col("step_index"))
+        *STEP, "source_id", "question", step=pl.col("steps").list.get(pl.col("step_index"))
     )
     for name in in_order(steps["reward_type"].unique()):
         of_type = rewards.filter(reward_type=name).select(*STEP, pl.col("reward").alias(name))

@@ -1,12 +1,13 @@
 """Quality of the labels where the truth is known, and statistics of the data set.
 
-row "CPMI", column "Label AUC"                 ROC-AUC of the raw rewards against the true step labels
-row "CPMI", column "Without last steps"        the same, over the other steps
+row "CPMI", column "Without last steps"        ROC-AUC of the raw rewards against the truth, last steps left out
+row "CPMI", column "Label AUC"                 the same over all steps
 row "CPMI", column "First steps"               the same, by position
 row "CPMI", column "Lowest third by p(gold)"   the same without last steps, where the labeler knows least of the answer
 row "CPMI", column "First wrong step found"    share of solutions with an error whose lowest label is on it
-row "CPMI", column "Difference to MC"          paired difference over the same questions
+row "CPMI", column "Difference to MC"          paired difference of the AUC over all steps, over the same questions
 row "CPMI", column "Difference to best control"  likewise, to the free control with the highest AUC
+row "CPMI", column "Difference to MC, without last steps"    and so on
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,8 @@ LABEL_AUC = "Label AUC"
 WITHOUT_LAST = "Without last steps"
 TO_BASELINE = "Difference to MC"
 TO_CONTROL = "Difference to best control"
+INNER = ", without last steps"
+"""Behind the columns of differences between AUCs without last steps."""
 CORPUS_AUC = "AUC against the corpus's labels"
 FOUND = "First wrong step found"
 BY_POSITION = {f"{place.capitalize()} steps": is_there for place, is_there in PLACES.items()}
@@ -69,12 +72,17 @@ def steps_with_truth(inputs: ReportInputs) -> pl.DataFrame:
     return labelled_steps(*tables)
 
 
+def judged_steps(inputs: ReportInputs) -> pl.DataFrame:
+    """`true_steps` of the trajectories with labels, without steps that nobody has judged."""
+    if (truth := inputs.table(TRUTH)).is_empty():
+        truth = truth.select("row_number", "correct")
+    labelled = inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how="semi")
+    return true_steps(labelled, truth).drop_nulls("correct")
+
+
 def right_and_wrong(inputs: ReportInputs) -> tuple[int, int]:
     """How many of the steps with labels are truly right, and how many wrong."""
-    if (truth := inputs.table(TRUTH)).is_empty():
-        return 0, 0
-    labelled = inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how="semi")
-    correct = true_steps(labelled, truth)["correct"]
+    correct = judged_steps(inputs)["correct"]
     return int(correct.sum()), int((~correct).sum())
 
 
@@ -106,18 +114,18 @@ def column_of(figures: Mapping[str, Resampled], column: str) -> Iterator[Figure]
 def measure_label_quality(inputs: ReportInputs) -> Iterator[Figure]:
     """How well every reward type ranks true right steps above wrong ones, and those that the corpus calls so.
 
-    Over all steps, without last ones, by position, and by what the labeler knows of the answer; how often the lowest
+    Without last steps, over all steps, by position, and by what the labeler knows of the answer; how often the lowest
     label of a solution is on its first wrong step.
     """
     if (steps := steps_with_truth(inputs)).height:
         measure = partial(label_aucs, samples=inputs.bootstrap_samples, seed=inputs.seed)
-        aucs = measure(steps)
-        yield from column_of(aucs, LABEL_AUC)
-        yield from column_of(measure(steps.filter(~IS_LAST)), WITHOUT_LAST)
-        for column, baseline in ((TO_BASELINE, "mc"), (TO_CONTROL, best_free_control(aucs))):
-            if baseline in aucs:
-                apart = paired_differences(steps, aucs, baseline, measure)
-                yield from ((reward_label(name), column, apart[name]) for name in in_order(apart))
+        for column, suffix, counted in ((WITHOUT_LAST, INNER, steps.filter(~IS_LAST)), (LABEL_AUC, "", steps)):
+            aucs = measure(counted)
+            yield from column_of(aucs, column)
+            for to_other, baseline in ((TO_BASELINE, "mc"), (TO_CONTROL, best_free_control(aucs))):
+                if baseline in aucs:
+                    apart = paired_differences(counted, aucs, baseline, measure)
+                    yield from ((reward_label(name), to_other + suffix, apart[name]) for name in in_order(apart))
         for column, is_there in BY_POSITION.items():
             yield from column_of(measure(steps.filter(is_there)), column)
         for column, of_third in aucs_by_knowledge(inputs, steps).items():

@@ -48,7 +48,8 @@ class PaperTable(BaseModel):
         own_columns: decimals of columns that the paper's table lacks.
         other_columns: decimals of columns that neither names, such as those of a benchmark that is added.
         rows: figures by row label, in the order of `columns`.
-        note: what a reader must know to compare the two.
+        note: what a reader must know of the figures.
+        paper_note: what they must know besides to compare them with the paper's.
         plot: caption of the report's plot.
     """
 
@@ -61,6 +62,7 @@ class PaperTable(BaseModel):
     other_columns: int | None = None
     rows: dict[str, list[float | None]]
     note: str = ""
+    paper_note: str = ""
     plot: str = ""
 
     def decimals(self, column: str) -> int | None:

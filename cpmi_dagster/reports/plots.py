@@ -16,12 +16,13 @@ from cpmi_dagster.contracts.keys import MODELS, PROBLEMS
 from cpmi_dagster.reports.figure_style import (
     INK,
     OTHER_STYLE,
+    REWARD_STYLES,
     RIGHT_STEPS,
     WRONG_STEPS,
     add_legend,
     label_axes,
+    line_styles,
     new_figure,
-    style_of,
 )
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST
@@ -71,12 +72,15 @@ def _draw_best_of_n(measured: pl.DataFrame, rows: Sequence[str]) -> "Figure | No
     if not sets:
         return None
     figure, panels = new_figure(3.1, len(sets), columns=2)
+    styles = line_styles([row for row in rows if row in set(measured["row"])])
     for panel, name in zip(panels, sets, strict=True):
         figures = measured.filter(set=name)
         for row in (*rows, *UNAIDED_STYLES):
-            curve = figures.filter(row=row).sort("candidates")
-            colour, marker = (INK, "") if row in UNAIDED_STYLES else style_of(row)
-            style = {"linewidth": 1.0 if row in UNAIDED_STYLES else 1.8, "linestyle": UNAIDED_STYLES.get(row, "-")}
+            if (curve := figures.filter(row=row).sort("candidates")).is_empty():
+                continue
+            colour, line = styles.get(row, (INK, UNAIDED_STYLES.get(row, "-")))
+            marker = "" if row in UNAIDED_STYLES else REWARD_STYLES.get(row, OTHER_STYLE)[1]
+            style = {"linewidth": 1.0 if row in UNAIDED_STYLES else 1.8, "linestyle": line}
             panel.plot(
                 curve["candidates"], curve["measured"], marker=marker, markersize=5, color=colour, label=row, **style
             )
@@ -88,13 +92,13 @@ def _draw_best_of_n(measured: pl.DataFrame, rows: Sequence[str]) -> "Figure | No
         panel.set_xticks(counts, [str(count) for count in counts])
         panel.minorticks_off()
         label_axes(panel, "candidates N", "accuracy (%)", name)
-    add_legend(figure, panels[0])
+    add_legend(figure, panels)
     return figure
 
 
 def _draw_label_quality(measured: pl.DataFrame) -> "Figure | None":
     """ROC-AUC of each label type against the true step labels, best at the top; chance and the best control marked."""
-    ranked = measured.filter(column=LABEL_AUC).sort("measured")
+    ranked = measured.filter(column=WITHOUT_LAST).sort("measured")
     if ranked.is_empty():
         return None
     figure, (panel,) = new_figure(0.27 * ranked.height + 0.9)
@@ -103,19 +107,19 @@ def _draw_label_quality(measured: pl.DataFrame) -> "Figure | None":
         arms = None if low is None else [[max(0, auc - low)], [max(0, high - auc)]]
         colour = OTHER_STYLE[0] if row in CONTROL_ROWS else RIGHT_STEPS
         panel.errorbar(auc, places[row], xerr=arms, color=colour, fmt="o", markersize=6, elinewidth=1.4, capsize=3)
-    others = measured.filter(pl.col("column") == WITHOUT_LAST, pl.col("row").is_in(list(places)))
+    others = measured.filter(pl.col("column") == LABEL_AUC, pl.col("row").is_in(list(places)))
     panel.plot(others["measured"], others["row"].replace_strict(places), "o", markersize=5, mfc="none", color=INK)
-    free, free_inner = (
+    free, free_over_all = (
         max(figures.filter(pl.col("row").is_in(FREE_ROWS))["measured"], default=None) for figures in (ranked, others)
     )
-    marks = ((CHANCE_AUC, "chance", 0.0), (free_inner, "best free, hollow", 0.8), (free, "best free control", 0.0))
+    marks = ((CHANCE_AUC, "chance", 0.0), (free_over_all, "best free, hollow", 0.8), (free, "best free control", 0.0))
     for place, words, raised in marks:
         if place is not None:
             panel.axvline(place, **LINE)
             panel.text(place, ranked.height - 0.4 + raised, f" {words}", color=INK, fontsize=8.5, va="bottom")
     panel.set_yticks(range(ranked.height), ranked["row"].to_list())
     panel.set_ylim(-0.6, ranked.height - 0.2)
-    label_axes(panel, "label AUC with 95 % interval")
+    label_axes(panel, "label AUC without last steps, with 95 % interval")
     return figure
 
 
@@ -133,7 +137,7 @@ def _draw_histograms(models: Mapping[str, pl.DataFrame], problems: pl.DataFrame)
                 panel.hist(chosen, edges, density=True, color=colour, alpha=0.55, label=label)
         panel.set_xlim(0, 1)
         label_axes(panel, "score of the step", "density", row)
-    add_legend(figure, panels[0])
+    add_legend(figure, panels[:1])
     return figure
 
 
@@ -146,16 +150,17 @@ def draw_training_curves(models: pl.DataFrame) -> "Figure":
     """
     objectives = models["objective"].unique(maintain_order=True).to_list()
     figure, panels = new_figure(3.3, len(objectives), columns=len(objectives))
+    styles = line_styles([reward_label(name) for name in models["reward_type"].unique(maintain_order=True)])
     for panel, objective in zip(panels, objectives, strict=True):
         trained = models.filter(objective=objective)
         for reward_type, curve in trained.select("reward_type", "training_curve").iter_rows():
             row, losses = reward_label(reward_type), pl.DataFrame(curve).sort("step", maintain_order=True)
-            colour, named = style_of(row)[0], panel.get_legend_handles_labels()[1]
+            (colour, line), named = styles[row], panel.get_legend_handles_labels()[1]
             validation, training = (losses.filter(split=split) for split in ("validation", "train"))
             if trained.height <= FEW_CURVES:
                 panel.plot(training["epoch"], training["loss"], ":", linewidth=1.1, alpha=0.8, color=colour)
             solid, label = validation if validation.height else training, None if row in named else row
-            panel.plot(solid["epoch"], solid["loss"], "-", linewidth=1.6, color=colour, label=label)
+            panel.plot(solid["epoch"], solid["loss"], line, linewidth=1.6, color=colour, label=label)
         label_axes(panel, "epoch", f"{objective.upper()} loss", objective.upper())
-    add_legend(figure, panels[0])
+    add_legend(figure, panels)
     return figure

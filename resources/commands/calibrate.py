@@ -6,6 +6,7 @@
     CPMI (incremental)    0.44          0.64 [0.57, 0.73]
     Together                            0.74 [0.66, 0.82]
     More than the best                  0.08 [0.03, 0.13]
+    Where the interval of the gain holds 0: use step length alone
     -> calibrated.jsonl   {"trajectory_id": "t000000036", "rewards": [0.91, 0.72, 0.13]}
 
 The labels of a profile are user-supplied ones of another (`sources.step_labels`), so they become a reward type like any
@@ -21,8 +22,10 @@ import numpy as np
 import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import (
+    FEWEST_SOLUTIONS,
     IS_LAST,
     STEP,
+    common_steps,
     label_aucs,
     out_of_fold,
     regression_on,
@@ -35,11 +38,9 @@ from cpmi_dagster.errors import BenchmarkError, UsageError
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.labels import best_anew, steps_with_truth
+from cpmi_dagster.reports.labels import best_anew, best_free_control, steps_with_truth
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.registry import reward_label
-
-FEWEST_SOLUTIONS = 50
 
 
 class Calibration(NamedTuple):
@@ -50,6 +51,7 @@ class Calibration(NamedTuple):
         alone: label AUC without last steps of each.
         together: that of the combination, cross-validated by question.
         gain: over the best of them, chosen anew in every resample.
+        instead: the label to use alone if the combination is not shown to be better; empty if it is.
         solutions: how many it was fitted on.
         probabilities: trajectory_id, step_index and reward of every step that was asked for.
     """
@@ -58,6 +60,7 @@ class Calibration(NamedTuple):
     alone: dict[str, Estimate]
     together: Estimate
     gain: Estimate
+    instead: str
     solutions: int
     probabilities: pl.DataFrame
 
@@ -121,15 +124,16 @@ def combined(
     scores = out_of_fold(features, correct, questions, seed)
     if solutions < FEWEST_SOLUTIONS or scores is None:
         raise BenchmarkError(
-            f"{solutions} solutions have judged steps and these labels; a regression needs {FEWEST_SOLUTIONS} or more, "
-            "with right and wrong steps; name more in sources.step_truth"
+            f"{solutions} judged solutions have these labels, and a regression needs {FEWEST_SOLUTIONS} with right and "
+            f"wrong steps; judge {max(1, FEWEST_SOLUTIONS - solutions)} more with `cpmi explore`"
         )
     scored = labelled.with_columns(score=scores, known=1 / (1 + np.exp(-scores)))
     inner = steps.filter(~IS_LAST, pl.col("reward_type").is_in(names)).join(labelled, on=STEP, how="semi")
     counted = scored.join(inner.select(STEP).unique(), on=STEP, how="semi", maintain_order="left")
     score, truths, asked_of = (counted[name].to_numpy() for name in ("score", "correct", "question_id"))
     together, alone = bootstrap_auc(score, truths, asked_of, samples, seed), label_aucs(inner, samples, seed)
-    regression = regression_on(features, correct)
+    regression, gain = regression_on(features, correct), together.minus(best_anew(list(alone.values())))
+    is_better = gain.low is not None and gain.low > 0
     wide = rewards.filter(pl.col("reward_type").is_in(names)).pivot("reward_type", index=STEP, values="reward")
     wide = wide.drop_nulls(names).sort(STEP)
     wide = wide.with_columns(reward=regression.predict_proba(wide[names].to_numpy())[:, 1])
@@ -140,10 +144,23 @@ def combined(
         coefficients=dict(zip(names, regression[-1].coef_[0].tolist(), strict=True)),
         alone={name: alone[name].estimate() for name in names},
         together=together.estimate(),
-        gain=together.minus(best_anew(list(alone.values()))),
+        gain=gain,
+        instead="" if is_better else best_alone(steps.filter(~IS_LAST), names, samples, seed),
         solutions=solutions,
         probabilities=wide.select(*STEP, "reward"),
     )
+
+
+def best_alone(inner: pl.DataFrame, names: Sequence[str], samples: int, seed: int) -> str:
+    """The best single label: of these, unless one that costs nothing is as good as far as the steps can tell."""
+    aucs = label_aucs(inner, samples, seed)
+    best = max((name for name in names if name in aucs), key=lambda name: aucs[name].value)
+    free = best_free_control(aucs)
+    if free is None or free == best:
+        return best
+    both = label_aucs(common_steps(inner, best, free), samples, seed)
+    low = both[best].minus(both[free]).low
+    return best if low is not None and low > 0 else free
 
 
 def write_labels(probabilities: pl.DataFrame, path: Path) -> int:

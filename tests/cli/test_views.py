@@ -103,7 +103,7 @@ def test_a_mark_stands_for_a_partition_or_for_the_worst_of_several(partitions, m
 @pytest.mark.parametrize(
     ("headline", "has_labels"),
     [
-        ({"Reward": ["CPMI"], "Label AUC (true steps)": ["0.77"]}, False),
+        ({"Reward": ["CPMI"], "Label AUC without last steps": ["0.77"]}, False),
         ({"Reward": ["CPMI"], "Time (MC = 1)": ["0.20"]}, True),
         ({}, True),
     ],
@@ -112,10 +112,10 @@ def test_a_run_ends_with_its_labels_unless_the_headline_says_how_good_they_are(t
     console = SafeConsole(file=io.StringIO(), width=120)
     labels = pl.DataFrame({"reward": ["cpmi"], "steps": [8], "lowest at": ["t000000003 1"]})
     left_out = pl.DataFrame({"reason": ["it has no steps"], "count": [3], "first": ["row 7"]})
-    judged = "7 judged steps: too few" if has_labels else ""
-    show_results(console, pl.DataFrame(headline), labels, left_out, judged, load_settings("miniature", tmp_path))
+    said = {"Train?": "Not known: 7 of the 50 solutions"} if has_labels else {}
+    show_results(console, pl.DataFrame(headline), labels, left_out, said, load_settings("miniature", tmp_path))
     shown = console.file.getvalue()
-    assert ("labels made" in shown) == ("Truth     7 judged steps: too few" in shown) == has_labels
+    assert ("labels made" in shown) == ("Train?    Not known: 7 of the 50 solutions" in shown) == has_labels
     assert "trace t000000003 1" in shown
     assert "Left out  row 7 and 2 more: it has no steps" in shown
 
@@ -125,7 +125,7 @@ def test_no_figure_of_the_headline_is_broken_on_a_terminal_of_80_columns(tmp_pat
     console = SafeConsole(file=text, width=80)
     headline = pl.read_csv("docs/demo_headline.csv", infer_schema=False)
     nothing = pl.DataFrame(schema={"reason": pl.String, "count": pl.Int64, "first": pl.String})
-    show_results(console, headline, pl.DataFrame(), nothing, "", load_settings("miniature", tmp_path))
+    show_results(console, headline, pl.DataFrame(), nothing, {}, load_settings("miniature", tmp_path))
     shown = text.getvalue().split("Database")[0]
     assert max(map(len, shown.splitlines())) <= 80
-    assert " CPMI                        0.791    41.4    28.0     61.4    0.02*    0.14*" in shown
+    assert " CPMI                        0.685    41.4    28.0     61.4    0.02*    0.14*" in shown

@@ -59,6 +59,10 @@ def test_every_kind_of_answer_has_four_different_wrong_answers(gold: str):
         ("$20", "$20"),
         ("[2, 5)", "[2, 5)"),
         (r"\frac{1}{", None),
+        ("16=<<12-8=<<16+6", None),
+        ("3+4=", None),
+        ("x=5", "x=5"),
+        ("x^2+y^2=4", "x^2+y^2=4"),
     ],
 )
 def test_a_sample_is_cut_to_its_first_line(text: str, answer: str | None):

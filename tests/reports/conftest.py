@@ -118,6 +118,10 @@ def _models() -> pl.DataFrame:
         {"recipe": recipe.name, "reward_type": recipe.reward_type, "objective": recipe.objective, "training_curve": [
             {"step": step, "epoch": step / 40, "split": split, "loss": 0.7 / (1 + SHARPNESS[recipe.reward_type] * step)}
             for step in range(0, 161, 40) for split in ("train", "validation")
+        ], "scores": [
+            {"trajectory_id": f"t{number:09d}", "step_index": step, "probability": (number * 7 + step) % 10 / 10,
+             "label": (number * 7 + step * 3) % 10 / 10, "held_out": number % 4 == 0}
+            for number in range(80) for step in range(STEPS)
         ]}
         for recipe in RECIPES
     ])  # fmt: skip
@@ -143,6 +147,7 @@ def _labelled(rng: np.random.Generator) -> dict[str, pl.DataFrame]:
     ids = [f"t{number:09d}" for number in range(80)]
     trajectories = pl.DataFrame({
         "trajectory_id": ids, "question_id": [f"q{number // 2}" for number in range(80)], "row_number": range(80),
+        "source_id": [f"own-{number}" for number in range(80)],
         "steps": [["s"] * STEPS] * 80, "shepherd_labels": truth.tolist(), "question": ["q"] * 80,
         "gold_answer": ["1"] * 80, "final_answer": [str(int(right)) for right in truth[:, -1]],
     })  # fmt: skip

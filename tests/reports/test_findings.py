@@ -21,11 +21,11 @@ def found(place: int, **frames: pl.DataFrame) -> Finding:
 
 def quality(to_mc: tuple[float, float], to_control: tuple[float, float], units: int = 100) -> pl.DataFrame:
     return table(
-        ("MC", AUC, 0.9, 0.8, 0.95), ("CPMI", AUC, 0.7, 0.6, 0.8), ("Position", AUC, 0.6, 0.5, 0.7),
-        ("Step length", AUC, 0.65, 0.6, 0.7), ("Step surprisal", AUC, 0.75, 0.7, 0.8), ("CPMI", INNER, 0.6, 0.5, 0.7),
+        ("MC", INNER, 0.9, 0.8, 0.95), ("CPMI", INNER, 0.7, 0.6, 0.8), ("Position", INNER, 0.6, 0.5, 0.7),
+        ("Step length", INNER, 0.65, 0.6, 0.7), ("Step surprisal", INNER, 0.75, 0.7, 0.8), ("CPMI", AUC, 0.8, 0.7, 0.9),
         ("CPMI", FOUND, 0.3, 0.2, 0.4), ("Chance", FOUND, 0.2, 0.1, 0.3),
-        ("CPMI", "Difference to MC", sum(to_mc) / 2, *to_mc),
-        ("CPMI", "Difference to best control", sum(to_control) / 2, *to_control), units=units,
+        ("CPMI", "Difference to MC, without last steps", sum(to_mc) / 2, *to_mc),
+        ("CPMI", "Difference to best control, without last steps", sum(to_control) / 2, *to_control), units=units,
     )  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def quality(to_mc: tuple[float, float], to_control: tuple[float, float], units: 
             (-0.3, -0.1),
             (0.1, 0.3),
             TELLS,
-            "are worse than MC's, by −0.200 [−0.300, −0.100; n=100], and are better than",
+            "are worse than MC's, by 0.200 [0.100, 0.300; n=100], and are better than",
         ),
         ((-0.1, 0.1), (0.1, 0.3), TELLS, "cannot be distinguished from MC's, with a difference of 0.000"),
         ((-0.1, 0.1), (-0.1, 0.1), SILENT, "and cannot be distinguished from those of the best free control,"),
@@ -50,18 +50,17 @@ def test_labels_are_held_against_rollouts_and_the_best_free_control(to_mc, to_co
 
 def test_chance_and_the_controls_stand_beside_the_labels():
     figures = found(LABELS, label_quality=quality((-0.3, -0.1), (0.1, 0.3))).figures
-    over_all, inner, firsts = figures
-    assert over_all.startswith("AUC over all steps: CPMI 0.700 [0.600, 0.800; n=100], MC 0.900")
-    assert "Step length (best free control) 0.650" in over_all and "Step surprisal 0.750" in over_all
+    inner, over_all, firsts = figures
+    assert inner.startswith("AUC without last steps: CPMI 0.700 [0.600, 0.800; n=100], MC 0.900")
+    assert "Step length (best free control) 0.650" in inner and "Step surprisal 0.750" in inner
     assert over_all.endswith("chance 0.5.") and inner.endswith("chance 0.5.")
     assert firsts.endswith("chance 0.20 [0.10, 0.30; n=100].")
 
 
 def test_labels_without_a_baseline_are_held_against_chance():
-    finding = found(LABELS, label_quality=table(("CPMI", AUC, 0.7, 0.6, 0.8)))
-    assert (
-        finding.answer == "By AUC over all steps, CPMI's labels are better than chance, by 0.200 [0.100, 0.300; n=100]."
-    )
+    finding = found(LABELS, label_quality=table(("CPMI", INNER, 0.7, 0.6, 0.8)))
+    said = "By AUC without last steps, CPMI's labels are better than chance, by 0.200 [0.100, 0.300; n=100]."
+    assert finding.answer == said
 
 
 def test_few_questions_give_no_verdict_and_no_difference():
@@ -129,5 +128,6 @@ def test_reward_models_tell_labels_apart_only_if_both_controls_hold(ceiling, flo
 def test_what_is_not_measured_says_so_and_what_to_do():
     every = findings({}, " -p mine")
     assert [finding.verdict for finding in every] == [NOT_MEASURED] * 4
-    assert "judge fifty steps with “cpmi explore -p mine”" in every[LABELS].figures[0]
+    assert "Next: judge 50 solutions with “" in every[LABELS].figures[0]
+    assert "cpmi explore -p mine”" in every[LABELS].figures[0]
     assert all("not measured" in finding.answer or "not compared" in finding.answer for finding in every)

@@ -34,6 +34,7 @@ def inputs(**changed: object) -> ReportInputs:
     trajectories = pl.DataFrame(
         {
             "trajectory_id": list(FINALS),
+            "source_id": [None, "mine 1", *[None] * 3],
             "question_id": list(QUESTIONS.values()),
             "question": [f"Question of {name}?" for name in FINALS],
             "steps": [[f"{name} says <{step}>." for step in range(3)] for name in FINALS],
@@ -103,8 +104,8 @@ def test_agreement_is_spearmans_correlation_over_the_steps_that_both_have():
 def test_the_most_suspicious_steps_have_the_lowest_mean_rank_without_last_steps():
     """Of ten steps, by CPMI and surprisal: t4 0 has ranks 1 and 2, t3 0 has 2 and 5, t1 0 has 3.5 and 1."""
     worst = suspicious_steps(inputs())
-    assert worst.height == 10 and worst.columns[4:] == ["cpmi", "step_surprisal"]
-    assert worst.head(2).rows() == [
+    assert worst.height == 10 and worst.columns[5:] == ["cpmi", "step_surprisal"]
+    assert worst.drop("source_id").head(2).rows() == [
         ("t4", 0, "Question of t4?", "t4 says <0>.", -9, -8), ("t1", 0, "Question of t1?", "t1 says <0>.", 0, -9),
     ]  # fmt: skip
 
@@ -113,9 +114,12 @@ def test_solutions_that_labels_are_compared_on_and_judged_steps_are_counted():
     """t4 states no final answer, and t3 is not judged."""
     assert cells("Counts") == {
         ("Solutions by final answer", "Right"): 2, ("Solutions by final answer", "Wrong"): 2,
+        ("Judged solutions", "Labelled"): 5,
     }  # fmt: skip
     counts = figure_frame(measure_label_trust(inputs(**judged([True, None, False], [False, False, None], [True] * 3))))
     assert counts.filter(row="Counts: Judged steps").select("column", "measured").rows() == [("Right", 4), ("Wrong", 3)]
+    solutions = dict(counts.filter(row="Counts: Judged solutions").select("column", "measured").iter_rows())
+    assert solutions == {"Labelled": 5, "Right": 1, "Wrong": 2}
 
 
 def test_the_report_opens_with_what_can_be_trusted_and_links_suspicious_steps():
@@ -124,20 +128,19 @@ def test_the_report_opens_with_what_can_be_trusted_and_links_suspicious_steps():
     assert "<h2>Trust without truth" in html and "t4 says &lt;0&gt;." in html
     links = re.findall(r'<a href="(http[^"]*)">([^<]*)</a>', unescape(html))
     assert links[0] == (f"{EXPLORER}/trajectory/t4?types=cpmi&types=step_surprisal&step=0", "t4\u00a0step\u00a00")
+    assert links[1][1] == "mine 1\u00a0step\u00a00"
     assert "10 steps with the lowest mean rank over CPMI and Step surprisal" in html
     assert "cannot be said: too few (2 right, 2 wrong)" in html and "with AUC" not in html
-    assert "nothing says which steps are right" in html
-    assert "Next: judge fifty steps with “cpmi explore -p mine.yaml”, name" in html
+    assert "Labels are not measured: nothing, or too little, says which steps are right" in html
+    assert re.search("Next: judge 50 solutions with “.*cpmi explore -p mine.yaml”, name", html)
 
 
-def test_labels_are_not_measured_against_a_few_judged_steps_and_the_report_says_how_many_there_are():
+def test_labels_are_not_measured_against_a_few_judged_steps():
     few = inputs(**judged([True, True, True], [True, False, False], [True, None, None]))
     frames = {name: build_artifact(artifact, few, "mine") for name, artifact in ARTIFACTS.items() if name in OF_TRUTH}
     assert not any(frames[name]["measured"].count() for name in OF_TRUTH if name != "label_trust")
     assert not headline_table(frames)
-    html = render_report("mine", "2026-01-31", frames, few)
-    assert "<h2>Trust without truth" in html and "cannot be measured: 7 judged steps (5 right, 2 wrong)" in html
-    assert "Labels are not measured: 7 judged steps (5 right, 2 wrong): too few; judge at least 10 of each." in html
+    assert "How good the labels are cannot be measured" in render_report("mine", "2026-01-31", frames, few)
 
 
 @pytest.mark.parametrize(("right", "wrong", "is_measured"), [(10, 10, True), (9, 30, False), (30, 9, False)])
@@ -170,6 +173,11 @@ CARD = [
 ]
 
 
+HALF_KNOWN = (
+    "For 62 % [55, 69] of the questions the labeler half knows the answer before any step, so that CPMI can work"
+)
+
+
 def solutions(right: int, wrong: int) -> list[tuple]:
     row = "Counts: Solutions by final answer"
     return [(row, "Right", float(right), None, None), (row, "Wrong", float(wrong), None, None)]
@@ -194,11 +202,13 @@ def test_labels_tell_final_answers_apart_if_the_interval_leaves_out_chance(low, 
     ours = ("Final answers: CPMI", "Mean step, without last steps", (low + high) / 2, low, high)
     finding = finding_of(*CARD, ours, *solutions(10, 90))
     assert finding.verdict == verdict
-    assert finding.answer == f"The labeler half knows 62 % [55, 69] of the answers; CPMI's {words}."
-    over, known = finding.figures
+    assert finding.answer == f"{HALF_KNOWN}; CPMI's {words}."
+    known, over = finding.figures
     assert "over 100 solutions (10 right, 90 wrong)" in over
     assert over.endswith("Step surprisal 0.65 [0.60, 0.70], Position 0.55 [0.50, 0.60], chance 0.5.")
-    assert known == "It knows too little of 20 % [15, 25], and 18 % [12, 24] already."
+    assert (
+        "For 20 % [15, 25] it is at most 0.05: too hard" in known and "For 18 % [12, 24] it is at least 0.95" in known
+    )
 
 
 @pytest.mark.parametrize(("right", "wrong"), [(2, 54), (54, 9), (100, 0)])
@@ -211,4 +221,4 @@ def test_few_right_or_wrong_final_answers_are_no_evidence(right, wrong):
 
 def test_if_all_final_answers_are_alike_the_finding_says_what_the_labeler_knows():
     finding = finding_of(*CARD[:3])
-    assert (finding.verdict, finding.answer) == (SILENT, "The labeler half knows 62 % [55, 69] of the answers.")
+    assert (finding.verdict, finding.answer) == (SILENT, f"{HALF_KNOWN}.")

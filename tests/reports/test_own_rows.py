@@ -60,7 +60,7 @@ def test_headline_and_differences_know_own_labels(renamed: ReportInputs):
     headline = headline_table(comparisons)
     rows = list(headline)
     assert rows.index("Rand_Merge") < rows.index("my_judge") < rows.index("Chance")
-    assert "Label AUC (true steps)" in headline["my_judge"]
+    assert "Label AUC without last steps" in headline["my_judge"]
     assert "Time (MC = 1)" not in headline["my_judge"]
     assert "my_judge − MC" in comparisons["differences"]["row"]
     assert "my_judge, min" in comparisons["best_of_n"]["row"]

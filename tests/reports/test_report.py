@@ -122,7 +122,7 @@ def test_figures_that_the_profile_does_not_measure_are_counted(report: str, comp
     absent = figures["measured"].null_count()
     assert f"{absent} of {figures.height} figures not measured" in report
     of_contrast = report.partition('id="contrast"')[2].partition("</summary>")[0]
-    assert '<span class="unmeasured">5 of 15 not measured</span>' in of_contrast
+    assert "5 of the paper’s 15 figures not measured</span>" in of_contrast
 
 
 def test_the_same_inputs_give_the_same_plots(comparisons: Comparisons):
@@ -167,7 +167,7 @@ def test_the_headline_has_the_best_free_label_of_each_column(comparisons: Compar
     found = pl.col("column") == "First wrong step found"
     table = headline_table({"label_quality": pl.concat([quality, worse, better.filter(~found)])})
     free = {title: each.value for title, each in table["Best free label"].items()}
-    assert free["Label AUC (true steps)"] == better.filter(column="Label AUC")["measured"].item()
+    assert free["Label AUC without last steps"] == better.filter(column="Without last steps")["measured"].item()
     assert free["First wrong step found"] == worse.filter(found)["measured"].item()
 
 
@@ -177,7 +177,7 @@ def test_columns_without_a_figure_of_ours_are_left_out(comparisons: Comparisons)
     shown = comparison_table(artifact, partly)
     assert {column.split()[0] for column in shown.columns} == {"GSM8K"}
     assert format_headline(headline_table({"label_quality": comparisons["label_quality"]})).columns == [
-        "Reward", "Label AUC (true steps)", "… without last steps", "First wrong step found",
+        "Reward", "Label AUC without last steps", "… over all steps", "First wrong step found",
     ]  # fmt: skip
 
 
@@ -230,15 +230,15 @@ def test_the_two_aucs_go_by_two_names(comparisons: Comparisons):
 def test_every_query_shown_runs(report: str, tmp_path: Path):
     settings = load_settings("miniature", tmp_path)
     publish(Lake.of(settings), settings)
-    queries = re.findall(r'cpmi query -p mine "([^"]*)"', unescape(report))
+    queries = re.findall(r'cpmi query -p mine\s+"([^"]*)"', unescape(report))
     assert len(queries) == 2
     for sql in queries:
         assert query(settings, sql).rows.is_empty()
 
 
 def test_the_trajectory_to_trace_is_one_that_has_labels(report: str, inputs: ReportInputs):
-    (traced,) = re.findall(r"cpmi trace -p mine (t\d+)", report)
-    assert traced in inputs.frames["labels/step_rewards"]["trajectory_id"]
+    (traced,) = re.findall(r"cpmi trace -p mine (own-\d+)", report)
+    assert traced in inputs.frames["alignment/trajectories"]["source_id"]
 
 
 def test_plain_tables_show_shares_in_percent_and_cut_long_texts():

@@ -82,7 +82,7 @@ def test_a_judged_step_has_its_probability_by_a_regression_on_other_questions():
 
 def test_too_few_judged_solutions_are_refused():
     steps = labelled(49)
-    with pytest.raises(BenchmarkError, match="49 solutions"):
+    with pytest.raises(BenchmarkError, match=r"49 judged solutions .* judge 1 more"):
         combined(steps, steps, NAMES, 20, 0, is_judged=True)
 
 
@@ -100,3 +100,21 @@ def test_the_file_has_a_row_a_trajectory_with_a_probability_a_step(tmp_path):
     assert write_labels(made.probabilities, tmp_path / "labels.jsonl") == 50
     first, *_ = map(json.loads, (tmp_path / "labels.jsonl").read_text().splitlines())
     assert first == {"trajectory_id": "t000", "rewards": made.probabilities["reward"].to_list()[:3]}
+
+
+@pytest.mark.parametrize(("free", "advised"), [(0.0, "one"), (5.0, "step_length")])
+def test_a_combination_that_gains_nothing_names_the_label_to_use_alone(free, advised):
+    """`other` says nothing; step length costs nothing and is as good as the truth, or says nothing either."""
+    steps = labelled(120)
+    noise = np.random.default_rng(1).normal(size=steps.height)
+    is_one, truth = pl.col("reward_type") == "one", pl.col("correct").cast(pl.Float64)
+    nothing = pl.Series("noise", noise)
+    steps = steps.with_columns(nothing).with_columns(
+        reward=pl.when(is_one).then(truth * 2 + pl.col("noise")).otherwise("noise")
+    )
+    length = steps.filter(is_one).with_columns(
+        reward_type=pl.lit("step_length"), reward=truth * free + pl.Series(np.random.default_rng(2).normal(size=360))
+    )
+    made = combined(pl.concat([steps, length]), steps, NAMES, 100, 0, is_judged=False)
+    assert made.instead == advised and made.gain.low <= 0
+    assert combined(labelled(200), labelled(200), NAMES, 200, 0, is_judged=False).instead == ""

@@ -60,9 +60,14 @@ def listed(text: str) -> list[str]:
     return re.findall(r"<code>(t\d{9})</code>", text)
 
 
-def judge(client: TestClient, number: int, step: object, verdict: str, place: object = "", **headers: str):
-    data = {"step": step, "verdict": verdict, "place": place}
+def judge(client: TestClient, number: int, step: object, verdict: str, **headers: str):
+    data = {"step": step, "verdict": verdict}
     return client.post(f"/verdict/{identifier(number)}?types=cpmi", data=data, headers={**FROM_HERE, **headers})
+
+
+def judge_solution(client: TestClient, number: int, first_wrong: object, place: int = 0):
+    data = {"first_wrong": first_wrong, "place": place}
+    return client.post(f"/first-wrong/{identifier(number)}", data=data, headers=FROM_HERE)
 
 
 def as_annotator(client: TestClient, name: str) -> TestClient:
@@ -71,19 +76,19 @@ def as_annotator(client: TestClient, name: str) -> TestClient:
 
 
 def asked(text: str) -> tuple[int, ...]:
-    """Trajectory and step that a page of the queue asks about, and its place in the queue."""
-    [fields] = re.findall(r'data-step="t(\d+)-(\d+)".*?name="place" value="(\d+)"', text, re.DOTALL)
-    return tuple(map(int, fields))
+    """The trajectory that a page of the queue asks about, and its place in the queue."""
+    [fields] = re.findall(r'name="place" value="(\d+)".*?data-solution="t(\d+)"', text, re.DOTALL)
+    return int(fields[1]), int(fields[0])
 
 
 def judge_queue(client: TestClient, count: int, odd: int = 5) -> list[tuple[int, ...]]:
-    """Judge the next steps of the queue by their reward, `step / 4`, but for every fifth trajectory."""
-    steps, text = [], page(client, "/queue")
+    """Judge the next solutions of the queue: the last step of every fifth is the first wrong one, of others the 1."""
+    solutions, text = [], page(client, "/queue")
     for _ in range(count):
-        number, step, place = asked(text)
-        text = judge(client, number, step, "right" if (step > 0) != (number % odd == 0) else "wrong", place).text
-        steps.append((number, step, place))
-    return steps
+        number, place = asked(text)
+        text = judge_solution(client, number, "none" if number % odd == 0 else 1, place).text
+        solutions.append((number, place))
+    return solutions
 
 
 def test_the_list_is_paged_and_searched_in_questions_and_for_ids(client):
@@ -179,12 +184,22 @@ def test_a_verdict_is_kept_can_be_changed_and_taken_back(client, labels):
 
 
 def test_every_annotator_gets_the_same_queue_which_has_its_share_of_every_stratum(client, settings, tmp_path):
-    steps = judge_queue(as_annotator(client, "ann"), 50)
+    solutions = judge_queue(as_annotator(client, "ann"), 50)
     other = TestClient(explorer(settings, tmp_path / "other.jsonl"), base_url=OWN)
-    assert judge_queue(as_annotator(other, "Böb"), 20) == steps[:20]
-    drawn = Counter((number % 10 == 0, step) for number, step in {step[:2] for step in steps})
-    assert sorted(drawn) == [(of_math, step) for of_math in (False, True) for step in range(STEPS)]
-    assert all(abs(count - (10 if of_math else 90) / 6) < 2 for (of_math, _), count in drawn.items())
+    assert judge_queue(as_annotator(other, "Böb"), 20) == solutions[:20]
+    drawn = Counter(number % 10 == 0 for number in {number for number, _ in solutions})
+    assert abs(drawn[True] - 5) < 2 and drawn.total() == 50
+
+
+def test_one_key_says_which_step_is_the_first_wrong_one(client, labels):
+    """Steps before it are right, those after it are not judged; a solution without one is right at every step."""
+    ann = as_annotator(client, "ann")
+    assert 'name="first_wrong" value="1" data-key="1"' in page(ann, "/queue")
+    for first_wrong, said in ((1, {"0": True, "1": False}), ("none", {"0": True, "1": True, "2": True})):
+        judge_solution(ann, 3, first_wrong)
+        assert json.loads(labels.read_text())["by"] == {"ann": said}
+    assert 'ann has judged <span id="judged">1</span> of the 50 solutions' in page(ann, "/queue")
+    assert judge_solution(ann, 3, STEPS).status_code == 404 and judge_solution(ann, 3, "x").status_code == 400
 
 
 def test_the_queue_asks_who_judges_and_shows_no_label(client):
@@ -192,23 +207,23 @@ def test_the_queue_asks_who_judges_and_shows_no_label(client):
     for name in ("", "x" * 41, "a\u2028b"):
         assert client.post("/annotator", data={"annotator": name}, headers=FROM_HERE).status_code == 400
     text = page(as_annotator(client, "ann"), "/queue")
-    number, step, _ = asked(text)
+    number, _ = asked(text)
     text = unescape(text[text.index("<main") : text.index("SQL of this view")])
     assert f"Question {number}: how many eggs?" in text
-    assert ("There are" in text, "So $" in text, "The answer is" in text) == (True, step > 0, step > 1)
+    assert "There are" in text and "So $" in text and "The answer is" in text
     assert not re.search("cpmi|shade-|gold|truth|0\\.9|>4<", text)
 
 
-def test_a_judgement_can_be_undone_and_a_step_skipped(client, labels):
+def test_a_judgement_can_be_undone_and_a_solution_skipped(client, labels):
     first, second = judge_queue(as_annotator(client, "ann"), 2)
     text = page(client, "/queue?place=2")
-    assert asked(text)[2] == 2 and asked(page(client, "/queue?place=3"))[2] == 3
-    for (number, step, place), left in ((second, 1), (first, 0)):
-        fields = f'<input type="hidden" name="step" value="{step}"><input type="hidden" name="place" value="{place}">'
-        assert f'/verdict/{identifier(number)}">{fields}<button name="verdict" value="clear"' in text
-        text = judge(client, number, step, "clear", place).text
-        assert asked(text) == (number, step, place) and len(labels.read_text().splitlines()) == left
-    assert "undo the last" not in text and "You have skipped 300 steps" in page(client, "/queue?place=300")
+    assert asked(text)[1] == 2 and asked(page(client, "/queue?place=3"))[1] == 3
+    for (number, place), left in ((second, 1), (first, 0)):
+        field = f'<input type="hidden" name="place" value="{place}">'
+        assert f'/first-wrong/{identifier(number)}">{field}<button name="first_wrong" value="clear"' in text
+        text = judge_solution(client, number, "clear", place).text
+        assert asked(text) == (number, place) and len(labels.read_text().splitlines()) == left
+    assert "undo the last" not in text and "You have skipped 100 solutions" in page(client, "/queue?place=100")
 
 
 def test_the_word_of_most_annotators_is_the_truth_and_a_split_is_none(client, labels):
@@ -233,10 +248,11 @@ def test_the_figures_are_those_of_the_report_with_the_file_as_step_truth(client,
     frames = {key: Lake.of(settings).read(key) for key in ("labels/step_rewards", "alignment/trajectories")}
     frames["sources/step_truth"] = read_step_truth(rows)[0]
     inputs = ReportInputs(frames, bootstrap_samples=settings.benchmarks.bootstrap_samples, seed=settings.seed)
-    (mc,) = figure_frame(measure_label_quality(inputs)).filter(row="MC", column="Label AUC").to_dicts()
+    (mc,) = figure_frame(measure_label_quality(inputs)).filter(row="MC", column="Without last steps").to_dicts()
     interval = f"{mc['measured']:.3f} [{mc['low']:.3f}, {mc['high']:.3f}; n={mc['units']}]"
     assert f'<td>mc</td><td class="number">{interval}</td><td class="number">{mc["n"]}</td>' in text
-    assert re.search(r'<td>ann, bob</td><td class="number">30</td><td class="number">0\.\d\d\d \[', text)
+    assert re.search(r'<td>ann, bob</td><td class="number">\d+</td><td class="number">0\.\d\d\d \[', text)
+    assert "Judge 10 more: the report and <code>cpmi calibrate</code> need 50 solutions." in text
 
 
 @pytest.mark.parametrize("content", [b"{}", b"\xff\xfe", None, OWN_LABEL % b"NaN", OWN_LABEL % b"1e999"])
@@ -252,7 +268,7 @@ def test_labels_are_seen_when_they_are_made_and_trajectories_when_asked_for(tmp_
     client = TestClient(explorer(made_up_home(tmp_path, labelled=False)), base_url=OWN)
     assert "No labels yet" in page(client, "/") and page(client, f"/trajectory/{identifier(3)}")
     made_up_home(tmp_path, soft=False)
-    assert "No labels yet" not in page(client, "/")
+    assert "No labels yet" not in (text := page(client, "/")) and "colour: soft label of <b>mc</b>, 0" in text
     made_up_home(tmp_path, soft=False, more="Later.", share=0.5)
     assert "+0.125<small>–</small>" in judge(client, 4, 1, "right").text
     assert client.get("/own-labels.jsonl").json()["rewards"] == [None, 1.0, None]

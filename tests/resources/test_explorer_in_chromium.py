@@ -169,66 +169,68 @@ TWICE = """key => [1, 2].forEach(() =>
     document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true})))"""
 
 
-def judge(page, count: int, key_of, judged: int = 0) -> dict[tuple[int, int], str]:
-    """Judge the next steps of the queue by keys alone; the key that was pressed at each."""
+def judge(page, count: int, key_of, judged: int = 0) -> dict[int, str]:
+    """Judge the next solutions of the queue by keys alone; the key that was pressed at each."""
     pressed = {}
-    for number in range(count):
-        name, _, step = (page.locator("#asked").get_attribute("data-step") or "").partition("-")
-        key = pressed[int(name[1:]), int(step)] = key_of(int(name[1:]), int(step))
-        if number % 10:
+    for place in range(count):
+        number = int((page.locator("#asked").get_attribute("data-solution") or "").removeprefix("t"))
+        key = pressed[number] = key_of(number)
+        if place % 10:
             page.keyboard.press(key)
-        else:  # twice at once: the second is of no effect, or it would judge the next step
+        else:  # twice at once: the second is of no effect, or it would judge the next solution
             page.evaluate(TWICE, key)
-        playwright.expect(page.locator("#judged")).to_have_text(str(judged + number + 1))
+        playwright.expect(page.locator("#judged")).to_have_text(str(judged + place + 1))
     return pressed
 
 
-def test_fifty_judged_steps_give_the_figures_that_one_computes_by_hand(page, labels):
+def verdicts(pressed: dict[int, str]) -> dict[tuple[int, int], bool]:
+    """Whether each step that is not a last one is right, as a key says it."""
+    return {
+        (number, step): key == "a" or step < int(key)
+        for number, key in pressed.items()
+        for step in range(2)
+        if key == "a" or step <= int(key)
+    }
+
+
+def test_judged_solutions_give_the_figures_that_one_computes_by_hand(page, labels):
     labels.unlink(missing_ok=True)
 
-    def noisy(number: int, step: int) -> str:
-        return "y" if (step > 0) != (number % 4 == 0) else "n"
+    def first_wrong(number: int) -> str:
+        return "a" if number % 4 == 0 else str(number % 3)
 
     say_name(page, "ann")
     page.keyboard.press(" ")
-    playwright.expect(page.locator("form.verdict a")).to_have_attribute("href", "/queue?place=2")
-    said = judge(page, 50, noisy)
-    last = page.locator("#asked").get_attribute("data-step")
+    playwright.expect(page.locator("form.whole a")).to_have_attribute("href", "/queue?place=2")
+    pressed = judge(page, 50, first_wrong)
+    last = page.locator("#asked").get_attribute("data-solution")
     page.keyboard.press("u")
     playwright.expect(page.locator("#judged")).to_have_text("49")
-    assert page.locator("#asked").get_attribute("data-step") != last
-    assert judge(page, 1, noisy, judged=49).items() <= said.items()
-    say_name(page, "bob")
-    other = judge(page, 12, lambda number, step: "y" if step else "n")
+    assert page.locator("#asked").get_attribute("data-solution") != last
+    assert judge(page, 1, first_wrong, judged=49).items() <= pressed.items()
     page.locator("header a", has_text="Your figures").click()
     heading(page, "What your judgements say")
-    # by hand: rewards are step / 4; a judged step that only bob has, and the skipped one, count as he says
-    both = {step: {said.get(step, key), key} for step, key in other.items()}
-    words = {**{step: {key} for step, key in said.items()}, **both}
-    rewards = {key: [step / 4 for (_, step), of in words.items() if of == {key}] for key in "yn"}
-    pairs = [(right > wrong) + (right == wrong) / 2 for right in rewards["y"] for wrong in rewards["n"]]
-    auc = sum(pairs) / len(pairs)
-    first = page.locator("#aucs tbody tr").first
-    playwright.expect(first.locator("td").nth(1)).to_contain_text(f"{auc:.3f} [")
-    playwright.expect(first.locator("td").nth(2)).to_have_text(str(len(rewards["y"]) + len(rewards["n"])))
-    shared = said.keys() & other.keys()
-    alike = sum(said[step] == other[step] for step in shared) / len(shared)
-    playwright.expect(page.locator("#agreement tbody td").nth(1)).to_have_text(str(len(shared)))
-    playwright.expect(page.locator("#agreement tbody td").nth(2)).to_contain_text(f"{alike:.3f} [")
+    # by hand: rewards are step / 4
+    said = verdicts(pressed)
+    right, wrong = ([step / 4 for (_, step), word in said.items() if word == kind] for kind in (True, False))
+    pairs = [(one > other) + (one == other) / 2 for one in right for other in wrong]
+    row = page.locator("#aucs tbody tr").first.locator("td")
+    playwright.expect(row.nth(1)).to_contain_text(f"{sum(pairs) / len(pairs):.3f} [")
+    playwright.expect(row.nth(2)).to_have_text(str(len(said)))
 
 
 @pytest.mark.parametrize("width", SCREENS)
-def test_the_asked_step_and_its_buttons_are_on_the_screen_whatever_the_length_of_the_problem(page, labels, width):
+def test_the_solution_and_its_buttons_are_on_the_screen_whatever_the_length_of_the_problem(page, labels, width):
     labels.unlink(missing_ok=True)
     page.set_viewport_size({"width": width, "height": 900})
     say_name(page, "ann")
     for judged in range(3):
-        for part in ("#asked", "button[value=right]", "button[value=wrong]"):
+        for part in ("#asked", "button[value='2']", "button[value=none]"):
             playwright.expect(page.locator(part)).to_be_in_viewport(ratio=1)
-        judge(page, 1, lambda number, step: "y", judged)
-    # again and again: the page scrolls to the asked step once it is loaded
+        judge(page, 1, lambda number: "a", judged)
+    # again and again: the page scrolls to the solution once it is loaded
     page.wait_for_function("() => scrollTo(0, 0) || asked.getBoundingClientRect().top >= innerHeight")
-    playwright.expect(page.locator("button[value=right]")).to_be_in_viewport(ratio=1)
+    playwright.expect(page.locator("button[value=none]")).to_be_in_viewport(ratio=1)
 
 
 def test_reward_types_are_chosen_by_ticking_them(page, address):

@@ -146,7 +146,7 @@ def test_label_quality_shows_math_shepherd_once_and_own_labels_after_ours():
     assert of_all_steps["measured"].to_list() == [1.0, 1.0]
     headline = headline_table({"label_quality": table})
     assert list(headline) == ["judge", "Chance", "Ceiling"]
-    assert headline["judge"]["Label AUC (true steps)"].value == 1.0 and "Time (MC = 1)" not in headline["judge"]
+    assert headline["judge"]["… over all steps"].value == 1.0 and "Time (MC = 1)" not in headline["judge"]
 
 
 def test_tables_list_labels_that_a_model_learns_from_after_ours():

@@ -55,6 +55,7 @@ def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
             Route("/refresh", read_form(pages.refresh), methods=["POST"]),
             Route("/queue", judging.queue),
             Route("/annotator", read_form(judging.name), methods=["POST"]),
+            Route("/first-wrong/{name}", read_form(judging.judge_solution), methods=["POST"]),
             Route("/verdict/{name}", read_form(judging.judge), methods=["POST"]),
             Route("/own-figures", judging.figures),
             Route("/own-labels", judging.own_labels),

@@ -1,13 +1,14 @@
-"""What judged steps say: how well each reward type ranks them, how far annotators agree, how many steps are lacking."""
+"""What judged solutions say: how well reward types rank their steps, how far annotators agree, how many are lacking."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from math import ceil
 
 import polars as pl
 
-from cpmi_dagster.benchmarks.agreement import Agreement, agreement, steps_lacking
-from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, label_aucs
+from cpmi_dagster.benchmarks.agreement import Agreement, agreement, share_lacking
+from cpmi_dagster.benchmarks.label_quality import IS_LAST, label_aucs
 from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.profiles.settings import Settings
@@ -20,21 +21,23 @@ from cpmi_dagster.resources.web.explorer.results import View
 
 @dataclass(frozen=True)
 class Figures:
-    """What judged steps say.
+    """What judged solutions say.
 
     Attributes:
+        solutions: of which at least one step is judged.
+        wrong: those with a wrong step, by most annotators.
         verdicts: of most annotators, on every judged step; None if as many say right as wrong.
-        counts: steps that each annotator has judged.
-        aucs: the ROC-AUC of each reward type on the judged steps, and how many more bring it to ± 0.05.
+        counts: solutions that each annotator has judged.
+        aucs: the ROC-AUC of each reward type without last steps, and how many more solutions bring it to ± 0.05.
         pairs: how far two annotators agree on the steps that both have judged.
-        fewest: right steps, and wrong ones, from which on the report uses them.
     """
 
+    solutions: int
+    wrong: int
     verdicts: list[bool | None]
     counts: dict[str, int]
     aucs: dict[str, tuple[Estimate, int | None]]
     pairs: dict[tuple[str, str], Agreement]
-    fewest: int = FEWEST_OF_EACH
 
 
 def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings) -> Figures:
@@ -49,7 +52,7 @@ def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings) -
     }
     inputs = ReportInputs(frames, bootstrap_samples=settings.benchmarks.bootstrap_samples, seed=settings.seed)
     steps = steps_with_truth(inputs)
-    aucs = label_aucs(steps, *inputs.draws) if steps.height else {}
+    aucs = label_aucs(steps.filter(~IS_LAST), *inputs.draws) if steps.height else {}
     estimates = {name: aucs[name].estimate() for name in in_order(aucs)}
     judged = judgements_of(known, trajectories)
     pairs = {}
@@ -58,10 +61,19 @@ def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings) -
         both = next(theirs).join(next(theirs), on=["trajectory_id", "step_index", "question_id"])
         if both.height:
             pairs[one, other] = agreement(both["right"], both["right_right"], both["question_id"], *inputs.draws)
+    majorities = [label.majority for label in known]
+    lacking = {name: share_lacking(estimate) for name, estimate in estimates.items()}
     return Figures(
-        verdicts=[right for label in known for right in label.majority.values()],
-        counts=dict(judged.group_by("annotator", maintain_order=True).len().iter_rows()),
-        aucs={name: (estimate, steps_lacking(estimate)) for name, estimate in estimates.items()},
+        solutions=len(known),
+        wrong=sum(False in said.values() for said in majorities),
+        verdicts=[right for said in majorities for right in said.values()],
+        counts=dict(
+            judged.group_by("annotator", maintain_order=True).agg(pl.col("trajectory_id").n_unique()).iter_rows()
+        ),
+        aucs={
+            name: (estimate, None if (share := lacking[name]) is None else ceil(share * len(known)))
+            for name, estimate in estimates.items()
+        },
         pairs=pairs,
     )
 

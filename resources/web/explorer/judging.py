@@ -1,9 +1,11 @@
-"""The pages on which annotators judge steps, and what comes of it: a queue of drawn steps, figures, files.
+"""The pages on which annotators judge solutions, and what comes of it: a queue of drawn ones, figures, files.
 
-The queue is the same for every annotator, so that they can be compared, and shows no label. Who judges is said once and
-kept in a cookie.
+Of each solution the queue asks which step is the first wrong one, by one key, as the annotators of ProcessBench were
+asked. On the page of a trajectory single steps are judged. The queue is the same for every annotator, so that they can
+be compared, and shows no label. Who judges is said once and kept in a cookie.
 """
 
+from collections.abc import Mapping
 from typing import get_args
 from urllib.parse import quote
 
@@ -12,14 +14,19 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.web.explorer import queries
 from cpmi_dagster.resources.web.explorer.addresses import address, check_known, choice_of, number_of, text_of
 from cpmi_dagster.resources.web.explorer.figures import figures_of, judgements_of
-from cpmi_dagster.resources.web.explorer.own_labels import Verdict
+from cpmi_dagster.resources.web.explorer.own_labels import CLEAR, Verdict, changes_of, changes_up_to
 from cpmi_dagster.resources.web.explorer.pages import ANNOTATOR, Pages, annotator_of, find_trajectory
+from cpmi_dagster.resources.web.explorer.results import Row, View
 from cpmi_dagster.rewards.dataset import DATASET_REWARD
 
+ALL_RIGHT = "none"
+STEP_KEYS = "0123456789bcdefghilmnopqrtvwxyz"
+"""The key of each step of a solution: its number, then letters that no other key of the page has."""
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 LONGEST_NAME = 40
 LONGEST_QUEUE = 1_000
@@ -33,27 +40,33 @@ class Judging:
         self._pages, self._settings, self._labels = pages, settings, pages.labels
 
     def queue(self, request: Request) -> Response:
-        """The next step of the queue that the annotator has not judged, or the question who judges."""
-        results, annotator = self._pages.results.get(), annotator_of(request)
-        start = number_of(request.query_params, "place") or 0
-        with results.view() as view:
-            base = DATASET_REWARD if DATASET_REWARD in results.reward_types else next(iter(results.reward_types), "")
-            rows = view.kept_rows(queries.QUEUE, base=base, seed=self._settings.seed, most=LONGEST_QUEUE)
-            steps = [(row["trajectory_id"], row["step_index"]) for row in rows]
-            mine = {(name, step) for name, label in self._labels.all().items() for step in label.by.get(annotator, {})}
-            left = [place for place, step in enumerate(steps) if step not in mine]
-            place = next((place for place in left if place >= start), len(steps))
+        """The next solution of the queue that the annotator has not judged, or the question who judges."""
+        annotator, start = annotator_of(request), number_of(request.query_params, "place") or 0
+        with self._pages.results.get().view() as view:
+            names = self._queue(view)
+            mine = {name for name, label in self._labels.all().items() if label.is_judged_by(annotator)}
+            left = [place for place, name in enumerate(names) if name not in mine]
+            place = next((place for place in left if place >= start), len(names))
             context = {
                 "is_named": ANNOTATOR in request.cookies,
                 "annotator": annotator,
-                "asked": find_trajectory(view, *steps[place]) if place < len(steps) else None,
-                "step": steps[place][1] if place < len(steps) else None,
+                "asked": find_trajectory(view, names[place], 0) if place < len(names) else None,
+                "keys": STEP_KEYS,
+                "all_right": ALL_RIGHT,
                 "place": place,
                 "judged": len(mine),
+                "needed": min(FEWEST_SOLUTIONS, len(names)),
                 "left": len(left),
-                "last": next(((each, *steps[each]) for each in range(place - 1, -1, -1) if steps[each] in mine), None),
+                "last": next(((each, names[each]) for each in range(place - 1, -1, -1) if names[each] in mine), None),
             }
             return self._pages.page(request, "queue.html", view, **context)
+
+    def _queue(self, view: View) -> list[str]:
+        """The solutions in the order in which every annotator is asked for them."""
+        types = view.results.reward_types
+        base = DATASET_REWARD if DATASET_REWARD in types else next(iter(types), "")
+        rows = view.kept_rows(queries.QUEUE, base=base, seed=self._settings.seed, most=LONGEST_QUEUE)
+        return [row["trajectory_id"] for row in rows]
 
     def name(self, _request: Request, form: QueryParams) -> Response:
         """Keep who judges from now on."""
@@ -65,29 +78,47 @@ class Judging:
         return answer
 
     def judge(self, request: Request, form: QueryParams) -> Response:
-        """Keep what the annotator says of a step, and go on with the queue, or back to the step's trajectory."""
+        """Keep what the annotator says of one step, and go back to the step's trajectory."""
         results = self._pages.results.get()
         choice = choice_of(request.query_params, results)
-        step, place = number_of(form, "step"), number_of(form, "place")
-        if step is None:
+        if (step := number_of(form, "step")) is None:
             raise HTTPException(400, "step: write a whole number, 0 or more")
         verdict = check_known("verdict", text_of(form, "verdict"), VERDICTS)
         with results.view() as view:
             trajectory = find_trajectory(view, request.path_params["name"], step)
-            name, base = trajectory["trajectory_id"], next(iter(choice.types), "")
-            rows = view.rows(queries.LABELS, trajectory["shard"], id=name, types=[base])
+            self._keep(request, view, trajectory, next(iter(choice.types), ""), changes_of(verdict, step))
+        return RedirectResponse(address("trajectory", trajectory["trajectory_id"], **choice.asked, step=step), 303)
+
+    def judge_solution(self, request: Request, form: QueryParams) -> Response:
+        """Keep which step the annotator calls the first wrong one, and go on with the queue."""
+        said, place = text_of(form, "first_wrong"), number_of(form, "place") or 0
+        first = None if said in (ALL_RIGHT, CLEAR) else number_of(form, "first_wrong")
+        if first is None and said not in (ALL_RIGHT, CLEAR):
+            raise HTTPException(400, f"first_wrong: write the number of a step, from 0, {ALL_RIGHT} or {CLEAR}")
+        with self._pages.results.get().view() as view:
+            trajectory = find_trajectory(view, request.path_params["name"], first or 0)
+            changes = changes_up_to(first, len(trajectory["steps"]))
+            if said == CLEAR:
+                changes = dict.fromkeys(changes, None)
+            self._keep(request, view, trajectory, next(iter(view.results.reward_types), ""), changes)
+        return RedirectResponse(address("queue", place=place + (said != CLEAR)), 303)
+
+    def _keep(
+        self, request: Request, view: View, trajectory: Row, base: str, changes: Mapping[int, bool | None]
+    ) -> None:
+        """Keep what the annotator says of steps, with the soft labels of a reward type at the others."""
+        name = trajectory["trajectory_id"]
+        rows = view.rows(queries.LABELS, trajectory["shard"], id=name, types=[base])
         labels = {row["step_index"]: row["soft_label"] for row in rows}
         soft_labels = [labels.get(each) for each in range(len(trajectory["steps"]))]
-        self._labels.judge(name, step, annotator_of(request), verdict, base, soft_labels)
-        if place is None:
-            return RedirectResponse(address("trajectory", name, **choice.asked, step=step), 303)
-        return RedirectResponse(address("queue", place=place + (verdict != "clear")), 303)
+        self._labels.judge(name, annotator_of(request), changes, base, soft_labels)
 
     def figures(self, request: Request) -> Response:
-        """What the judged steps say of every reward type, and of the annotators."""
+        """What the judged solutions say of every reward type, and of the annotators."""
         with self._pages.results.get().view() as view:
-            figures = figures_of(view, self._labels.all(), self._settings)
-            return self._pages.page(request, "own_figures.html", view, figures=figures)
+            figures, needed = figures_of(view, self._labels.all(), self._settings), len(self._queue(view))
+            needs = {"needed": min(FEWEST_SOLUTIONS, needed), "is_enough": needed >= FEWEST_SOLUTIONS}
+            return self._pages.page(request, "own_figures.html", view, figures=figures, **needs)
 
     def own_labels(self, request: Request) -> Response:
         """The annotators' labels, and how a profile uses them."""

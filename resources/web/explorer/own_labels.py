@@ -10,7 +10,7 @@ for right and 0 for wrong. The others, among them those of which as many say rig
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +23,7 @@ from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import whole_file
 
 Verdict = Literal["right", "wrong", "clear"]
+CLEAR = "clear"
 
 
 class OwnLabel(BaseModel):
@@ -41,6 +42,11 @@ class OwnLabel(BaseModel):
         """The label as a line of the file."""
         return f"{json.dumps(self.model_dump(), ensure_ascii=False)}\n"
 
+    def is_judged_by(self, annotator: str) -> bool:
+        """Whether an annotator has said which step is the first wrong one, or that all are right."""
+        said = self.by.get(annotator, {})
+        return False in said.values() or len(said) == len(self.rewards)
+
     @property
     def majority(self) -> dict[int, bool | None]:
         """By step that anybody has judged, what most annotators say; None if as many say right as wrong."""
@@ -48,6 +54,17 @@ class OwnLabel(BaseModel):
         for said in self.by.values():
             votes.update({step: 1 if right else -1 for step, right in said.items()})
         return {step: vote > 0 if vote else None for step, vote in sorted(votes.items())}
+
+
+def changes_of(verdict: Verdict, step: int) -> dict[int, bool | None]:
+    """What a verdict on one step says."""
+    return {step: None if verdict == CLEAR else verdict == "right"}
+
+
+def changes_up_to(first_wrong: int | None, count: int) -> dict[int, bool | None]:
+    """What the first wrong step of a solution says of each: nothing of the steps after it; None if all are right."""
+    wrong = count if first_wrong is None else first_wrong
+    return {step: step < wrong if step <= wrong else None for step in range(count)}
 
 
 class OwnLabels:
@@ -79,22 +96,20 @@ class OwnLabels:
         return labels
 
     def judge(
-        self, trajectory_id: str, step: int, annotator: str, verdict: Verdict, reward_type: str,
+        self, trajectory_id: str, annotator: str, changes: Mapping[int, bool | None], reward_type: str,
         soft_labels: Sequence[float | None],
     ) -> None:  # fmt: skip
-        """Keep what an annotator says of a step.
+        """Keep what an annotator says of some steps of a solution.
 
         Args:
-            step: from 0.
-            verdict: `clear` takes back what was said before.
+            changes: by step, from 0, whether it is right; None takes back what was said before.
             soft_labels: of all steps, which those keep that have no judgement; None if there is none.
         """
         with locked(self.path.with_name(f".{self.path.name}.lock")):
             labels = self.all()
             before = labels.pop(trajectory_id).by if trajectory_id in labels else {}
-            by = {**before, annotator: {**before.get(annotator, {}), step: verdict == "right"}}
-            if verdict == "clear":
-                del by[annotator][step]
+            now = {**before.get(annotator, {}), **changes}
+            by = {**before, annotator: {step: right for step, right in now.items() if right is not None}}
             # steps that the source no longer has are left out
             by = {name: {s: said[s] for s in sorted(said) if s < len(soft_labels)} for name, said in by.items()}
             by = {name: said for name, said in by.items() if said}

@@ -84,24 +84,23 @@ DISAGREEMENT = f"""
     order by abs(a.soft_label - b.soft_label) desc, trajectory_id, step_index limit $most
 """
 
-# every first part of the queue has its share of each stratum, and each step the same chance to be in it, so that a
-# figure over this part is one of all steps; lots are by md5, which every version of DuckDB draws alike
+# every first part of the queue has its share of each stratum, and each solution the same chance to be in it, so that a
+# figure over this part is one of all solutions; lots are by md5, which every version of DuckDB draws alike
 QUEUE = f"""
-    with steps as (
-        select trajectory_id, step_index, t.task,
-               case step_index when 0 then 'first' when len(t.steps) - 1 then 'last' else 'middle' end as place,
-               ntile(3) over (order by reward, trajectory_id, step_index) as third,
-               md5(concat($seed, ' ', trajectory_id, ' ', step_index)) as lot
+    with solutions as (
+        select trajectory_id, t.task, ntile(3) over (order by avg(reward), trajectory_id) as third,
+               md5(concat($seed, ' ', trajectory_id)) as lot
         from labels.step_rewards join {SELECTED} using (trajectory_id)
         where reward_type = $base
+        group by trajectory_id, t.task
     ),
     dealt as (
-        select *, row_number() over (partition by task, place, third order by lot) - 1 as dealt,
-               md5_number_lower(concat($seed, ' ', task, ' ', place, ' ', third)) / 18446744073709551616.0 as start,
-               count(*) over (partition by task, place, third) as held
-        from steps
+        select *, row_number() over (partition by task, third order by lot) - 1 as dealt,
+               md5_number_lower(concat($seed, ' ', task, ' ', third)) / 18446744073709551616.0 as start,
+               count(*) over (partition by task, third) as held
+        from solutions
     )
-    select trajectory_id, step_index from dealt order by (dealt + start) / held, lot limit $most
+    select trajectory_id from dealt order by (dealt + start) / held, lot limit $most
 """
 
 JUDGED_TRAJECTORIES = f"""

@@ -75,7 +75,7 @@ class Results:
     Attributes:
         opened: when; trajectories, tasks and reward types are as they were then.
         tasks: of the selected trajectories.
-        reward_types: those with labels; first those that reward models learn from, then the profile's others.
+        reward_types: those with labels, in the order of the profile; the first one gives the colours.
         kept: answers over all labels, by their SQL.
     """
 
@@ -90,7 +90,7 @@ class Results:
             self._connection.execute(f"create view {IN_MEMORY} {ROWS_IN_MEMORY}")
         except duckdb.Error as error:
             raise CpmiError(f"{first_line(error)}; `cpmi status --verify` names damaged files") from error
-        first = [*(recipe.reward_type for recipe in settings.recipes), *settings.rewards.types]
+        first = settings.rewards.types
         with self.view() as view:
             self.tasks = [row["task"] for row in view.rows(TASKS)]
             names = [row["reward_type"] for row in view.rows(REWARD_TYPES)]

@@ -51,7 +51,8 @@ function typesetAll() {
 }
 
 function showAsked() {
-  document.getElementById("asked")?.scrollIntoView({ block: "nearest" });
+  const asked = document.getElementById("asked");
+  asked?.scrollIntoView({ block: asked.offsetHeight > innerHeight ? "start" : "nearest" });
 }
 
 function choose(rows, way) {

@@ -1,0 +1,154 @@
+"""What the report of somebody's own data opens with: train on this or not, what was labelled, its cost, its negatives.
+
+Train on CPMI?   Not known: 12 of the 50 solutions that an answer needs are judged.
+Labelled         38 of 40 solutions of 14 questions, 179 steps
+Cost             CPMI: 38 solutions, 6.1 s, 0.16 s a solution
+Wrong answers    chat-04   gold 17   18, 15, 1700, 16      1700 is far from the gold answer
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from cpmi_dagster.answers.forms import Quantity, read_form
+from cpmi_dagster.answers.plain_text import plain_text
+from cpmi_dagster.answers.values import real_value
+from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, STEP_REWARDS, TRAJECTORIES
+from cpmi_dagster.files.text import counted
+from cpmi_dagster.reports.inputs import ReportInputs, figures_by_column
+from cpmi_dagster.reports.labels import WITHOUT_LAST, in_order
+from cpmi_dagster.reports.paper import format_estimate
+from cpmi_dagster.reports.reward_models import describe_models
+from cpmi_dagster.reports.verdict import Verdict, judge_label
+from cpmi_dagster.rewards.registry import reward_label
+
+MOST_READ, SHOWN = 2_000, 8
+"""Solutions whose wrong answers are looked over, and how many of them the report shows."""
+FAR = 100
+"""Times the gold answer from which a wrong answer gives itself away."""
+OWN_NAME = pl.coalesce("source_id", "trajectory_id")
+"""What a reader calls a solution: by the id of their own row, if it has one."""
+
+
+class OwnData(NamedTuple):
+    """What the report of a profile of own data opens with; tables as polars frames, headings as they are shown.
+
+    Attributes:
+        label: the reward type that is judged, by its name in tables.
+        facts: what was labelled, by what it is.
+        negatives: the wrong answers of some solutions, those with odd ones first.
+        odd: wrong answers that a reader would see through, of how many that were looked over.
+    """
+
+    label: str
+    verdict: Verdict
+    facts: dict[str, str]
+    costs: pl.DataFrame
+    negatives: pl.DataFrame
+    odd: tuple[int, int]
+
+
+def own_data(
+    inputs: ReportInputs, frames: Mapping[str, pl.DataFrame], reward_type: str, rejected: int, option: str = ""
+) -> OwnData:
+    """What is said first.
+
+    Args:
+        frames: comparison frames by artifact.
+        reward_type: what the profile trains on.
+        rejected: rows of the source that are no solution.
+        option: of commands, as `render_report` takes it.
+    """
+    verdict, looked_over = judge_label(frames, reward_type, option), odd_negatives(inputs)
+    odd = (int(looked_over["odd"].list.len().sum()), int(looked_over["wrong"].list.len().sum()))
+    return OwnData(
+        label=reward_label(reward_type),
+        verdict=verdict,
+        facts=_facts(inputs, frames, verdict, rejected),
+        costs=_costs(inputs),
+        negatives=_table_of_negatives(looked_over),
+        odd=odd,
+    )
+
+
+def _facts(inputs: ReportInputs, frames: Mapping[str, pl.DataFrame], verdict: Verdict, rejected: int) -> dict[str, str]:
+    rewards, trajectories = inputs.table(STEP_REWARDS), inputs.table(TRAJECTORIES)
+    labelled = trajectories.join(rewards, on="trajectory_id", how="semi")
+    questions, steps = labelled["question_id"].n_unique(), int(labelled["steps"].list.len().sum())
+    solutions = counted(trajectories.height, "solution")
+    labels = ", ".join(reward_label(name) for name in in_order(rewards["reward_type"].unique()))
+    aucs = figures_by_column(frames.get("label_quality"))[WITHOUT_LAST]
+    best = max(aucs, key=lambda name: aucs[name].value, default="")
+    facts = {
+        "Labelled": f"{labelled.height:,} of {solutions} of {counted(questions, 'question')}, {counted(steps, 'step')}",
+        "Rows of the file that are no solution": f"{rejected:,}" if rejected else "",
+        "Labels": labels,
+        "Judged": f"{counted(verdict.judged, 'solution')}" if verdict.judged else "no solution yet",
+        "Best label that costs nothing": verdict.free or "not known before solutions are judged",
+        "Best of all labels": best and f"{best}, AUC without last steps {format_estimate(aucs[best], 3)}",
+    }
+    models = {f"Reward model {name}": words for name, words in describe_models(frames.get("reward_models")).items()}
+    return {name: words for name, words in (facts | models).items() if words}
+
+
+def _costs(inputs: ReportInputs) -> pl.DataFrame:
+    """Solutions, seconds and tokens by label; those that cost nothing have no row."""
+    columns = ("trajectories", "wall_seconds", "forward_tokens", "generated_tokens")
+    costs = inputs.table(COSTS).group_by("method", maintain_order=True).agg(pl.col(columns).sum())
+    order = {name: place for place, name in enumerate(in_order(costs["method"]))}
+    labels = pl.Series([reward_label(name) for name in costs["method"]], dtype=pl.String)
+    return costs.sort(pl.col("method").replace_strict(order, return_dtype=pl.Int64)).select(
+        label=labels,
+        solutions="trajectories",
+        seconds=pl.col("wall_seconds").round(1),
+        seconds_a_solution=pl.col("wall_seconds") / pl.max_horizontal("trajectories", 1),
+        tokens_read="forward_tokens",
+        tokens_generated="generated_tokens",
+    )
+
+
+def odd_negatives(inputs: ReportInputs) -> pl.DataFrame:
+    """The wrong answers of each solution, and what is odd about some of them.
+
+    Returns:
+        name, gold, wrong (list), odd (list of sentences): of one solution a question, at most `MOST_READ` of them.
+    """
+    wrong = inputs.table(NEGATIVES).sort("rank").group_by("trajectory_id").agg(wrong="answer")
+    solutions = inputs.table(TRAJECTORIES).unique("question_id", keep="first", maintain_order=True).head(MOST_READ)
+    both = solutions.join(wrong, on="trajectory_id", maintain_order="left")
+    odd = [
+        [f"{each} {words}" for each in answers if (words := oddity(gold, each))]
+        for gold, answers in both.select("gold_answer", "wrong").iter_rows()
+    ]
+    series = pl.Series("odd", odd, dtype=pl.List(pl.String))
+    return both.select(name=OWN_NAME, gold="gold_answer", wrong="wrong").with_columns(series)
+
+
+def _table_of_negatives(looked_over: pl.DataFrame) -> pl.DataFrame:
+    shown = looked_over.sort(pl.col("odd").list.len() == 0, maintain_order=True).head(SHOWN)
+    return shown.select(
+        solution="name",
+        gold_answer="gold",
+        wrong_answers=pl.col("wrong").list.join(", "),
+        odd=pl.col("odd").list.join("; "),
+    )
+
+
+def oddity(gold: str, wrong: str) -> str:
+    """Why a reader would see through a wrong answer without reading a step; empty if nothing says so."""
+    one, other = (read_form(plain_text(answer)) for answer in (gold, wrong))
+    if one is not None and (other is None or _kind(one) != _kind(other)):
+        return "is of another kind than the gold answer"
+    if isinstance(one, Quantity) and isinstance(other, Quantity) and one.value.numbers and other.value.numbers:
+        right, far = real_value(one.value), real_value(other.value)
+        if right is not None and far is not None:
+            if abs(far) > FAR * max(1.0, abs(right)):
+                return "is far from the gold answer"
+            if right.is_integer() and not far.is_integer():
+                return "is no whole number, as the gold answer is"
+    return ""
+
+
+def _kind(form: object) -> str:
+    return "quantity" if isinstance(form, Quantity) else str(getattr(form, "kind", ""))

@@ -1,0 +1,101 @@
+"""Whether a reward model is any good, without a benchmark: its scores of the solutions that it was made from.
+
+row        column                                          measured
+cpmi_bce   AUC against its own labels                      0.71  [0.64, 0.78]   questions that it did not train on
+cpmi_bce   AUC against judged steps                        0.66  [0.55, 0.76]   without last steps
+cpmi_bce   AUC against judged steps of questions held out  0.64  [0.51, 0.77]
+cpmi_bce   Lowest score                                    0.51                 of the middle nine tenths
+cpmi_bce   Highest score                                   0.55
+"""
+
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP
+from cpmi_dagster.benchmarks.metrics import bootstrap_auc
+from cpmi_dagster.benchmarks.resampling import Estimate
+from cpmi_dagster.contracts.keys import MODELS, TRAJECTORIES
+from cpmi_dagster.reports.inputs import Figure, ReportInputs, figures_by_column
+from cpmi_dagster.reports.labels import judged_steps
+from cpmi_dagster.reports.paper import format_estimate, format_figure
+
+OWN_LABELS, JUDGED = "AUC against its own labels", "AUC against judged steps"
+JUDGED_HELD_OUT = f"{JUDGED} of questions held out"
+LOWEST, HIGHEST = "Lowest score", "Highest score"
+ENDS = {LOWEST: 0.05, HIGHEST: 0.95}
+RIGHT_FROM = 0.5
+"""Soft label from which a step counts as right."""
+NARROW = 0.1
+"""Distance of the highest score from the lowest, below which a model says the same of every step."""
+
+
+def measure_reward_models(inputs: ReportInputs) -> Iterator[Figure]:
+    """AUCs and the range of the scores of every model; those that lack right or wrong steps are left out."""
+    judged = judged_steps(inputs).filter(~IS_LAST).select(*STEP, "correct")
+    questions = inputs.table(TRAJECTORIES).select("trajectory_id", "question_id")
+    for recipe, scores in inputs.table(MODELS).select("recipe", "scores").iter_rows():
+        steps = pl.DataFrame(scores, schema=SCORES).join(questions, on="trajectory_id", maintain_order="left")
+        own = steps.filter("held_out").with_columns(correct=pl.col("label") >= RIGHT_FROM)
+        known = steps.join(judged, on=STEP, maintain_order="left")
+        for column, rows in ((OWN_LABELS, own), (JUDGED, known), (JUDGED_HELD_OUT, known.filter("held_out"))):
+            if rows["correct"].n_unique() > 1:
+                auc = bootstrap_auc(rows["probability"], rows["correct"], rows["question_id"], *inputs.draws)
+                yield recipe, column, auc.estimate()
+        for column, share in ENDS.items():
+            if (end := steps["probability"].quantile(share, "linear")) is not None:
+                yield recipe, column, Estimate(end, n=steps.height)
+
+
+SCORES = {
+    "trajectory_id": pl.String(),
+    "step_index": pl.Int64(),
+    "probability": pl.Float64(),
+    "label": pl.Float64(),
+    "held_out": pl.Boolean(),
+}
+
+
+def describe_models(table: pl.DataFrame | None) -> dict[str, str]:
+    """What a reader should know of each model, by recipe, from the frame of the artifact `reward_models`."""
+    columns = figures_by_column(table)
+    return {recipe: _describe({name: columns[name].get(recipe) for name in columns}) for recipe in columns[LOWEST]}
+
+
+def model_figures(table: pl.DataFrame | None, recipe: str) -> list[tuple[str, str]]:
+    """Name and value of a model's figures, for its card."""
+    columns = figures_by_column(table)
+    notes = {
+        OWN_LABELS: f"{OWN_LABELS}, questions that it did not train on",
+        JUDGED: f"{JUDGED}, without last steps",
+        JUDGED_HELD_OUT: f"{JUDGED_HELD_OUT}, without last steps",
+    }
+    figures = [
+        (words, f"{format_estimate(columns[name][recipe], 3)} (chance 0.5)")
+        for name, words in notes.items()
+        if recipe in columns[name]
+    ]
+    low, high = (columns[name].get(recipe) for name in ENDS)
+    if low and high:
+        band = f"{format_figure(low.value, 3)} to {format_figure(high.value, 3)}"
+        figures.append(("Scores, the middle nine tenths", band + (f": {SAME}" if _is_narrow(low, high) else "")))
+    return figures
+
+
+SAME = "hardly any difference, it says the same of every step"
+
+
+def _is_narrow(low: Estimate, high: Estimate) -> bool:
+    return high.value - low.value < NARROW
+
+
+def _describe(figures: Mapping[str, Estimate | None]) -> str:
+    """One or two sentences."""
+    low, high = figures[LOWEST], figures[HIGHEST]
+    assert low and high
+    own, judged = figures.get(OWN_LABELS), figures.get(JUDGED)
+    against = f"AUC {format_estimate(own, 3)} against its own labels" if own else "no labels held out to measure it on"
+    beside = f", {format_estimate(judged, 3)} against judged steps" if judged else ""
+    band = f"{format_figure(low.value, 2)} and {format_figure(high.value, 2)}"
+    narrow = f" Its scores lie between {band}: {SAME}." if _is_narrow(low, high) else ""
+    return f"{against}{beside} (chance 0.5).{narrow}"

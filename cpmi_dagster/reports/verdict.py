@@ -1,0 +1,134 @@
+"""Whether to train on a label: yes, no or not known, by the one rule of docs/decisions/022-when-to-train-on-a-label.md.
+
+yes         AUC of CPMI without last steps minus that of the best free label: 0.09 [0.04, 0.15]
+no          −0.08 [−0.13, −0.02]
+not known   0.02 [−0.05, 0.09]; or fewer than 50 solutions are judged: judge 31 more
+"""
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import NamedTuple
+
+import polars as pl
+
+from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, FEWEST_SOLUTIONS
+from cpmi_dagster.benchmarks.resampling import Estimate, too_few
+from cpmi_dagster.files.text import counted
+from cpmi_dagster.installed import program
+from cpmi_dagster.reports import label_trust
+from cpmi_dagster.reports.headline import best_free
+from cpmi_dagster.reports.inputs import figures_by_column
+from cpmi_dagster.reports.labels import INNER, TO_CONTROL, WITHOUT_LAST
+from cpmi_dagster.reports.paper import format_estimate, format_figure
+from cpmi_dagster.rewards.registry import reward_label
+
+YES, NO, NOT_KNOWN = "Yes", "No", "Not known"
+MOST_MORE = 1_000
+"""Further solutions to judge beyond which two labels count as alike."""
+
+
+class Verdict(NamedTuple):
+    """Whether to train on a label.
+
+    Attributes:
+        answer: `Yes`, `No` or `Not known`.
+        because: one sentence with the figures behind it.
+        following: what to do next.
+        judged: solutions of which at least one step is judged.
+        free: the best label that costs nothing, by name; empty if it is not known.
+    """
+
+    answer: str
+    because: str
+    following: str
+    judged: int
+    free: str = ""
+
+    @property
+    def line(self) -> str:
+        """All of it, for a terminal."""
+        return f"{self.answer}: {self.because} {self.following}"
+
+
+def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: str = "") -> Verdict:
+    """The verdict on the label that a profile trains on.
+
+    Args:
+        frames: `label_quality` and `label_trust`, as far as they are made.
+        option: of the commands in the text, as `render_report` takes it.
+    """
+    label, quality = reward_label(reward_type), figures_by_column(frames.get("label_quality"))
+    counts = figures_by_column(frames.get("label_trust"))
+
+    def count(row: str) -> list[int]:
+        columns = (counts[kind].get(row, Estimate(0)) for kind in (label_trust.RIGHT, label_trust.WRONG))
+        return [int(figure.value) for figure in columns]
+
+    judged, (right, wrong) = sum(count(label_trust.JUDGED_SOLUTIONS)), count(label_trust.JUDGED)
+    aucs, apart = quality[WITHOUT_LAST], quality[TO_CONTROL + INNER].get(label)
+    free = best_free(aucs) or ""
+    answer = partial(Verdict, judged=judged, free=free)
+    labelled = counts[label_trust.LABELLED].get(label_trust.JUDGED_SOLUTIONS, Estimate(FEWEST_SOLUTIONS))
+    needed = min(FEWEST_SOLUTIONS, int(labelled.value))
+    if judged < needed:
+        because = f"{judged} of the {needed} solutions that an answer needs are judged."
+        return answer(NOT_KNOWN, because, _judge_more(needed - judged, option, all_judged=False))
+    judge_more = partial(_judge_more, option=option, all_judged=judged >= labelled.value)
+    if free == label:
+        because = f"{label} is itself the label that others have to beat: the best of those that cost nothing."
+        return answer(NOT_KNOWN, because, "Compare it with labels that take a model.")
+    if apart is None:
+        because = (
+            f"{right:,} steps are judged right and {wrong:,} wrong; figures need at least {FEWEST_OF_EACH} of each, "
+            f"and {label} beside a label that costs nothing."
+        )
+        return answer(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS))
+    difference = format_estimate(apart.through(abs) if _is_below(apart) else apart, 3)
+    both = (
+        f"{format_figure(aucs[label].value, 3)} against {format_figure(aucs[free].value, 3)}" if label in aucs else ""
+    )
+    told = f"on {judged:,} judged solutions, the AUC of {label} without last steps"
+    if few := too_few(apart.units, apart.unit):
+        because = f"{told} is {both}, which says nothing yet: {few}."
+        return answer(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS))
+    if _is_above(apart):
+        because = f"{told} is {difference} above that of {free}, the best label that costs nothing ({both})."
+        return answer(YES, because, f"Train on {label}.")
+    if _is_below(apart):
+        because = f"{told} is {difference} below that of {free}, which costs nothing ({both})."
+        return answer(NO, because, f"Train on {free}, or label with a larger model.")
+    because = f"{told} cannot be told from that of {free}, which costs nothing: {both}, apart {difference}."
+    more = solutions_lacking(apart, judged)
+    if more > MOST_MORE:
+        return answer(NOT_KNOWN, because, f"The two are nearly alike: take {free}, which costs nothing.")
+    return answer(NOT_KNOWN, because, judge_more(more))
+
+
+def solutions_lacking(difference: Estimate, judged: int) -> int:
+    """About how many more judged solutions would tell a difference of this size from 0; `MOST_MORE` + 1 if too many.
+
+    The interval narrows with the root of their number.
+    """
+    if difference.low is None or difference.high is None or not difference.value:
+        return MOST_MORE + 1
+    half = (difference.high - difference.low) / 2
+    return min(MOST_MORE + 1, max(1, math.ceil(judged * (half / abs(difference.value)) ** 2) - judged))
+
+
+def _judge_more(count: int, option: str, all_judged: bool) -> str:
+    about = f"{'about ' if count > FEWEST_SOLUTIONS else ''}{counted(count, 'more solution')}"
+    with_explorer = f"with “{program()} explore{option}”"
+    if all_judged:
+        return f"All that are labelled are judged: add {about} to the file, run, and judge them {with_explorer}."
+    return (
+        f"Judge {about} {with_explorer}, name its own_labels.jsonl as sources.step_truth in the profile, and run again."
+    )
+
+
+def _is_above(difference: Estimate) -> bool:
+    return difference.low is not None and difference.low > 0
+
+
+def _is_below(difference: Estimate) -> bool:
+    return difference.high is not None and difference.high < 0

@@ -1,0 +1,64 @@
+"""Train on this or not: the one rule, and what to do where it is not known."""
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
+from cpmi_dagster.reports.verdict import MOST_MORE, NO, NOT_KNOWN, YES, judge_label
+
+APART = "Difference to best control, without last steps"
+
+
+def frame(*rows: tuple[str, str, float, float | None, float | None], units: int = 40) -> pl.DataFrame:
+    schema = dict.fromkeys(("row", "column"), pl.String) | dict.fromkeys(("measured", "low", "high"), pl.Float64)
+    return pl.DataFrame(rows, schema, orient="row").with_columns(n=200, units=units, unit=pl.lit("question"))
+
+
+def judged(solutions: int, labelled: int = 400) -> pl.DataFrame:
+    counts = {"Right": max(0, solutions - 1), "Wrong": min(1, solutions), "Labelled": labelled}
+    rows = [("Counts: Judged solutions", name, float(count), None, None) for name, count in counts.items()]
+    return frame(*rows, ("Counts: Judged steps", "Right", 90.0, None, None))
+
+
+def quality(low: float | None, high: float | None, middle: float, units: int = 40) -> pl.DataFrame:
+    inner = "Without last steps"
+    aucs = (("CPMI", inner, 0.7, 0.6, 0.8), ("Step length", inner, 0.6, 0.5, 0.7), ("Position", inner, 0.5, 0.4, 0.6))
+    return frame(*aucs, ("CPMI", APART, middle, low, high), units=units)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "middle", "answer", "following"),
+    [
+        (0.02, 0.18, 0.1, YES, "Train on CPMI."),
+        (-0.18, -0.02, -0.1, NO, "Train on Step length"),
+        (-0.05, 0.15, 0.05, NOT_KNOWN, "Judge about 180 more solutions"),
+        (-0.1, 0.1001, 0.0001, NOT_KNOWN, "take Step length, which costs nothing"),
+        (None, None, 0.1, NOT_KNOWN, "Judge 50 more solutions"),
+    ],
+)
+def test_the_whole_interval_decides_and_else_it_is_said_what_to_do(low, high, middle, answer, following):
+    units = 40 if low is not None else 7
+    verdict = judge_label({"label_quality": quality(low, high, middle, units), "label_trust": judged(60)}, "cpmi")
+    assert (verdict.answer, verdict.free, verdict.judged) == (answer, "Step length", 60)
+    assert following in verdict.following, verdict
+    if answer == NO:
+        assert "is 0.100 [0.020, 0.180; n=40] below that of Step length" in verdict.because
+
+
+@pytest.mark.parametrize(("solutions", "labelled", "more"), [(0, 400, 50), (12, 400, 38), (12, 40, 28)])
+def test_an_answer_needs_fifty_judged_solutions_or_all_there_are(solutions, labelled, more):
+    frames = {"label_quality": quality(0.02, 0.18, 0.1), "label_trust": judged(solutions, labelled)}
+    verdict = judge_label(frames, "cpmi", " -p mine.yaml")
+    needed = min(FEWEST_SOLUTIONS, labelled)
+    assert verdict.because == f"{solutions} of the {needed} solutions that an answer needs are judged."
+    assert f"Judge {more} more solutions with “" in verdict.line and "explore -p mine.yaml”" in verdict.line
+    assert more < MOST_MORE
+
+
+def test_where_all_that_is_labelled_is_judged_more_has_to_be_labelled():
+    frames = {"label_quality": quality(-0.05, 0.15, 0.05), "label_trust": judged(60, labelled=60)}
+    assert "add about 180 more solutions to the file" in judge_label(frames, "cpmi").following
+
+
+def test_without_any_figure_the_answer_is_not_known():
+    assert judge_label({}, "cpmi").answer == NOT_KNOWN
