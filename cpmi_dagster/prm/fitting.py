@@ -107,7 +107,8 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> TrainedModel
     sizes = (whole >> halvings for halvings in range(whole.bit_length()))
 
     def attempt(batch_size: int) -> TrainedModel:
-        clear_device_cache(garbage_collection=True)
+        if batch_size < whole:
+            clear_device_cache(garbage_collection=True)  # of the attempt before
         set_seed(job.seed)
         accumulation = job.training.gradient_accumulation * (whole // batch_size)
         changed = {"batch_size": batch_size, "gradient_accumulation": accumulation}

@@ -20,9 +20,6 @@ from cpmi_dagster.models.settings import LanguageModel
 
 Objective = Literal["bce", "mse", "pqm"]
 Head = Literal["two_layer", "linear"]
-DEFAULT_HEAD: Head = "two_layer"
-Learned = Literal["full", "frozen"]
-DEFAULT_LEARNED: Learned = "full"
 
 
 class Lora(Frozen):
@@ -61,10 +58,8 @@ class Training(Frozen):
         default=None, ge=1, description="end after so many validations without a better one, and keep the best weights"
     )
     pqm_margin: float = Field(default=4.0, description="zeta of PQM")
-    # left out where it is the paper's, as `Recipe.head`
-    backbone: Learned = Field(
-        default=DEFAULT_LEARNED,
-        exclude_if=lambda learned: learned == DEFAULT_LEARNED,
+    backbone: Literal["full", "frozen"] = Field(
+        default="full",
         description="frozen: only the head learns, from hidden states that are read once for all recipes",
     )
     gradient_checkpointing: bool = Field(default=False, exclude=True, description="less memory, a third more time")
@@ -118,10 +113,8 @@ class Recipe(Frozen):
     reward_type: str = Field(description="whose soft labels it learns from")
     objective: Objective = Field(default="bce", description="loss of a step's label")
     backbone: LanguageModel | None = Field(default=None, description="models.backbone where not given")
-    # left out where it is the paper's: recipes from before there was another keep their keys
     head: Head = Field(
-        default=DEFAULT_HEAD,
-        exclude_if=lambda head: head == DEFAULT_HEAD,
+        default="two_layer",
         description="the paper's two layers, or one, which transformers and vLLM load by themselves once exported",
     )
     seed: int = Field(default=0, ge=0, lt=2**31, description="added to the profile's: repeats show what is noise")
@@ -148,4 +141,4 @@ class Recipe(Frozen):
     @property
     def is_plain(self) -> bool:
         """Whether it differs from the profile's other recipes by reward type and objective only."""
-        return not self.seed and self.backbone is None and not self.training and self.head == DEFAULT_HEAD
+        return not self.seed and self.backbone is None and not self.training and self.head == "two_layer"

@@ -104,10 +104,3 @@ def test_a_linear_head_learns_and_is_loaded_again(train):
     curve = [point["loss"] for point in trained.curve if point["split"] == "validation"]
     assert curve[-1] < 0.8 * curve[0]
     assert "one linear layer" in (trained.path / "README.md").read_text()
-
-
-def test_the_papers_head_leaves_a_recipes_fingerprint_as_it_was():
-    assert "head" not in Recipe(name="toy", reward_type="mc").model_dump(mode="json")
-    linear = Recipe(name="toy", reward_type="mc", head="linear")
-    assert linear.model_dump(mode="json")["head"] == "linear"
-    assert not linear.is_plain

@@ -124,7 +124,7 @@ def test_a_linear_head_comes_near_to_a_logistic_regression(train, toy, features)
         [*x, *x], [1] * len(x) + [0] * len(x), sample_weight=[*labels, *(1 - labels)]
     )
     ours = score_features(
-        load_reward_head(train(head="linear", training={"epochs": 150, "validation_share": 0}).path), features
+        load_reward_head(train(head="linear", training={"epochs": 60, "validation_share": 0}).path), features
     )["probability"]
     theirs = both.predict_proba(x)[:, 1]
     assert spearmanr(ours, theirs).statistic > 0.9

@@ -1,6 +1,5 @@
 """`cpmi judge`: every line of the input is in the output, judged or with its reason."""
 
-import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -111,11 +110,8 @@ def test_files_of_the_benchmarks_are_judged_as_they_are(files_of):
         ({"question": "x", "solution": " "}, "line 2: `solution`"),
         ({"id": True, "question": "x", "steps": []}, "line 2: `id`"),
         ({**SOLUTIONS[0]}, "line 2: the id `a` is that of .*in.jsonl, line 1"),
-        ("[]", "line 2 is not a JSON object"),
         ('{"id": "b", "question": "x", "steps": ["a"], "note": [1e400]}', "line 2 holds NaN or Infinity"),
         ('{"id": "b", "question": "x", "steps": ["a"], "steps": []}', "line 2: the field `steps`"),
-        ('{"id": ' + "9" * 5_000 + "}", "line 2 has a number of too many digits"),
-        ('{"id": "\udce9"}', "line 2 is not UTF-8"),
     ],
 )
 def test_a_wrong_line_is_named_and_nothing_is_written(files_of, line, message):
@@ -130,14 +126,9 @@ def test_what_cannot_be_read_or_written_is_refused_by_name(files_of, tmp_path):
         files_of([]).judge()
     files = files_of(SOLUTIONS)
     before = files.input.read_text()
-    damaged, parquet = tmp_path / "damaged.jsonl.gz", tmp_path / "in.parquet"
-    damaged.write_bytes(gzip.compress(before.encode())[:-20])
-    parquet.write_text(before)
     for changed, message in (
         ({"output": files.input}, "would be overwritten"),
         ({"output": tmp_path}, "is a folder"),
-        ({"input": damaged}, "damaged.jsonl.gz is damaged"),
-        ({"input": parquet}, "is Parquet"),
     ):
         with pytest.raises(SourceError, match=message):
             files._replace(**changed).judge()
@@ -146,13 +137,6 @@ def test_what_cannot_be_read_or_written_is_refused_by_name(files_of, tmp_path):
         files.judge(device="cuda:99")
     with pytest.raises(ModelError):
         files._replace(prm=str(tmp_path)).judge()
-
-
-def test_a_compressed_file_and_marks_at_the_start_of_lines_are_read(files_of, tmp_path):
-    text = "".join("\ufeff" + json.dumps({**SOLUTIONS[0], "id": name}) + "\n" for name in "ab")
-    packed = tmp_path / "in.jsonl.gz"
-    packed.write_bytes(gzip.compress(text.encode()))
-    assert [row["id"] for row in files_of([])._replace(input=packed).judge()] == ["a", "b"]
 
 
 def test_the_command_says_which_solutions_were_left_out(files_of):

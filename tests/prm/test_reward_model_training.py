@@ -71,9 +71,9 @@ def test_batches_that_do_not_fit_are_halved_and_accumulated(train, monkeypatch):
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return forward(model, input_ids, **named)
 
-    plain = train("plain", 24, epochs=2)
+    plain = train("plain", 16, epochs=1)
     monkeypatch.setattr(RewardModel, "forward", limited)
-    halved = train("halved", 24, epochs=2)
+    halved = train("halved", 16, epochs=1)
     assert [point["step"] for point in halved.curve] == [point["step"] for point in plain.curve]
     assert halved.curve[-1]["loss"] == pytest.approx(plain.curve[-1]["loss"], rel=0.1)
 
