@@ -31,14 +31,11 @@ class EncodedSolution:
         token_ids: BOS (if any), question, steps.
         step_positions: index in `token_ids` of the last token of each step.
         dropped_steps: steps at the end that did not fit.
-        states: hidden states at these positions, (steps, hidden size), where they have been read before; then there
-            are no token ids.
     """
 
     token_ids: list[int]
     step_positions: list[int]
     dropped_steps: int = 0
-    states: "Tensor | None" = None
 
 
 Encoder = Callable[
@@ -83,16 +80,12 @@ def pad_batch(encoded: Sequence[EncodedSolution]) -> "tuple[dict[str, Tensor], T
 
     Returns:
         What the model reads (`input_ids` and `attention_mask`, shape (solutions, tokens), and `step_positions`, shape
-        (solutions, steps)), and which of the step positions are steps: boolean, (solutions, steps). Of solutions
-        whose states are known, `states`, shape (solutions, steps, hidden size), is all that is read.
+        (solutions, steps)), and which of the step positions are steps: boolean, (solutions, steps).
     """
     import torch
-    from torch.nn.utils.rnn import pad_sequence
 
     token_ids, attention_mask = pad_rows([solution.token_ids for solution in encoded], torch.long)
     positions, step_mask = pad_rows([solution.step_positions for solution in encoded], torch.long)
-    if states := [solution.states for solution in encoded if solution.states is not None]:
-        return {"states": pad_sequence(states, batch_first=True)}, step_mask
     inputs = {"input_ids": token_ids, "attention_mask": attention_mask.long(), "step_positions": positions}
     return inputs, step_mask
 
