@@ -229,7 +229,8 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
         notes.append(
             f"Counted on {plan.counted:,} trajectories. Text that is not sampled yet is assumed: a hard negative as "
             "long as the gold answer, a rollout as long as the steps that remain. Hours are the card's speed times the "
-            "shares in planning/hardware.yaml; another card is named with --hardware, such as h100-80gb."
+            "shares in planning/hardware.yaml, which is rough until a shard is labelled here: it may be several times "
+            "more or less. Another card is named with --hardware, such as h100-80gb."
         )
     for line in notes:
         console.print(line, style="dim", highlight=False, markup=False)

@@ -117,7 +117,9 @@ def read_step_truth(rows: Iterable[Row]) -> tuple[pl.DataFrame, int]:
     found = pl.DataFrame(read, schema=StepTruth.create_empty().schema, orient="row")
     again = found["row_number"].filter(~found["row_number"].is_first_distinct())
     if len(again):
-        raise SourceError(f"step truth: two rows are about row {again[0] + 1} of the trajectory source; remove one of them")
+        raise SourceError(
+            f"step truth: two rows are about row {again[0] + 1} of the trajectory source; remove one of them"
+        )
     return found, count - len(read)
 
 
