@@ -192,8 +192,12 @@ def show_dry_run(console: Console, dry: "DryRun", settings: "Settings") -> None:
     """What a run would make, and what it would keep."""
     what = "would be made" if dry.to_make.height else "nothing would be made"
     console.print(table_of(dry.to_make, f"Profile {settings.profile}, home {settings.home}: {what}"))
-    kept = f"Kept: {dry.rows:,} rows of {dry.tables} tables. Answers of models that are kept are not asked for again."
-    console.print(kept, highlight=False, markup=False)
+    lines = [
+        f"Kept: {dry.rows:,} rows of {dry.tables} tables. Answers of models that are kept are not asked for again."
+    ]
+    if dry.trajectories is not None and "labels/step_rewards" in dry.to_make["table"]:
+        lines.append(f"To label: {dry.trajectories:,} trajectories at most.")
+    console.print("\n".join(lines), highlight=False, markup=False)
 
 
 def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool) -> None:

@@ -60,6 +60,7 @@ def test_a_dry_run_says_what_would_be_made_and_why_and_makes_nothing(finished):
     files = {path: path.stat().st_mtime for path in finished.home.rglob("*.parquet")}
     rewards = finished.rewards.model_copy(update={"alpha": 0.3})
     found = dry_run(finished.model_copy(update={"rewards": rewards}), shards, ["labels"], False, [])
+    assert found.trajectories == 16
     by_table = {table: (partitions, why) for table, partitions, _, _, why in found.to_make.iter_rows()}
     assert list(by_table) == ["labels/step_rewards"]
     partitions, why = by_table["labels/step_rewards"]
