@@ -74,7 +74,7 @@ def test_question_and_steps_with_gold_answers_become_a_data_set_that_is_joined_b
     assert data["soft_labels"].list.len().to_list() == [2] * 6
     assert data["shepherd_labels"].null_count() == 6
     assert trace(settings, "row-4").facts["trajectory"]["match_source"] == "given/train/row-4"
-    with pytest.raises(CpmiError, match=r"row 7 \(from 0\) with the id `row-7` was rejected: the row has no"):
+    with pytest.raises(CpmiError, match=r"row 8 with the id `row-7` was rejected: the row has no"):
         trace(settings, "row-7")
 
 
