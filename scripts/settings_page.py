@@ -3,7 +3,7 @@
     python scripts/settings_page.py
 
 A section is a class: a row a setting, with its type, default and meaning. Classes that several settings have, such as a
-model, stand once. The examples are read as settings by the tests.
+model, stand once. The examples are read as settings by the tests, as those of every page.
 """
 
 import re
@@ -40,12 +40,12 @@ EXAMPLES = {
     "DataSource": "sources:\n  benchmarks:\n    math500: {hub: HuggingFaceH4/MATH-500, split: test}",
     "Models": "models:\n  labeler: {name: Qwen/Qwen3-8B-Base}\n  backbone: {name: Qwen/Qwen3-4B-Base}",
     "LanguageModel": "models:\n  labeler: {name: Qwen/Qwen3-8B-Base, dtype: bfloat16}",
-    "Answers": "answers: {equivalent: 'my_answers:same'}",
+    "Answers": "answers: {equivalent: 'operator:eq'}",
     "Selection": "selection: {trajectories: 500, gsm8k_share: null, mixed_share: null}",
     "Negatives": "negatives: {count: 4, samples: 8}",
     "ProfileScoring": "scoring: {templates: 2}",
     "Rollouts": "rollouts: {policy_count: 8, sample: 40}",
-    "Rewards": "rewards: {types: [cpmi, step_surprisal, step_length]}",
+    "Rewards": "rewards: {types: [cpmi, step_length]}\nrecipes:\n  - {name: cpmi_bce, reward_type: cpmi}",
     "SoftLabels": "soft_labels: {mad_factor: 1.4826, clip: 6}",
     "Training": "training: {epochs: 1, batch_size: 4}",
     "Lora": "training:\n  backbone: full\n  lora: {rank: 16}",
@@ -55,7 +55,7 @@ EXAMPLES = {
     "JudgeFile": "benchmarks:\n  judges:\n    other: {files: [{path: ./judged.jsonl, benchmark: prmbench}]}",
     "Orchestration": "orchestration: {gpus: 8, shards_per_tick: 16}",
 }
-"""By class, settings as a profile of the miniature may have them."""
+"""By class, settings as a profile may have them that extends `paper`."""
 TYPES = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path", Any: "any value"}
 BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 

@@ -177,5 +177,6 @@ def evaluate(
     from cpmi_dagster import definitions
 
     judge_name = name or predictions.name.partition(".")[0]
-    figures = definitions.evaluate(load_profile(profile), predictions, judge_name, benchmark)
-    views.show_evaluation(OUT, figures, judge_name, format)
+    settings = load_profile(profile)
+    figures = definitions.evaluate(settings, predictions, judge_name, benchmark)
+    views.show_evaluation(OUT, figures, f"{judge_name}, on the benchmarks of profile {settings.profile}", format)

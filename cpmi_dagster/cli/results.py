@@ -35,8 +35,11 @@ def query(
     from cpmi_dagster import definitions
 
     most = (ROWS_OF_A_TABLE if format == "table" else 0) if limit is None else limit
-    answer = definitions.query(load_profile(profile), sql, most or None, timeout)
+    settings = load_profile(profile)
+    answer = definitions.query(settings, sql, most or None, timeout)
     tables.show_frame(OUT, answer.rows, format)
+    if format == "table" and "reports." in sql:
+        ERR.warn(f"Profile {settings.profile}; labels: {definitions.describe_labels(settings)}")
     if answer.has_more:
         ERR.warn(f"Only the first {most:,} rows are shown; `--limit 0` shows all.")
 

@@ -191,8 +191,12 @@ def show_dry_run(console: Console, dry: "DryRun", settings: "Settings") -> None:
     """What a run would make, and what it would keep."""
     what = "would be made" if dry.to_make.height else "nothing would be made"
     console.print(table_of(dry.to_make, f"Profile {settings.profile}, home {settings.home}: {what}"))
-    kept = f"Kept: {dry.rows:,} rows of {dry.tables} tables. Answers of models that are kept are not asked for again."
-    console.print(kept, highlight=False, markup=False)
+    lines = [
+        f"Kept: {dry.rows:,} rows of {dry.tables} tables. Answers of models that are kept are not asked for again."
+    ]
+    if dry.trajectories is not None and "labels/step_rewards" in dry.to_make["table"]:
+        lines.append(f"To label: {dry.trajectories:,} trajectories at most.")
+    console.print("\n".join(lines), highlight=False, markup=False)
 
 
 def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool) -> None:
@@ -228,7 +232,8 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
         notes.append(
             f"Counted on {plan.counted:,} trajectories. Text that is not sampled yet is assumed: a hard negative as "
             "long as the gold answer, a rollout as long as the steps that remain. Hours are the card's speed times the "
-            "shares in planning/hardware.yaml; another card is named with --hardware, such as h100-80gb."
+            "shares in planning/hardware.yaml, which is rough until a shard is labelled here: it may be several times "
+            "more or less. Another card is named with --hardware, such as h100-80gb."
         )
     for line in notes:
         console.print(line, style="dim", highlight=False, markup=False)

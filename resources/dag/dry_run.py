@@ -13,11 +13,13 @@ from typing import NamedTuple
 
 import polars as pl
 
+from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.declaration import distinct
 from cpmi_dagster.resources.dag.progress import LoggedProgress
 from cpmi_dagster.resources.dag.run_profile import HomeOf, stage_partitions
 from cpmi_dagster.resources.dag.runs import chosen_tables
+from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import CALLS, Lake
 
 SCHEMA = {
@@ -26,11 +28,15 @@ SCHEMA = {
 
 
 class DryRun(NamedTuple):
-    """What a run would make, a row a table, and how many tables and rows it would keep."""
+    """What a run would make, a row a table; how many tables and rows it would keep; the most trajectories it labels.
+
+    Before the rows are aligned, nobody knows how many trajectories there are.
+    """
 
     to_make: pl.DataFrame
     tables: int
     rows: int
+    trajectories: int | None
 
 
 def dry_run(
@@ -54,7 +60,16 @@ def dry_run(
             if due:
                 now = sum(count for name, count in counts if name in due)
                 to_make.append((key, len(due), now or None, kept_answers(home.lake, key) or None, why))
-    return DryRun(pl.DataFrame(to_make, SCHEMA, orient="row"), tables, rows)
+    return DryRun(pl.DataFrame(to_make, SCHEMA, orient="row"), tables, rows, _to_label(states, shards))
+
+
+def _to_label(states: States, shards: Sequence[str]) -> int | None:
+    for key in (SELECTED, TRAJECTORIES):
+        if all(states.state(key, shard).kind == "current" for shard in shards):
+            records = [states.lake.record(key, shard) for shard in shards]
+            rows = sum(record.rows for record in records if record)
+            return min(rows, states.settings.selection.trajectories or rows)
+    return None
 
 
 def kept_answers(lake: Lake, key: str) -> int:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import dagster as dg
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.keys import STEP_REWARDS
+from cpmi_dagster.contracts.keys import FIGURES, STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
@@ -21,8 +21,6 @@ from cpmi_dagster.resources.dag.states import OTHER_INPUTS, States
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 
 LOG = logging.getLogger(__name__)
-MINUTES = len("2026-01-01T00:00")
-"""Characters of a time down to its minutes."""
 State = Literal["done", "stale", "missing", "failed", "running"]
 STATES: Mapping[str, State] = {"current": "done", "other": "stale", "missing": "missing"}
 
@@ -69,22 +67,31 @@ def what_is_stale(settings: Settings, stages: Mapping[str, Declaration]) -> Stal
     if not found:
         return None
     records = (judged.lake.record(key, name if TABLES[key].partitioning else None) for key, name, _ in found)
-    since = min((record.written_at for record in records if record), default="")[:MINUTES].replace("T", " ")
+    since = _minutes(min((record.written_at for record in records if record), default=""))
     reason = min((reason for *_, reason in found), key=lambda text: text.endswith(OTHER_INPUTS))
     return Stale(list(dict.fromkeys(TABLES[key].group for key, *_ in found)), since, reason)
 
 
 def describe_labels(settings: Settings) -> str:
-    """Which labels the figures of a home are of: `216 of cpmi, step_length by Qwen/Qwen3-8B-Base@49e3…, made …`."""
+    """Which labels a home has: `216 of cpmi, step_length by Qwen/Qwen3-8B-Base@49e3…, made …`; or older figures."""
     lake = Lake.of(settings)
-    records = [record for name in lake.partitions(STEP_REWARDS) if (record := lake.record(STEP_REWARDS, name))]
+    records, figures = (
+        [record for name in lake.partitions(key) if (record := lake.record(key, name))]
+        for key in (STEP_REWARDS, FIGURES)
+    )
     if not records:
         return "none yet"
     types = dict.fromkeys(name for record in records for name in record.settings.get("rewards", {}).get("types", ()))
     models = dict.fromkeys(record.model for record in records if record.model)
-    made = max(record.written_at for record in records)[:MINUTES].replace("T", " ")
+    made = max(record.written_at for record in records)
+    measured = min((record.written_at for record in figures), default=made)
     by = f" by {' and '.join(models)}" if models else ""
-    return f"{sum(record.rows for record in records):,} of {', '.join(types)}{by}, made {made} UTC"
+    older = f"; the figures are older, of {_minutes(measured)} UTC" if measured < made else ""
+    return f"{sum(record.rows for record in records):,} of {', '.join(types)}{by}, made {_minutes(made)} UTC{older}"
+
+
+def _minutes(written_at: str) -> str:
+    return written_at[: len("2026-01-01T00:00")].replace("T", " ")
 
 
 def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[AssetStatus]:

@@ -33,7 +33,7 @@ def test_what_has_no_labels_is_counted_by_reason(finished):
     assert found["count"].sum() == rejected.height + Lake.of(finished).read("labels/rejected_trajectories").height
     assert found["count"].is_sorted(descending=True)
     rows = rejected.filter(reason=found["reason"][0])["row_number"]
-    assert (found["first"][0], found["count"][0]) == (f"row {rows[0]}", len(rows))
+    assert (found["first"][0], found["count"][0]) == (f"row {rows[0] + 1}", len(rows))
 
 
 def test_a_home_without_labels_has_none(finished, tmp_path):

@@ -60,6 +60,7 @@ def test_a_dry_run_says_what_would_be_made_and_why_and_makes_nothing(finished):
     files = {path: path.stat().st_mtime for path in finished.home.rglob("*.parquet")}
     rewards = finished.rewards.model_copy(update={"alpha": 0.3})
     found = dry_run(finished.model_copy(update={"rewards": rewards}), shards, ["labels"], False, [])
+    assert found.trajectories == 16
     by_table = {table: (partitions, why) for table, partitions, _, _, why in found.to_make.iter_rows()}
     assert list(by_table) == ["labels/step_rewards"]
     partitions, why = by_table["labels/step_rewards"]
@@ -69,4 +70,5 @@ def test_a_dry_run_says_what_would_be_made_and_why_and_makes_nothing(finished):
 
 def test_a_pilot_looks_at_one_shard_of_many_if_that_has_rows_enough(finished):
     assert narrow_pilot(finished.limited(5)).shard_keys == finished.shard_keys[:1]
-    assert narrow_pilot(finished.limited(400)).shard_keys == narrow_pilot(finished).shard_keys == finished.shard_keys
+    whole = finished.model_copy(update={"selection": finished.selection.model_copy(update={"trajectories": None})})
+    assert narrow_pilot(whole.limited(400)).shard_keys == narrow_pilot(finished).shard_keys == finished.shard_keys

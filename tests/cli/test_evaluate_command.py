@@ -71,7 +71,7 @@ def test_figures_are_those_of_the_metrics_under_every_protocol_and_nothing_is_ru
 
 def test_tables_are_for_people_and_csv_for_programs(folder: Path):
     table = evaluate(folder, "--name", "A judge")
-    assert "A judge: percent" in table
+    assert "A judge, on the benchmarks of profile profile: percent" in table
     assert "GSM8K F1" in table
     header = "judge,benchmark,protocol,figure,value,low,high,n,units,unit"
     assert evaluate(folder, "--format", "csv").startswith(f"{header}\nmy_judge,")
