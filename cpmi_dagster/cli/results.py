@@ -124,9 +124,8 @@ def calibrate(
     tables.show_frame(OUT, made.table, format)
     count = definitions.write_labels(made.probabilities, output)
     if format == "table":
-        if made.instead:
-            advice = f"Together they are not shown to be better than one: use {made.instead.replace('_', ' ')} alone."
-            OUT.print(advice, markup=False, highlight=False)
+        if made.advice:
+            OUT.print(made.advice, markup=False, highlight=False)
         said = f"Fitted on {made.solutions:,} solutions. {output} labels {count:,} trajectories; to use it:"
         setting = f"sources: {{step_labels: {{calibrated: {{path: {output}, probabilities: true}}}}}}"
         OUT.print(f"{said}\n{setting}", markup=False, highlight=False)

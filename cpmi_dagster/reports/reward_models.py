@@ -34,26 +34,18 @@ def measure_reward_models(inputs: ReportInputs) -> Iterator[Figure]:
     """AUCs and the range of the scores of every model; those that lack right or wrong steps are left out."""
     judged = judged_steps(inputs).filter(~IS_LAST).select(*STEP, "correct")
     questions = inputs.table(TRAJECTORIES).select("trajectory_id", "question_id")
-    for recipe, scores in inputs.table(MODELS).select("recipe", "scores").iter_rows():
-        steps = pl.DataFrame(scores, schema=SCORES).join(questions, on="trajectory_id", maintain_order="left")
+    models = inputs.table(MODELS).select("recipe", "scores").explode("scores").unnest("scores")
+    for (recipe,), scores in models.drop_nulls("trajectory_id").group_by("recipe", maintain_order=True):
+        steps = scores.join(questions, on="trajectory_id", maintain_order="left")
         own = steps.filter("held_out").with_columns(correct=pl.col("label") >= RIGHT_FROM)
         known = steps.join(judged, on=STEP, maintain_order="left")
         for column, rows in ((OWN_LABELS, own), (JUDGED, known), (JUDGED_HELD_OUT, known.filter("held_out"))):
             if rows["correct"].n_unique() > 1:
                 auc = bootstrap_auc(rows["probability"], rows["correct"], rows["question_id"], *inputs.draws)
-                yield recipe, column, auc.estimate()
+                yield str(recipe), column, auc.estimate()
         for column, share in ENDS.items():
             if (end := steps["probability"].quantile(share, "linear")) is not None:
-                yield recipe, column, Estimate(end, n=steps.height)
-
-
-SCORES = {
-    "trajectory_id": pl.String(),
-    "step_index": pl.Int64(),
-    "probability": pl.Float64(),
-    "label": pl.Float64(),
-    "held_out": pl.Boolean(),
-}
+                yield str(recipe), column, Estimate(end, n=steps.height)
 
 
 def describe_models(table: pl.DataFrame | None) -> dict[str, str]:

@@ -65,6 +65,14 @@ class Calibration(NamedTuple):
     probabilities: pl.DataFrame
 
     @property
+    def advice(self) -> str:
+        """What to use in the combination's place; empty if it is shown to be better than each label alone."""
+        if not self.instead:
+            return ""
+        named = f"{reward_label(self.instead)} ({self.instead})"
+        return f"Together they are not shown to be better than one label: use {named} alone."
+
+    @property
     def table(self) -> pl.DataFrame:
         """label, coefficient and AUC, as the module's docstring has them."""
         weights = self.coefficients

@@ -116,5 +116,5 @@ def test_a_combination_that_gains_nothing_names_the_label_to_use_alone(free, adv
         reward_type=pl.lit("step_length"), reward=truth * free + pl.Series(np.random.default_rng(2).normal(size=360))
     )
     made = combined(pl.concat([steps, length]), steps, NAMES, 100, 0, is_judged=False)
-    assert made.instead == advised and made.gain.low <= 0
+    assert made.instead == advised and made.gain.low <= 0 and f"({advised}) alone." in made.advice
     assert combined(labelled(200), labelled(200), NAMES, 200, 0, is_judged=False).instead == ""
