@@ -13,16 +13,10 @@ import dagster as dg
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
 from cpmi_dagster.assets.reports import headline, labels_made, left_out, verdicts
 from cpmi_dagster.contracts.keys import QUESTIONS, SAMPLED, SHEPHERD
-from cpmi_dagster.profiles.settings import DEFAULT_PROFILE, Settings, load_settings
+from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
-from cpmi_dagster.resources.commands.calibrate import calibrate, write_labels
-from cpmi_dagster.resources.commands.doctor import examine
-from cpmi_dagster.resources.commands.export import export
 from cpmi_dagster.resources.commands.judge_evaluation import evaluate
 from cpmi_dagster.resources.commands.label_file import labeling_settings, write_labelled
-from cpmi_dagster.resources.commands.starter import starter_for
-from cpmi_dagster.resources.commands.trace import trace
-from cpmi_dagster.resources.commands.verification import verify_home
 from cpmi_dagster.resources.dag import automation, checks, run_sensors, status
 from cpmi_dagster.resources.dag import dry_run as dry_runs
 from cpmi_dagster.resources.dag.asset_keys import prefixed
@@ -33,20 +27,15 @@ from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_sche
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.table_inputs import TableInputs
-from cpmi_dagster.resources.lake.home_file import known_homes, nothing_made
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.query import query
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
-from cpmi_dagster.resources.web.explorer import serve_explorer
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
-    "DEFAULT_PROFILE", "calibrate", "check_port", "check_schedule", "defs", "describe_labels", "dry_run", "evaluate",
-    "examine", "export", "headline", "home_status", "known_homes", "labeling_settings", "labels_made", "left_out",
-    "load_settings", "narrow_pilot", "nothing_made", "part_of_project", "plan", "query", "run_with_progress",
-    "serve_explorer", "serve_ui", "stale_tables", "starter_for", "trace", "verdicts", "verify_home", "what_is_stale",
-    "write_labelled", "write_labels",
+    "check_port", "check_schedule", "defs", "describe_labels", "dry_run", "evaluate", "headline", "home_status",
+    "labeling_settings", "labels_made", "left_out", "load_settings", "narrow_pilot", "part_of_project", "plan",
+    "run_with_progress", "serve_ui", "stale_tables", "verdicts", "what_is_stale", "write_labelled",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

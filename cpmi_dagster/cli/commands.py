@@ -55,12 +55,12 @@ def init(
     quiet: QuietOption = False,
 ) -> None:
     """Inspect your trajectories, show how the first is read, and write a profile that labels them, with comments."""
-    from cpmi_dagster import definitions
+    from cpmi_dagster.resources.commands.starter import starter_for
 
     source = {"fields": parse_fields(map or []), "steps": split, "config": config, "split": hub_split}
     source["sample"] = sample and {"solutions": sample}
     with views.bar(ERR, "reading", quiet) as advance:
-        starter = definitions.starter_for(input, model, output, force, advance, **source)
+        starter = starter_for(input, model, output, force, advance, **source)
     if not quiet:
         views.show_first_row(OUT, starter.look.first)
     starter.write()
@@ -120,19 +120,22 @@ def status(
     all: Annotated[bool, typer.Option("--all", help="A line for each asset, not for each group.")] = False,
 ) -> None:
     """Show what is done, failed, stale or missing, and why, what labeling has cost so far, and the time left."""
-    from cpmi_dagster import definitions
+    from cpmi_dagster.resources.commands.verification import verify_home
+    from cpmi_dagster.resources.lake.home_file import nothing_made
 
     settings = load_profile(profile)
     if not settings.home.exists():
-        OUT.warn(definitions.nothing_made(settings))
+        OUT.warn(nothing_made(settings))
         return
     if not verify:
+        from cpmi_dagster import definitions
+
         stale = definitions.what_is_stale(settings)
         show_status(OUT, definitions.home_status(settings), settings, stale, all)
         OUT.print(f"Labels: {definitions.describe_labels(settings)}.", highlight=False, markup=False, soft_wrap=True)
         return
     with views.bar(ERR, "verifying", False) as advance:
-        files, damage = definitions.verify_home(settings, advance)
+        files, damage = verify_home(settings, advance)
     for sentence in damage:
         OUT.warn(sentence)
     OUT.warn(f"{files:,} files of {settings.home} were read{'' if damage else '; all are intact'}.")
@@ -160,9 +163,9 @@ def plan(
 @app.command(epilog="Example: `cpmi doctor --profile paper`")
 def doctor(profile: ProfileOption = None) -> None:
     """Check what this machine has, and whether a profile can run on it; downloads nothing."""
-    from cpmi_dagster import definitions
+    from cpmi_dagster.resources.commands.doctor import examine
 
-    problems = views.show_findings(OUT, definitions.examine(load_profile(profile)))
+    problems = views.show_findings(OUT, examine(load_profile(profile)))
     if problems:
         raise CpmiError(f"{problems} of these must be solved before the profile can run")
 

@@ -69,11 +69,12 @@ def load_profile(given: str | None, quiet: bool = False) -> "Settings":
     Args:
         quiet: do not say which profile it is, if it is of the last run.
     """
-    from cpmi_dagster import definitions
+    from cpmi_dagster.profiles.settings import DEFAULT_PROFILE, load_settings
+    from cpmi_dagster.resources.lake.home_file import known_homes
 
     if not given and not environment_variable("CPMI_PROFILE"):
-        given = next((home.profile for home in definitions.known_homes()), None)
-        if given and given != definitions.DEFAULT_PROFILE and not quiet:
+        given = next((home.profile for home in known_homes()), None)
+        if given and given != DEFAULT_PROFILE and not quiet:
             ERR.warn(f"Profile {given}, as in the last run here; -p names another.")
     GIVEN["profile"] = f" -p {shlex.quote(given)}" if given else ""
-    return definitions.load_settings(given)
+    return load_settings(given)

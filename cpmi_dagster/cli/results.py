@@ -32,13 +32,15 @@ def query(
     profile: ProfileOption = None,
 ) -> None:
     """Query cpmi.duckdb, read-only; other files and addresses cannot be reached."""
-    from cpmi_dagster import definitions
+    from cpmi_dagster.resources.lake import query as queries
 
     most = (ROWS_OF_A_TABLE if format == "table" else 0) if limit is None else limit
     settings = load_profile(profile)
-    answer = definitions.query(settings, sql, most or None, timeout)
+    answer = queries.query(settings, sql, most or None, timeout)
     tables.show_frame(OUT, answer.rows, format)
     if format == "table" and "reports." in sql:
+        from cpmi_dagster import definitions
+
         ERR.warn(f"Profile {settings.profile}; labels: {definitions.describe_labels(settings)}")
     if answer.has_more:
         ERR.warn(f"Only the first {most:,} rows are shown; `--limit 0` shows all.")
@@ -52,10 +54,10 @@ def trace(
     profile: ProfileOption = None,
 ) -> None:
     """Show what a label was made from: row, answers, scores by template, model revision, code."""
-    from cpmi_dagster import definitions
+    from cpmi_dagster.resources.commands import trace as tracing
 
     settings = load_profile(profile)
-    trace_views.show_trace(OUT, definitions.trace(settings, trajectory_id, step), settings, full)
+    trace_views.show_trace(OUT, tracing.trace(settings, trajectory_id, step), settings, full)
 
 
 @app.command(epilog="Example: `cpmi explore --port 3101`")
@@ -67,12 +69,13 @@ def explore(
     profile: ProfileOption = None,
 ) -> None:
     """Look at labels in a browser: steps under several reward types, what each label came from, disagreement."""
-    from cpmi_dagster import definitions
+    from cpmi_dagster.resources.web.dagster_server import check_port
+    from cpmi_dagster.resources.web.explorer import serve_explorer
 
     settings = load_profile(profile)
-    definitions.check_port(port)
+    check_port(port)
     address = f"Label explorer: http://127.0.0.1:{port} (Ctrl-C stops it)"
-    definitions.serve_explorer(settings, port, labels, lambda: ERR.print(address, highlight=False))
+    serve_explorer(settings, port, labels, lambda: ERR.print(address, highlight=False))
 
 
 @app.command(epilog="Example: `cpmi export --to mine`, `cpmi export --prm cpmi_bce --to my-prm`")
@@ -97,9 +100,9 @@ def export(
     quiet: QuietOption = False,
 ) -> None:
     """Export the labelled data set or a reward model, in formats that other tools read."""
-    from cpmi_dagster import definitions
+    from cpmi_dagster.resources.commands import export as exporting
 
-    done = definitions.export(load_profile(profile, quiet), to, form, reward_type, threshold, prm)
+    done = exporting.export(load_profile(profile, quiet), to, form, reward_type, threshold, prm)
     if not quiet:
         for line in (f"{done.what} in {done.place}", done.opened):
             OUT.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -116,13 +119,14 @@ def calibrate(
     profile: ProfileOption = None,
 ) -> None:
     """Combine labels by a regression on steps whose truth is known, and write the result as a label of its own."""
-    from cpmi_dagster import definitions
+    from cpmi_dagster.profiles.settings import load_settings
+    from cpmi_dagster.resources.commands import calibrate as calibration
 
     judged = load_profile(profile)
-    asked = definitions.load_settings(apply) if apply else judged
-    made = definitions.calibrate(judged, labels.split(","), asked)
+    asked = load_settings(apply) if apply else judged
+    made = calibration.calibrate(judged, labels.split(","), asked)
     tables.show_frame(OUT, made.table, format)
-    count = definitions.write_labels(made.probabilities, output)
+    count = calibration.write_labels(made.probabilities, output)
     if format == "table":
         if made.advice:
             OUT.print(made.advice, markup=False, highlight=False)

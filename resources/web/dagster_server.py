@@ -9,7 +9,6 @@ from pathlib import Path
 
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.dagster_home import view_instance
 from cpmi_dagster.resources.lake.home_file import claim_home
 
 LOCALHOST = "127.0.0.1"
@@ -43,6 +42,9 @@ def serve_ui(settings: Settings, port: int, announce: Callable[[], object]) -> N
     Raises:
         SettingsError: see `view_instance`, or the home has the results of another profile file.
     """
+    # Dagster takes a second to import, which the label explorer does not need
+    from cpmi_dagster.resources.dag.dagster_home import view_instance
+
     claim_home(settings)
     with view_instance(settings) as instance:
         folder = instance.root_directory

@@ -21,8 +21,8 @@ from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
 from cpmi_dagster.cli.commands import app
-from cpmi_dagster.definitions import query
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.lake.query import query
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
