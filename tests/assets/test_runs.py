@@ -10,7 +10,7 @@ from cpmi_dagster.assets import labels
 from cpmi_dagster.contracts.keys import NEGATIVES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import MAKERS, STAGES
-from cpmi_dagster.errors import LakeError, UsageError
+from cpmi_dagster.errors import LakeError, SourceError, UsageError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import runs
 from cpmi_dagster.resources.dag.asset_keys import asset_key
@@ -154,5 +154,5 @@ def test_a_shard_that_fails_stops_no_other_and_nothing_is_made_of_it(own_copy, m
 def test_a_model_that_is_missing_stops_all_shards_with_one_sentence(own_copy, tmp_path):
     missing = own_copy.models.labeler.model_copy(update={"name": str(tmp_path / "nowhere")})
     settings = own_copy.model_copy(update={"models": own_copy.models.model_copy(update={"labeler": missing})})
-    (failure,) = run_all(settings, only=("labels/hard_negatives",)).failures
-    assert "nowhere" in failure and "\n" not in failure
+    with pytest.raises(SourceError, match=r"nowhere[^\n]*$"):
+        run_all(settings, only=("labels/hard_negatives",))
