@@ -33,6 +33,9 @@ OURS = ("steps", "rewards", "soft_labels", "reason")
 """Columns that are added; a column of the input with the name of one, but for its steps, is called `input_…`."""
 
 
+UNANSWERED = "the row has no gold answer: it has only the labels that need none"
+
+
 def labeling_settings(
     source: str,
     model: str,
@@ -95,8 +98,9 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
     lake, shards = Lake.of(settings), settings.shard_keys
     trajectories = lake.read(TRAJECTORIES, shards)
     rejected = lake.read(REJECTED_TRAJECTORIES, shards).select("trajectory_id", "reason")
+    unanswered = pl.when(pl.col("gold_answer").is_null()).then(pl.lit(UNANSWERED))
     rows = trajectories.join(rejected, on="trajectory_id", how="left").select(
-        "row_number", "trajectory_id", "steps", "reason"
+        "row_number", "trajectory_id", "steps", pl.coalesce(unanswered, "reason")
     )
     found = {number: rest for number, *rest in rows.iter_rows()}
     reasons = dict(lake.read(REJECTED_ROWS, shards).select("row_number", "reason").iter_rows())

@@ -21,8 +21,7 @@ NAMED = """
     order by trajectory_id = $id desc limit 1
 """
 REJECTED = """
-    select row_number, reason from alignment.rejected_rows join sources.math_shepherd using (row_number)
-    where source_id = $id order by row_number limit 1
+    select row_number, reason from alignment.rejected_rows where source_id = $id order by row_number limit 1
 """
 ONE_ROW = {
     "trajectory": "select * from alignment.trajectories where trajectory_id = $id",

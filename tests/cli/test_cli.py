@@ -163,7 +163,7 @@ def test_an_empty_file_of_trajectories_is_refused(tmp_path):
 
 
 def test_a_blank_gold_answer_is_called_so(tmp_path):
-    with pytest.raises(CpmiError, match="the gold answer is empty; give its text"):
+    with pytest.raises(CpmiError, match="trajectory `a` has no gold answer; give it one"):
         score(tmp_path, [{**ROW, "gold_answer": " ", "negative_answers": None}])
 
 
@@ -191,7 +191,7 @@ def test_init_names_rejected_lines_what_lacks_a_gold_answer_and_the_next_command
         "2 of 2 questions",
         "row 3: `question`: it is empty (and 6 more rows)",
         "org/model, a hub id",
-        "1 of 2 trajectories are left out",
+        "1 of 2 trajectories get no CPMI",
         f"cpmi plan -p {profile}",
     ):
         assert said in result.output

@@ -6,6 +6,7 @@ Every table equals that of a fresh home. `LAW_EXAMPLES=50` looks at more sequenc
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import Phase, example, given
@@ -19,6 +20,7 @@ from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, POLICY_RO
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import stage
 from cpmi_dagster.resources.lake import kept_answers
+from cpmi_dagster.scoring.logprobs import ScoredAnswers
 
 pytestmark = pytest.mark.slow
 
@@ -68,11 +70,15 @@ def unpublished():
 @example([("scoring.templates", 3), ("scoring.templates", 1), ("shards", 2)])
 def test_models_are_asked_for_what_was_not_asked_before_and_tables_are_those_of_a_fresh_home(steps):
     with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
-        folder, scorers = Path(place), {LOGPROBS: kept_answers.answer_logprobs, CONTROLS: kept_answers.step_logprobs}
+        folder, score = Path(place), kept_answers.answer_logprobs
 
         def run(world: World) -> None:
-            for key, score in scorers.items():
-                patch.setattr(kept_answers, score.__name__, world.scorer(key, score))
+            answers, steps = world.scorer(LOGPROBS, score), world.scorer(CONTROLS, score)
+
+            def scored(*arguments: Any, of_steps: bool, **options: Any) -> ScoredAnswers:
+                return (steps if of_steps else answers)(*arguments, of_steps=of_steps, **options)
+
+            patch.setattr(kept_answers, "answer_logprobs", scored)
             world.run()
 
         settings = load_settings("files", folder / "home", PROFILE, folder / "profile.yaml")

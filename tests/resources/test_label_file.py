@@ -40,13 +40,13 @@ def label(tmp_path, monkeypatch):
 
 def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reason(label):
     counts, (first, second, third, broken) = label(*map(json.dumps, ROWS), "{broken")
-    assert counts == (2, 4)
+    assert counts == (3, 4)
     own = {name: value for name, value in ROWS[0].items() if name != "rewards"}
     assert own.items() <= first.items() and first["input_rewards"] == "mine"
     assert first["steps"] == ["I add.", "2 + 3 = 5. So 5."]
     assert first["rewards"]["step_length"] == [-6, -16]
     assert [len(values) for values in first["soft_labels"].values()] == [2, 2]
-    assert (second["rewards"], second["soft_labels"]) == (None, None)
+    assert list(second["rewards"]) == list(second["soft_labels"]) == ["step_length"]
     assert "no gold answer" in second["reason"]
     assert (third["id"], third["rewards"]["final_answer"], third["reason"]) == ("a", [1, 1], None)
     assert (broken["text"], broken["rewards"]) == ("{broken", None)
@@ -56,8 +56,8 @@ def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reas
 def test_a_file_that_grew_keeps_its_home_and_both_formats_hold_the_same(label, tmp_path):
     label(json.dumps(ROWS[0]))
     counts, rows = label(*map(json.dumps, ROWS), output="labels.parquet")
-    assert counts == (2, 3)
-    assert [row["steps"] for row in rows] == [["I add.", "2 + 3 = 5. So 5."], None, ["6 + 3 = 9.", "So 9."]]
+    assert counts == (3, 3)
+    assert [row["steps"] for row in rows] == [["I add.", "2 + 3 = 5. So 5."], ["So 7."], ["6 + 3 = 9.", "So 9."]]
     assert len([path for path in (tmp_path / ".cpmi").iterdir() if path.is_dir()]) == 1
 
 

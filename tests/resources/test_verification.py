@@ -48,7 +48,14 @@ def test_each_damaged_file_is_named(settings, lake, flip):
 
 def test_weights_that_training_did_not_write_are_named(settings, lake):
     row = {"recipe": "mc_bce", "reward_type": "mc", "objective": "bce", "backbone": "b", "path": "models/mc_bce"}
-    row |= {"weights_fingerprint": "5f0c", "data_version": "d", "train_steps": 1, "seconds": 1.0, "training_curve": []}
+    row |= {
+        "weights_fingerprint": "5f0c",
+        "data_version": "d",
+        "train_steps": 1,
+        "seconds": 1.0,
+        "training_curve": [],
+        "scores": [],
+    }
     schema = lake.read(MODELS, []).schema
     lake.write(pl.DataFrame([row], schema=schema), Record(MODELS, "mc_bce", "key", "r", "m", "1"))
     assert "models/mc_bce has no *.safetensors weights" in damage(settings)[0]
@@ -69,7 +76,7 @@ def test_a_model_whose_tokenizer_was_damaged_is_named(settings, lake, flip):
     shutil.copytree(MODEL_FOLDERS["prover"], folder)
     write_digests(folder)
     row = {"recipe": "mc_bce", "reward_type": "mc", "objective": "bce", "backbone": "b", "path": "models/mc_bce"}
-    row |= {"data_version": "d", "train_steps": 1, "seconds": 1.0, "training_curve": []}
+    row |= {"data_version": "d", "train_steps": 1, "seconds": 1.0, "training_curve": [], "scores": []}
     rows = pl.DataFrame([row | {"weights_fingerprint": weights_hash(folder)}], schema=lake.read(MODELS, []).schema)
     lake.write(rows, Record(MODELS, "mc_bce", "key", "r", "m", "1"))
     assert damage(settings) == []
