@@ -174,7 +174,7 @@ def check_benchmark_file(name: str, path: str | None) -> None:
     if path is None or local_path(path).exists():
         return
     origin = BENCHMARKS[name].origin if name in BENCHMARKS else None
-    advice = f"get it from {origin} (docs/logic_sets.md), " if origin else "correct the path, "
+    advice = f"get it from {origin} (docs/profiles.md), " if origin else "correct the path, "
     raise SourceError(
         f"the benchmark `{name}` is not at {path}; {advice}or remove it from sources.benchmarks and best_of_n"
     )

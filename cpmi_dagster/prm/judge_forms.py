@@ -7,7 +7,7 @@
     rlhflow               a chat; each step is a user's turn, answered "+"          just before its "+"   + against -
     token_classification  [BOS], the question, the steps, a line feed after each    its line feed         score
 
-Where each definition is from: docs/judges.md. In every form the probability of two classes is the sigmoid of the
+Where each definition is from: docs/score_and_judge.md. In every form the probability of two classes is the sigmoid of the
 difference of their logits, so its head is one of ours: the layers below put such a difference into one output.
 """
 
@@ -107,7 +107,7 @@ def choose_form(files: JudgeFiles, form: str | None) -> str:
             return name
     raise ModelError(
         f"`{files.name}` is a {files.architecture or 'model without an architecture'}, which does not say how it "
-        f"judges steps; give its form ({', '.join(FORMS)}), or a file of its probabilities (docs/judges.md)"
+        f"judges steps; give its form ({', '.join(FORMS)}), or a file of its probabilities (docs/score_and_judge.md)"
     )
 
 

@@ -4,8 +4,8 @@ orchestration: {gpu_hours_per_day: 96}    ->    profile `mine.yaml`: `orchestrat
 """
 
 GONE = {
-    "orchestration.ray": "several machines are Dagster's run launchers, a shard a run (docs/many_machines.md)",
-    "orchestration.postgres": "name the server as `storage` in a `dagster.yaml` of your own (docs/deploying.md)",
+    "orchestration.ray": "several machines are Dagster's run launchers, a shard a run (docs/operating.md)",
+    "orchestration.postgres": "name the server as `storage` in a `dagster.yaml` of your own (docs/operating.md)",
     "orchestration.gpu_hours_per_day": "`orchestration.shards_per_tick` bounds what a tick requests",
     "orchestration.shards_per_run": "a run labels one shard, and `cpmi run` keeps its models loaded",
     "orchestration.attempts": "the schedule requests a failed shard again after the others",

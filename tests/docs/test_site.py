@@ -35,7 +35,7 @@ def test_the_site_builds_with_every_page_in_its_menu_and_loads_nothing_from_else
     pages = list((copy / "build" / "docs").rglob("*.html"))
     assert len(pages) > 30
     assert not [(page.name, url) for page in pages for url in LOADED.findall(page.read_text(encoding="utf-8"))]
-    assert "negative_answers" in (copy / "build" / "docs" / "python.html").read_text(encoding="utf-8")
+    assert "negative_answers" in (copy / "build" / "docs" / "score_and_judge.html").read_text(encoding="utf-8")
 
 
 def test_every_page_is_in_the_menu():

@@ -81,7 +81,7 @@ def has_started(node: psutil.Process, log: Path) -> bool:
 
 
 def write_launcher(settings: Settings, dashboard: int) -> None:
-    """The `dagster.yaml` of docs/many_machines.md, which looks at the runs more often."""
+    """The `dagster.yaml` of docs/operating.md, which looks at the runs more often."""
     variables = ["CPMI_HOME", "CPMI_PROFILE", "DAGSTER_HOME", "PYTHONPATH", "OMP_NUM_THREADS"]
     ray = {"address": f"http://127.0.0.1:{dashboard}", "num_cpus": 1, "env_vars": variables}
     values = {

@@ -97,7 +97,7 @@ def test_a_model_in_memory_and_several_machines_are_refused(train, tmp_path):
 
 
 def test_the_documented_fsdp_configuration_is_one_that_accelerate_reads(tmp_path):
-    text = (REPOSITORY / "docs" / "training.md").read_text().split("```yaml fsdp.yaml\n")[1].split("```")[0]
+    text = (REPOSITORY / "docs" / "training.md").read_text().split('```yaml title="fsdp.yaml"\n')[1].split("```")[0]
     file = tmp_path / "fsdp.yaml"
     file.write_text(text)
     config = load_config_from_file(str(file))
