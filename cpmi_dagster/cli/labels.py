@@ -140,7 +140,8 @@ def judge(
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
     form: Annotated[
-        str | None, typer.Option(help="Form of a reward model of others (docs/score_and_judge.md); as its files say by default.")
+        str | None,
+        typer.Option(help="Form of a reward model of others (docs/score_and_judge.md); by default what its files say."),
     ] = None,
     revision: RevisionOption = None,
     quiet: QuietOption = False,

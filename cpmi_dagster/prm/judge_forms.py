@@ -7,8 +7,8 @@
     rlhflow               a chat; each step is a user's turn, answered "+"          just before its "+"   + against -
     token_classification  [BOS], the question, the steps, a line feed after each    its line feed         score
 
-Where each definition is from: docs/score_and_judge.md. In every form the probability of two classes is the sigmoid of the
-difference of their logits, so its head is one of ours: the layers below put such a difference into one output.
+Where each definition is from: docs/score_and_judge.md. In every form the probability of two classes is the sigmoid of
+the difference of their logits, so its head is one of ours: the layers below put such a difference into one output.
 """
 
 import logging
