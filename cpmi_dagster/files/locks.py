@@ -53,35 +53,12 @@ def locked(path: Path, say: Callable[[str], object] = LOG.warning) -> Iterator[N
 
 
 @contextmanager
-def locked_if_free(path: Path) -> Iterator[bool]:
-    """Hold a lock until the block ends, unless another process holds it: then the block gets False.
-
-    Raises:
-        StorageError: the file cannot be written, or its file system has no locks.
-    """
-    lock = file_lock(path)
-    try:
-        _acquire(lock, 0)
-    except Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
-
-
-@contextmanager
-def locked_beside(path: Path, *, waits: bool) -> Iterator[bool]:
-    """Hold the lock of something of the user's, `.NAME.lock` beside it, until the block ends; its file goes then.
+def locked_beside(path: Path) -> Iterator[None]:
+    """Hold the lock of a file or folder of the user's, `.NAME.lock` beside it, until the block ends; then it goes.
 
     On a disk without locks the block runs all the same.
-
-    Args:
-        path: the file or folder.
-        waits: for another process that holds the lock; the block gets False where it does not wait for one.
     """
-    lock, is_free = path.with_name(f".{path.name}.lock"), True
+    lock = path.with_name(f".{path.name}.lock")
 
     def remove() -> None:
         with suppress(OSError):
@@ -89,14 +66,10 @@ def locked_beside(path: Path, *, waits: bool) -> Iterator[bool]:
 
     with ExitStack() as held:
         with suppress(StorageError):
-            if waits:
-                held.enter_context(locked(lock))
-            else:
-                is_free = held.enter_context(locked_if_free(lock))
-            if is_free:
-                # before it is released: who waits sees that the file it has opened is gone, and locks a new one
-                held.callback(remove)
-        yield is_free
+            held.enter_context(locked(lock))
+            # before it is released: who waits sees that the file it has opened is gone, and locks a new one
+            held.callback(remove)
+        yield
 
 
 def file_lock(path: Path) -> FileLock:

@@ -74,7 +74,7 @@ def written_at_once(folder: Path) -> Iterator[Path]:
     """
     with refusals_named(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with locked_beside(folder, waits=True):
+        with locked_beside(folder):
             remove_unfinished(folder)
             unfinished = _unfinished(folder)
             new = unfinished / "new"

@@ -7,7 +7,7 @@
 [{"question": "1 + 1?", "steps": [b"2"]}]  ->  row 0 (from 0) of the trajectories: `steps.0`: it must be text
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import polars as pl
@@ -94,21 +94,6 @@ def given_rows(trajectories: Any) -> list[dict[str, Any]]:
     names = set().union(*split)
     has_id = "id" in names or set(PRMBENCH_ID) <= names
     return split if has_id else [{**row, "id": number} for number, row in enumerate(split)]
-
-
-def each_value(name: str, values: Iterable[Any], read: Callable[[Any], Any]) -> list[Any]:
-    """The values of a column as they are read.
-
-    Raises:
-        ScoringError: one cannot be read; the message names its row.
-    """
-    found = []
-    for number, value in enumerate(values):
-        try:
-            found.append(read(plain(value)))
-        except ValueError as error:
-            raise ScoringError(f"row {number} (from 0) of `{name}`: {error}") from error
-    return found
 
 
 def plain(value: Any) -> Any:

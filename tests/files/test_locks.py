@@ -8,7 +8,7 @@ import pytest
 
 from cpmi_dagster.errors import StorageError
 from cpmi_dagster.files import locks
-from cpmi_dagster.files.locks import locked, locked_if_free
+from cpmi_dagster.files.locks import locked
 
 
 @pytest.fixture
@@ -57,12 +57,3 @@ def test_a_lock_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match=r"a\.lock cannot be locked"), locked(tmp_path / "file" / "a.lock"):
         pass
-
-
-def test_a_lock_is_tried_without_waiting_and_one_that_is_free_says_nothing(tmp_path):
-    said = []
-    with locked(tmp_path / "a.lock", said.append), locked_if_free(tmp_path / "a.lock") as is_free:
-        assert not is_free
-    with locked_if_free(tmp_path / "a.lock") as is_free:
-        assert is_free
-    assert not said

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.scoring.given_rows import as_frame, each_value, given_rows
+from cpmi_dagster.scoring.given_rows import as_frame, given_rows
 from cpmi_dagster.scoring.trajectories import check_trajectories
 
 ROW = {"question": "1 + 1?", "steps": ["It is 2.", "So 2."], "gold_answer": "2", "negative_answers": ["3"]}
@@ -62,12 +62,6 @@ def test_a_wrong_value_is_named_by_its_row_and_field(table, changed, words):
 def test_a_gold_answer_is_read_by_the_names_and_kinds_that_others_give_it(table, name, value):
     rows = [{"question": "1 + 1?", "steps": ROW["steps"], name: value}] * 2
     assert check_trajectories(as_frame(table(rows)))["gold_answer"].to_list() == ["2", "2"]
-
-
-def test_a_value_of_a_column_is_named_by_its_row():
-    assert each_value("gold", np.array([1, 2]), str) == ["1", "2"]
-    with pytest.raises(ScoringError, match=r"^row 1 \(from 0\) of `gold`: "):
-        each_value("gold", ["1", "b"], int)
 
 
 def test_rows_without_ids_are_numbered_but_for_those_of_prmbench():
