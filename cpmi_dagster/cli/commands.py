@@ -92,7 +92,7 @@ def run(
     settings = load_profile(profile, quiet).limited(limit)
     chosen = parse_shards(shards, settings)
     if dry:
-        settings = settings if shards else definitions.narrow_pilot(settings)
+        settings = settings if shards or force else definitions.narrow_pilot(settings)
         chosen = [shard for shard in chosen if shard in settings.shard_keys]
         views.show_dry_run(OUT, definitions.dry_run(settings, chosen, only or [], force, until or []), settings)
         return
@@ -103,7 +103,7 @@ def run(
         raise CpmiError("; ".join(outcome.failures))
     if quiet or outcome.waiting:
         return
-    settings = settings if shards else definitions.narrow_pilot(settings)
+    settings = settings if shards or force else definitions.narrow_pilot(settings)
     stale = definitions.stale_tables(settings)
     headline, verdicts = definitions.headline(settings, stale), definitions.verdicts(settings, stale)
     labels, left_out = definitions.labels_made(settings, stale), definitions.left_out(settings, stale)

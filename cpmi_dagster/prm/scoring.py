@@ -122,7 +122,7 @@ def read_steps(
                 f"the solution with {_name(rows, index)} has in its text `{reader.mark}`, which marks the end of a "
                 f"step for {reader.identity}; leave it out or use another reward model"
             )
-        if len(solution.token_ids) > reader.context_length:
+        if solution.step_positions and len(solution.token_ids) > reader.context_length:
             raise ScoringError(
                 f"the solution with {_name(rows, index)} has {len(solution.token_ids)} tokens, but {reader.identity} "
                 f"reads at most {reader.context_length}; leave it out or use a reward model with a longer context"
@@ -138,7 +138,7 @@ def read_steps(
                 "training that diverged; read in float32, or train the model again"
             )
     counts = [len(solution.step_positions) for solution in encoded]
-    every = np.concatenate(found) if found else np.empty(0)
+    every = np.concatenate([values for values in found if len(values)] or [np.empty(0)])
     steps = [step for count in counts for step in range(count)]
     results = pl.DataFrame([pl.Series("step_index", steps, pl.Int64), _series(column, every)])
     if not rows.width:
@@ -160,19 +160,21 @@ def step_values(
         batch_tokens: most tokens that are read at once; a longer solution goes alone.
         advance: called with the number of solutions just read.
     """
-    if not encoded:
-        return []
     found = [np.empty(0)] * len(encoded)
+    with_steps = [index for index, solution in enumerate(encoded) if solution.step_positions]
+    advance(len(encoded) - len(with_steps))
+    if not with_steps:
+        return found
     try:
-        trees = _tree_reader(reader, read, batch_tokens, max(len(solution.token_ids) for solution in encoded))
+        trees = _tree_reader(reader, read, batch_tokens, max(len(encoded[index].token_ids) for index in with_steps))
     except ModelError as error:
         logger.info("solutions are read one by one: %s", error)
-        for index, solution in enumerate(encoded):
+        for index in with_steps:
             with torch.inference_mode():
-                found[index] = read(_read_alone(reader.model, solution)).cpu().numpy()
+                found[index] = read(_read_alone(reader.model, encoded[index])).cpu().numpy()
             advance(1)
         return found
-    windows = list(_windows(encoded))
+    windows = list(_windows(encoded, with_steps))
     grown = (([_solution_tree([encoded[index] for index in window])], len(window)) for window in windows)
     for window, values in zip(windows, trees.read(grown, advance), strict=True):
         bounds = np.cumsum([len(encoded[index].step_positions) for index in window])[:-1]
@@ -218,11 +220,11 @@ def _read_alone(decoder: PreTrainedModel, solution: EncodedSolution) -> Tensor:
     return states[torch.tensor(solution.step_positions, dtype=torch.long, device=states.device)]
 
 
-def _windows(encoded: Sequence[EncodedSolution]) -> Iterator[list[int]]:
-    """Indices of solutions, those that begin alike side by side, about `WINDOW_TOKENS` tokens at a time."""
+def _windows(encoded: Sequence[EncodedSolution], chosen: Sequence[int]) -> Iterator[list[int]]:
+    """Indices of the chosen solutions, those that begin alike side by side, about `WINDOW_TOKENS` tokens at a time."""
     window: list[int] = []
     size = 0
-    for index in sorted(range(len(encoded)), key=lambda index: encoded[index].token_ids):
+    for index in sorted(chosen, key=lambda index: encoded[index].token_ids):
         window.append(index)
         size += len(encoded[index].token_ids)
         if size >= WINDOW_TOKENS:

@@ -121,11 +121,8 @@ def label_in_full(
         SettingsError, ScoringError, ModelError: as `label`.
     """
     demand, types = labeler_demand(rewards, default_conditioning, options), list(dict.fromkeys(rewards))
-    if (
-        not demand.conditionings
-        and isinstance(trajectories, pl.DataFrame)
-        and "gold_answer" not in trajectories.columns
-    ):
+    trajectories = as_frame(trajectories)
+    if not demand.conditionings and "gold_answer" not in trajectories.columns:
         trajectories = trajectories.with_columns(gold_answer=pl.lit(None, pl.String))
     given = prepared(trajectories, model, options, contrasted=demand.negatives != 0)
     evidence, rejected, notes = _evidence(given, demand, default_conditioning, options)

@@ -59,7 +59,8 @@ def as_frame(trajectories: Any) -> pl.DataFrame:
     given = trajectories.to_polars() if hasattr(trajectories, "to_polars") else trajectories
     if isinstance(given, pl.DataFrame) and "steps" in given.columns and not given["steps"].null_count():
         has_id = "id" in given.columns or set(PRMBENCH_ID) <= set(given.columns)
-        named = given.rename({name_in(dict.fromkeys(given.columns), GOLD_ANSWER): "gold_answer"}, strict=False)
+        there = [name for name in GOLD_ANSWER.split("|") if name in given.columns and given[name].count()]
+        named = given.with_columns(gold_answer=pl.col(there[0])) if there else given
         return named if has_id else named.with_row_index("id")
     rows = [_with_gold_answer(row) for row in given_rows(given)]
     checked = [_checked(number, row) for number, row in enumerate(rows)]
@@ -110,7 +111,7 @@ def plain(value: Any) -> Any:
 def _with_gold_answer(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row whose gold answer has our name."""
     gold = name_in(row, GOLD_ANSWER)
-    return {"gold_answer" if name == gold else name: value for name, value in row.items()}
+    return {**row, "gold_answer": row[gold]} if gold in row else dict(row)
 
 
 def _with_steps(number: int, row: dict[str, Any]) -> dict[str, Any]:

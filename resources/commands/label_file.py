@@ -9,6 +9,7 @@ input and the model: a labeling that was killed goes on, and one of a file that 
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import yaml
 from cpmi_dagster.contracts.keys import REJECTED_ROWS, REJECTED_TRAJECTORIES, SOFT_LABELS, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.errors import UsageError
 from cpmi_dagster.files.places import expanded
+from cpmi_dagster.files.text import encodable
 from cpmi_dagster.files.whole_files import check_writable, whole_file, write_whole
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.starter import starter_for
@@ -60,8 +62,10 @@ def labeling_settings(
     """
     if output.suffix not in FORMATS:
         raise UsageError(f"--output {output}: labels are written as {' or '.join(FORMATS)}; give it such an ending")
-    check_writable(output)
     place = expanded(source)
+    if output.exists() and place.exists() and output.samefile(place):
+        raise UsageError(f"--output {output} is the input, which it would replace; give another name")
+    check_writable(output)
     facts = {"source": str(place.absolute()) if place.exists() else source, "model": model, **settings}
     name = f"label-{hash_of(facts)[:NAME_CHARACTERS]}"
     HOMES.mkdir(exist_ok=True)
@@ -87,7 +91,9 @@ def write_labelled(settings: Settings, output: Path) -> tuple[int, int]:
 
     with whole_file(output) as unfinished:
         if output.suffix == ".parquet":
-            pl.DataFrame(list(counted()), infer_schema_length=None, strict=False).write_parquet(unfinished)
+            # a column of objects or lists may hold something else in another row
+            rows = [{name: _as_cell(name, value) for name, value in row.items()} for row in counted()]
+            pl.DataFrame(rows, infer_schema_length=None, strict=False).write_parquet(unfinished)
         else:
             with unfinished.open("w", encoding="utf-8") as file:
                 file.writelines(f"{json.dumps(row, ensure_ascii=False, default=str)}\n" for row in counted())
@@ -106,19 +112,47 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
     reasons = dict(lake.read(REJECTED_ROWS, shards).select("row_number", "reason").iter_rows())
     rewards = _by_type(lake.read(STEP_REWARDS, shards), "reward")
     soft_labels = _by_type(lake.read(SOFT_LABELS), "soft_label")
-    [source] = settings.sources.trajectories
+    [source], types = settings.sources.trajectories, settings.rewards.types
     as_it_came = source.model_copy(update={"fields": {}})
     for number, (row, _) in enumerate(DataSources(settings).stream(as_it_came)):
         given = {"text": row.text} if isinstance(row, Unreadable) else row
-        kept = {f"input_{name}" if name in OURS[1:] else name: value for name, value in given.items()}
+        kept = {_free_name(name, given): _plain(value) for name, value in given.items()}
         trajectory_id, steps, reason = found.get(number, (None, given.get("steps"), reasons.get(number)))
+        known = rewards.get(trajectory_id, {})
+        if trajectory_id and reason is None and (lacking := [kind for kind in types if kind not in known]):
+            reason = f"it has no {', '.join(lacking)}: it states no final answer, or the labeler cannot read it"
         own = {
             "steps": steps,
-            "rewards": _of_each_step(rewards.get(trajectory_id, {}), steps),
+            "rewards": _of_each_step(known, steps),
             "soft_labels": _of_each_step(soft_labels.get(trajectory_id, {}), steps),
             "reason": reason,
         }
         yield {**kept, **own}
+
+
+def _free_name(name: str, row: Mapping[str, Any]) -> str:
+    """The name of a column of the input beside ours."""
+    free = name
+    while free in OURS[1:] or (free != name and free in row):
+        free = f"input_{free}"
+    return free
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it: no lone surrogates, and null for what is not a number."""
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _as_cell(name: str, value: Any) -> Any:
+    """A value of a column of Parquet: objects and lists of the input are JSON there."""
+    is_nested = name not in OURS and isinstance(value, dict | list)
+    return json.dumps(value, ensure_ascii=False, default=str) if is_nested else value
 
 
 def _by_type(frame: pl.DataFrame, column: str) -> dict[str | None, dict[str, dict[int, float]]]:

@@ -37,6 +37,8 @@ LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"
 CATALOG = "cpmi"
 WIDE = "labels.step_rewards_wide"
+WIDE_COLUMNS = ("source_id", "trajectory_id", "step_index", "step", "is_right")
+"""Its columns beside those of reward types; labels of the user's that are called so get another name there."""
 SHARDS = "[0-9][0-9][0-9]"
 CHANGES = (
     'create view reports.changes as select artifact, "row", "column", e.measured as before, f.measured as now '
@@ -197,20 +199,23 @@ def _statements(lake: Lake, settings: Settings) -> list[str]:
 def _wide_rewards(settings: Settings) -> list[str]:
     """The SQL of `labels.step_rewards_wide`, with the reward types of the profile."""
     types = dict.fromkeys((*settings.rewards.types, *settings.sources.step_labels))
-    rewards = ", ".join(f'max(reward) filter (where reward_type = {quoted(name)}) as "{name}"' for name in types)
-    columns = "".join(f', w."{name}"' for name in types)
+    names = {kind: f"label_{kind}" if kind in WIDE_COLUMNS else kind for kind in types}
+    rewards = ", ".join(
+        f'max(reward) filter (where reward_type = {quoted(kind)}) as "{name}"' for kind, name in names.items()
+    )
+    columns = "".join(f', w."{name}"' for name in names.values())
     select = (
         "select t.source_id, t.trajectory_id, w.step_index, t.steps[w.step_index + 1] as step"
         f"{columns}, s.correct[w.step_index + 1] as is_right from (select trajectory_id, step_index, {rewards} "
         "from labels.step_rewards group by all) w join alignment.trajectories t using (trajectory_id) "
-        "left join sources.step_truth s using (row_number)"
+        "left join sources.step_truth s on s.row_number = t.row_number"
     )
     meanings = {
         "source_id": "the user's own id of the row; null where it has none",
         "trajectory_id": "alignment.trajectories.trajectory_id",
         "step_index": "step, from 0",
         "step": "text of the step",
-        **{name: f"labels.step_rewards.reward of the type {name}; null if it has none" for name in types},
+        **{name: f"labels.step_rewards.reward of the type {kind}; null if it has none" for kind, name in names.items()},
         "is_right": "what people say of the step; null if nobody has judged it",
     }
     comments = [f'comment on column {WIDE}."{name}" is {quoted(meaning)}' for name, meaning in meanings.items()]

@@ -258,8 +258,9 @@ class Lake:
     def remove_shards(self) -> None:
         """Remove the tables by shard, which another number of shards would mix; they are made again from answers."""
         for key in (key for key, table in TABLES.items() if table.partitioning == "shard"):
-            for path in (self.root / key).glob("[0-9]*.parquet"):
-                path.unlink(missing_ok=True)
+            for pattern in ("[0-9]*.parquet", f"{EARLIER}/*.parquet"):
+                for path in (self.root / key).glob(pattern):
+                    path.unlink(missing_ok=True)
 
     def work_folder(self, name: str) -> Path:
         """Folder for unfinished work; no result is read from it."""

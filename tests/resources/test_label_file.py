@@ -61,6 +61,15 @@ def test_a_file_that_grew_keeps_its_home_and_both_formats_hold_the_same(label, t
     assert len([path for path in (tmp_path / ".cpmi").iterdir() if path.is_dir()]) == 1
 
 
+def test_columns_of_any_kind_come_back_in_both_formats_and_none_is_lost(label):
+    odd = {"meta": {}, "mixed": [1, 2], "reason": "mine", "input_reason": "other", "number": float("nan")}
+    for output in ("labels.jsonl", "labels.parquet"):
+        _, (first, _) = label(
+            json.dumps({**ROWS[0], **odd}), json.dumps({**ROWS[2], "mixed": "text", "a": "\ud800"}), output=output
+        )
+        assert (first["input_reason"], first["input_input_reason"], first["number"]) == ("other", "mine", None)
+
+
 def test_what_cannot_be_written_or_labelled_is_refused_before_anything_is_read(label):
     with pytest.raises(UsageError, match=r"written as \.jsonl or \.parquet"):
         label(json.dumps(ROWS[0]), output="labels.csv")
