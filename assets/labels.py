@@ -255,6 +255,7 @@ def step_rewards(run: StageRun) -> StageOutput:
 
 @stage(
     COSTS,
+    code_version="2",
     inputs=[SELECTED, *(f"labels/{name}" for name in COSTED)],
     settings=[
         "rewards.types",
@@ -271,18 +272,20 @@ def step_rewards(run: StageRun) -> StageOutput:
 def labeling_costs(run: StageRun) -> StageOutput:
     """Time and tokens of each labeling method; each method is charged for what it uses."""
     settings, shard = run.settings, str(run.partition)
-    selected = run.read(SELECTED, columns=["trajectory_id"])
+    selected, scored = run.read(SELECTED, columns=["trajectory_id"]), run.read(LOGPROBS)
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
     spent = {name: Cost.from_dict(record.cost) if record else Cost.zero() for name, record in records.items()}
     rollouts = {role: run.read(f"labels/{name}") for role, name in costs.SAMPLED.items()}
+    # those without a gold answer were not labelled
+    completed = max(rows["trajectory_id"].n_unique() for rows in rollouts.values())
     frame = costs.labeling_costs(
         shard=shard,
-        trajectories=selected.height,
-        measured=costs.Measured(spent, rollouts, costs.target_tokens(run.read(LOGPROBS))),
+        trajectories=scored["trajectory_id"].n_unique() or completed or selected.height,
+        measured=costs.Measured(spent, rollouts, costs.target_tokens(scored)),
         rewards=settings.rewards,
         negatives=settings.negatives.count,
         models={role: run.models.identity(role) for role in ("labeler", "rollouts", "prover")},
-        completed=sampled(selected, settings.rollouts_of(shard), settings.seed).height,
+        completed=completed,
     )
     return StageOutput(frame)
 
