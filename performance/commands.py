@@ -2,11 +2,11 @@
 
 python performance/commands.py .cpmi/miniature
 
-query "select 1"        1.2
-init                    2.1
-status                  3.0
-explore, until it says where    2.4
-run, nothing to do      5.8
+query "select 1"        1.4
+init                    1.3
+status                  3.5
+explore, until it says where    1.8
+run, nothing to do      6.3
 """
 
 import argparse
@@ -37,7 +37,7 @@ def processor_seconds(arguments: list[str], folder: Path, home: Path, ends: bool
     before = spent()
     own = {"CPMI_HOME": str(home), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        [*CPMI, *arguments], cwd=folder, env={**os.environ, **own}, stderr=subprocess.PIPE
+        [*CPMI, *arguments], cwd=folder, env={**os.environ, **own}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
         if not ends:
             assert process.stderr and process.stderr.readline()
