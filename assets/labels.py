@@ -10,7 +10,6 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import (
     CONTROLS,
@@ -27,7 +26,7 @@ from cpmi_dagster.contracts.keys import (
     TRAJECTORIES,
     TRUTH,
 )
-from cpmi_dagster.contracts.tables import ControlLogprobs, HardNegatives
+from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts, sampled
 from cpmi_dagster.negatives.hard_negatives import hard_negatives as sample_negatives
 from cpmi_dagster.resources.dag.declaration import StageOutput
@@ -39,7 +38,7 @@ from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.reward_type import Evidence, Steps
 from cpmi_dagster.scoring import conditionings
-from cpmi_dagster.scoring.logprobs import ScoredAnswers
+from cpmi_dagster.scoring.logprobs import ControlScores, ScoredAnswers
 from cpmi_dagster.trajectories import own_labels
 
 SCORED_TEXTS = [
@@ -118,15 +117,9 @@ def answer_logprobs(run: StageRun) -> StageOutput:
 )
 def control_logprobs(run: StageRun) -> StageOutput:
     """Scores the steps themselves, after the question and the steps before them; more templates score only these."""
-    [control] = SCORED_CONTROLS
-    made = _scored(run, HardNegatives.create_empty(), (), contrasted=False, of_steps=True)
-    notes = [
-        f"{name} has no `{control}`: {reason}"
-        for name, reason in made.rejected.select("trajectory_id", "reason").iter_rows()
-    ]
-    logprobs = ControlLogprobs.cast(made.logprobs.with_columns(control=pl.lit(control)))
-    logprobs = logprobs.sort(ControlLogprobs.primary_key())
-    return StageOutput(logprobs, run.models.identity("labeler"), made.cost, notes)
+    scored = _scored(run, HardNegatives.create_empty(), (), contrasted=False, of_steps=True)
+    logprobs, cost, notes = ControlScores.of(scored)
+    return StageOutput(logprobs, run.models.identity("labeler"), cost, notes)
 
 
 def _scored(run: StageRun, negatives: pl.DataFrame, chosen: tuple[str, ...], **options: Any) -> ScoredAnswers:

@@ -17,14 +17,16 @@ from cpmi_dagster.cli.options import (
     ERR,
     GIVEN,
     OUT,
+    MapOption,
     ProfileOption,
     QuietOption,
+    SplitOption,
     app,
     load_profile,
 )
 from cpmi_dagster.cli.status_view import show_status
 from cpmi_dagster.errors import CpmiError, UsageError
-from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
+from cpmi_dagster.trajectories.solution_text import AUTO
 
 __all__ = ["app", "labels", "main", "results"]
 
@@ -43,10 +45,8 @@ def init(
         Path | None, typer.Option(help="The profile to write; by default the input's name with .yaml, in this folder.")
     ] = None,
     force: Annotated[bool, typer.Option(help="Overwrite an existing profile.")] = False,
-    split: Annotated[Splitting, typer.Option(help="Where a solution that is one text is split into steps.")] = AUTO,
-    map: Annotated[
-        list[str] | None, typer.Option(help="A field by another name, e.g. gold_answer=answer; may be repeated.")
-    ] = None,
+    split: SplitOption = AUTO,
+    map: MapOption = None,
     config: Annotated[str | None, typer.Option(help="Configuration of a hub id.")] = None,
     hub_split: Annotated[str, typer.Option(help="Split of a hub id.")] = "train",
     sample: Annotated[
@@ -92,7 +92,7 @@ def run(
     settings = load_profile(profile, quiet).limited(limit)
     chosen = parse_shards(shards, settings)
     if dry:
-        settings = settings if shards or force else definitions.narrow_pilot(settings)
+        settings = definitions.narrow_pilot(settings, chosen, force)
         chosen = [shard for shard in chosen if shard in settings.shard_keys]
         views.show_dry_run(OUT, definitions.dry_run(settings, chosen, only or [], force, until or []), settings)
         return
@@ -103,7 +103,7 @@ def run(
         raise CpmiError("; ".join(outcome.failures))
     if quiet or outcome.waiting:
         return
-    settings = settings if shards or force else definitions.narrow_pilot(settings)
+    settings = definitions.narrow_pilot(settings, chosen, force)
     stale = definitions.stale_tables(settings)
     headline, verdicts = definitions.headline(settings, stale), definitions.verdicts(settings, stale)
     labels, left_out = definitions.labels_made(settings, stale), definitions.left_out(settings, stale)

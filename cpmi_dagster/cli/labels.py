@@ -13,15 +13,17 @@ from cpmi_dagster.cli.options import (
     DeviceOption,
     DtypeOption,
     FormatOption,
+    MapOption,
     ProfileOption,
     QuietOption,
+    SplitOption,
     app,
     load_profile,
 )
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.files.text import counted
-from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
+from cpmi_dagster.trajectories.solution_text import AUTO
 
 RevisionOption = Annotated[str | None, typer.Option(help="Commit of a model on the hub.")]
 BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
@@ -35,10 +37,8 @@ def label(
     model: Annotated[str, typer.Option(help="Labeler: local folder, GGUF file, hub id, or miniature:labeler.")],
     output: Annotated[Path, typer.Option(help="The rows with their labels: .jsonl or .parquet.")],
     rewards: Annotated[str, typer.Option(help="Comma-separated reward types, e.g. cpmi,step_length.")] = "cpmi",
-    split: Annotated[Splitting, typer.Option(help="Where a solution that is one text is split into steps.")] = AUTO,
-    map: Annotated[
-        list[str] | None, typer.Option(help="A field by another name, e.g. gold_answer=target; may be repeated.")
-    ] = None,
+    split: SplitOption = AUTO,
+    map: MapOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Label every step of a file of solutions: your rows and columns, with `steps`, `rewards` and `soft_labels`.

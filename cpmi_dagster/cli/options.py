@@ -11,6 +11,7 @@ from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.installed import own_version
 from cpmi_dagster.models.settings import DtypeOrAuto
+from cpmi_dagster.trajectories.solution_text import Splitting
 
 if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
@@ -36,6 +37,10 @@ ProfileOption = Annotated[
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 FormatOption = Annotated[Literal["table", "csv", "json"], typer.Option(help="Output format.")]
+SplitOption = Annotated[Splitting, typer.Option(help="Where a solution that is one text is split into steps.")]
+MapOption = Annotated[
+    list[str] | None, typer.Option(help="A field by another name, e.g. gold_answer=target; may be repeated.")
+]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 DtypeOption = Annotated[DtypeOrAuto, typer.Option(help="Precision of the weights.")]
 # a closed one is None, and its number would go to the next file that is opened

@@ -49,28 +49,14 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class PackedRow:
-    """Pieces one after the other; node indices count along the row.
+class PackedRow(TokenTree):
+    """Pieces one after the other, which are trees side by side; node indices count along the row.
 
     Attributes:
         pieces: the pieces in their order.
-        tokens: token ids, [nodes].
-        depth: position ids, [nodes].
-        end: index after each node's last descendant, [nodes].
-        places: node of each value, [values].
-        predicted: token id whose log-probability it is, or `NO_TOKEN`, [values].
     """
 
     pieces: tuple[Piece, ...]
-    tokens: Integers
-    depth: Integers
-    end: Integers
-    places: Integers
-    predicted: Integers
-
-    def __len__(self) -> int:
-        """Nodes."""
-        return len(self.tokens)
 
 
 def rows_of(pieces: Iterable[Piece], row_tokens: int) -> list[PackedRow]:

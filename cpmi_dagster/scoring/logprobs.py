@@ -111,6 +111,17 @@ class ControlScores(NamedTuple):
     cost: Cost
     notes: list[str]
 
+    @classmethod
+    def of(cls, scored: ScoredAnswers) -> "ControlScores":
+        """What was scored with `of_steps`."""
+        [control] = SCORED_CONTROLS
+        logprobs = ControlLogprobs.cast(scored.logprobs.with_columns(control=pl.lit(control)))
+        notes = [
+            f"{trajectory_id} has no `{control}`: {reason}"
+            for trajectory_id, reason in scored.rejected["trajectory_id", "reason"].iter_rows()
+        ]
+        return cls(logprobs.sort(ControlLogprobs.primary_key()), scored.cost, notes)
+
 
 def control_logprobs(
     trajectories: pl.DataFrame,
@@ -126,14 +137,8 @@ def control_logprobs(
     Raises:
         ModelError: as `answer_logprobs`.
     """
-    [control] = SCORED_CONTROLS
-    scored = answer_logprobs(trajectories, HardNegatives.create_empty(), model, scoring, progress, of_steps=True)
-    logprobs = ControlLogprobs.cast(scored.logprobs.with_columns(control=pl.lit(control)))
-    notes = [
-        f"{trajectory_id} has no `{control}`: {reason}"
-        for trajectory_id, reason in scored.rejected["trajectory_id", "reason"].iter_rows()
-    ]
-    return ControlScores(logprobs.sort(ControlLogprobs.primary_key()), scored.cost, notes)
+    no_negatives = HardNegatives.create_empty()
+    return ControlScores.of(answer_logprobs(trajectories, no_negatives, model, scoring, progress, of_steps=True))
 
 
 def scored_answers(values: pl.DataFrame, rejected: Iterable[tuple[str, str]], cost: Cost) -> ScoredAnswers:

@@ -33,8 +33,6 @@ NAME_CHARACTERS = 12
 FORMATS = (".jsonl", ".parquet")
 OURS = ("steps", "rewards", "soft_labels", "reason")
 """Columns that are added; a column of the input with the name of one, but for its steps, is called `input_…`."""
-
-
 UNANSWERED = "the row has no gold answer: it has only the labels that need none"
 
 

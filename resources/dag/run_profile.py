@@ -47,15 +47,14 @@ def run_profile(
         UsageError: a name is no asset, or the disk of its history is full.
         SourceError: a model or data set is not on this disk, and the hub does not give it.
     """
-    first = QUESTIONS if settings.sources.sample else SHEPHERD
-    whole = [*settings.shard_keys]
-    if settings.is_pilot and len(whole) > 1 and list(shards) == whole and not force:
+    if _looks_at_few_shards(settings, shards, force):
         if not only:  # all rows are laid out, then those of a few shards are looked at
+            first = _first_table(settings)
             is_laid_out = Lake(settings.home).exists(first)
             outcome = run_profile(home_of, build, settings, [], [first], force, console, quiet or is_laid_out)
             if outcome.failures:
                 return outcome
-        settings = narrow_pilot(settings)
+        settings = narrow_pilot(settings, shards)
         shards = settings.shard_keys
     note_home(settings, Lake(settings.home).remove_shards)
     expected: dict[str, int] = {}
@@ -102,15 +101,18 @@ def ask_hub(home: Home, stages: Sequence[Declaration]) -> None:
                     home.sources.version(source)
 
 
-def narrow_pilot(settings: Settings) -> Settings:
+def narrow_pilot(settings: Settings, shards: Sequence[str] | None = None, force: bool = False) -> Settings:
     """The settings of a pilot that looks at the first shards which have enough rows; others as they are.
 
     Before the rows are laid out in shards, a pilot looks at all.
+
+    Args:
+        shards, force: what the run is asked for; all shards by default. A pilot of some shards looks at these, and one
+            that makes everything again at all.
     """
-    if not settings.is_pilot:
+    if not _looks_at_few_shards(settings, settings.shard_keys if shards is None else shards, force):
         return settings
-    lake, counted = Lake(settings.home), 0
-    first = QUESTIONS if settings.sources.sample else SHEPHERD
+    lake, counted, first = Lake(settings.home), 0, _first_table(settings)
     solutions = settings.sources.solutions_of_each or 1
     wanted = ROWS_LOOKED_AT * (settings.selection.trajectories or 1)
     for number, shard in enumerate(settings.shard_keys, start=1):
@@ -119,6 +121,15 @@ def narrow_pilot(settings: Settings) -> Settings:
         if counted >= wanted:
             return settings.within(number)
     return settings
+
+
+def _looks_at_few_shards(settings: Settings, shards: Sequence[str], force: bool) -> bool:
+    whole = settings.shard_keys
+    return settings.is_pilot and len(whole) > 1 and list(shards) == whole and not force
+
+
+def _first_table(settings: Settings) -> str:
+    return QUESTIONS if settings.sources.sample else SHEPHERD
 
 
 def stage_partitions(stage: Declaration, settings: Settings, shards: Sequence[str]) -> Sequence[str | None]:
