@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -37,6 +38,11 @@ def test_nothing_that_a_terminal_obeys_is_left_and_json_reads_it_back(text):
     assert not NOT_SHOWN.search(shown)
     if not set('\\"\n\t') & set(text):
         assert json.loads(f'"{shown}"') == text
+
+
+@pytest.mark.parametrize("text", ["\x1b[2J", "\x9b2J", "\x07", "\r", "\x7f", "\u202e", "\u2066", "\ud800", "\x00"])
+def test_control_characters_are_written_out(text):
+    assert printable(text).startswith("\\u") and printable("a\tb\né 🙂") == "a\tb\né 🙂"
 
 
 @given(st.text(st.characters(blacklist_categories=["Cs"])) | st.sampled_from(HOSTILE))
