@@ -3,6 +3,7 @@
 import pytest
 
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import PROFILES, Settings, load_settings
 from cpmi_dagster.rewards.reward_type import Demand
 
@@ -42,9 +43,11 @@ def test_the_miniature_is_the_default_and_the_environment_names_profile_home_and
 
 
 def test_a_profile_holds_only_what_differs(load):
-    settings = load("selection: {trajectories: 7}")
+    miniature = load_settings("miniature")
+    settings = load("selection: {trajectories: 7}\nmodels: {labeler: {name: a/b}}")
     assert (settings.profile, settings.selection.trajectories) == ("mine", 7)
-    assert settings.recipes == load_settings("miniature").recipes
+    assert (settings.recipes, settings.models.prover) == (miniature.recipes, miniature.models.prover)
+    assert settings.models.labeler == LanguageModel(name="a/b") != miniature.models.labeler  # replaced as a whole
 
 
 def test_paths_count_from_the_profile_they_stand_in(load, tmp_path):
