@@ -1,11 +1,11 @@
-"""Processor seconds of commands that people wait for, each the least of some runs of a whole process.
+"""Measures processor seconds of commands that people wait for: the least of some runs of the whole process.
 
 python performance/commands.py .cpmi/miniature
 
 query "select 1"        1.4
 init                    1.3
 status                  3.5
-explore, until it says where    1.8
+explore, until it serves        1.8
 run, nothing to do      6.3
 """
 
@@ -27,7 +27,7 @@ def processor_seconds(arguments: list[str], folder: Path, home: Path, ends: bool
     """User and system seconds of a process and its children.
 
     Args:
-        ends: whether it ends by itself; one that serves is stopped once it has said where.
+        ends: whether it ends by itself; a server is stopped once it has printed its address.
     """
 
     def spent() -> float:
@@ -35,9 +35,9 @@ def processor_seconds(arguments: list[str], folder: Path, home: Path, ends: bool
         return usage.ru_utime + usage.ru_stime
 
     before = spent()
-    own = {"CPMI_HOME": str(home), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "CPMI_HOME": str(home), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        [*CPMI, *arguments], cwd=folder, env={**os.environ, **own}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [*CPMI, *arguments], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
         if not ends:
             assert process.stderr and process.stderr.readline()
@@ -61,7 +61,7 @@ def main() -> None:
             'query "select 1"': (["query", "select 1", "--format", "csv"], True),
             "init": (init, True),
             "status": (["status", "-p", "miniature"], True),
-            "explore, until it says where": (["explore", "-p", "miniature", "--port", "3177"], False),
+            "explore, until it serves": (["explore", "-p", "miniature", "--port", "3177"], False),
             "run, nothing to do": (["run", "-p", "miniature", "--quiet"], True),
         }
         for title, (arguments, ends) in commands.items():

@@ -1,15 +1,15 @@
-"""Our decoder beside `model.generate` on the policy rollouts of a finished run: seconds, forward passes, other texts.
+"""Compares our decoder with `model.generate` on rollouts of a finished run: seconds, forward passes, other texts.
 
     cpmi run
     python performance/decoding.py --shards 000 001
 
-The trajectories are those the run selected; model, T and sampling are those of the profile. `one call` is a call of
-`generate` for each batch, with our uniform numbers and our stop rule, so that its texts are the same but for rounding:
+Trajectories are those that the run selected; model, T and sampling are the profile's. `one call` calls `generate` for
+each batch, with our uniform numbers and stop rule, so that only rounding can change its texts:
 
-    one call   q a a a . .     a row that has ended runs on until the longest of its batch has; every prompt is read
+    one call   q a a a . .     a row that has ended is padded until the longest of its batch has; every prompt is read
                r b b b b b     from its first token
 
-Contestants take turns, after a few rollouts that nobody times.
+Contestants take turns, after a warm-up.
 """
 
 import argparse
@@ -44,13 +44,13 @@ logger = logging.getLogger(__name__)
 
 
 class DrawnToken(LogitsProcessor):
-    """Leaves of the scores the one token that a row's uniform number, (rows, limit), decides."""
+    """Masks all scores but that of the token which a row's uniform number, (rows, limit), selects."""
 
     def __init__(self, numbers: torch.Tensor, begin: int, sampling: Sampling) -> None:
         self._numbers, self._begin, self._sampling = numbers, begin, sampling
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        """Scores (rows, vocabulary), minus infinity but for one token a row."""
+        """Scores (rows, vocabulary) with one finite score a row."""
         tokens = draw_tokens(scores, self._numbers[:, input_ids.shape[1] - self._begin], self._sampling)
         scores.fill_(-torch.inf).scatter_(1, tokens[:, None], 0.0)
         return scores
@@ -85,7 +85,7 @@ def decode_in_calls(
     stop_rule: StopRule,
     most_rows: int,
 ) -> Iterator[Continuation]:
-    """A batch after another, each one call of `generate`; see `decode`."""
+    """`decode`, by one call of `generate` for each batch."""
     order = sorted(range(len(prompts)), key=lambda owner: -len(prompts[owner]))
     for first in range(0, len(order), most_rows):
         owners = order[first : first + most_rows]
@@ -143,7 +143,7 @@ def main() -> None:
                 rows = roll_out(trajectories)
                 seconds = time.perf_counter() - began
             first = rows if first is None else first
-            others = sum(one != other for one, other in zip(rows.iter_rows(), first.iter_rows(), strict=True))
+            others = sum(row != base for row, base in zip(rows.iter_rows(), first.iter_rows(), strict=True))
             logger.info(
                 "shard %s, %-9s %.1f s, %d passes, %d tokens computed, %d other texts",
                 shard, name, seconds, meter.passes, meter.tokens, others,

@@ -1,10 +1,10 @@
-"""What follows labeling at full size: rewards, data set and report of 80,000 trajectories, the paper's reward types.
+"""Measures what follows labeling at full size: rewards, data set and report of 80,000 trajectories.
 
     python performance/downstream.py --references DATA --rows 83000
 
-Rows are those of `ingestion.py`; log-probabilities and rollouts are made up (`made_up_labels.py`), since no machine
-here could make them. Everything after them is `cpmi run` in a process of its own, whose seconds and peak memory are
-printed, then the seconds of the README's queries. No reward model is trained.
+Rows are those of `ingestion.py`, reward types the paper's; log-probabilities and rollouts are made up
+(`made_up_labels.py`). Everything after them is `cpmi run` in a separate process, whose seconds and peak memory are
+printed, then the seconds of some queries. No reward model is trained.
 """
 
 import argparse
@@ -62,8 +62,8 @@ def main() -> None:
         print(f"step_rewards to report: {seconds / 60:.1f} minutes, {peak:.1f} GiB at most")
         for sql in QUERIES:
             began = time.perf_counter()
-            found = query(settings, sql).rows.height
-            print(f"{time.perf_counter() - began:.2f} s  {found:>7,} rows  {sql}")
+            count = query(settings, sql).rows.height
+            print(f"{time.perf_counter() - began:.2f} s  {count:>7,} rows  {sql}")
 
 
 if __name__ == "__main__":

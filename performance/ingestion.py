@@ -1,11 +1,11 @@
-"""Full-size ingestion, alignment and selection: a corpus with Math-Shepherd's statistics through the real DAG.
+"""Measures ingestion, alignment and selection of a corpus with Math-Shepherd's statistics.
 
     python performance/ingestion.py --references DATA --rows 45000 150000 444655
 
-DATA holds gsm8k/train.jsonl.gz and math/train.jsonl.gz. About 30 rows are made of every problem: the steps are lines of
-its own solution, shortened or repeated to the step counts of the published label set, some numbers changed; the rows
-stand as in the original, by task and then by outcome, and a few of every thousand are irregular in one of the ways
-known from the corpus. Each size runs `cpmi run` in a process of its own, which is what is timed.
+DATA contains gsm8k/train.jsonl.gz and math/train.jsonl.gz. Every problem gives about 30 rows: steps are lines of its
+solution, shortened or repeated to the step counts of the published label set, with some numbers changed. Rows are
+ordered by task and outcome as in the original, and about one in a hundred is irregular in a way known from the corpus.
+The timed part of each size is `cpmi run` in a separate process.
 """
 
 import argparse
@@ -39,7 +39,7 @@ FILES = {"GSM8K": ("gsm8k", "question", "answer"), "MATH": ("math", "problem", "
 
 
 class Problem(NamedTuple):
-    """What rows are made of: a problem, the lines of its solution, its answer."""
+    """A problem, the lines of its solution, and its answer."""
 
     task: str
     question: str
@@ -84,14 +84,14 @@ def line(problem: Problem, is_right: bool, rng: random.Random) -> str:
 
 
 def step_count(rng: random.Random) -> int:
-    """Drawn from the step counts of the published label set."""
+    """A step count drawn from the distribution of the published label set."""
     draw = rng.random() * TRAJECTORIES
     below = sum(draw < count for count in AT_LEAST)
     return below + 1 if below < len(AT_LEAST) else rng.randrange(len(AT_LEAST) + 1, LONGEST + 1)
 
 
 def changed(text: str, rng: random.Random) -> str:
-    """The text, now and then with another number in it."""
+    """The text, sometimes with another number."""
     return re.sub(r"\d+", lambda _: str(rng.randrange(1, 500)), text, count=1) if rng.random() < 0.3 else text
 
 
@@ -117,7 +117,7 @@ IRREGULARITIES: tuple[Callable[[dict], dict | str], ...] = (
 
 
 def write_profile(folder: Path, references: Path, rows: int, **values: Any) -> Path:
-    """A corpus of so many rows in a folder, and the profile that reads it."""
+    """Write a corpus into a folder, and the profile that reads it."""
     source, rng = folder / "math_shepherd.jsonl", random.Random(rows)
     with source.open("w", encoding="utf-8") as stream:
         stream.writelines(f"{text}\n" for text in corpus(list(read_problems(references)), rows, rng))
@@ -130,7 +130,7 @@ def write_profile(folder: Path, references: Path, rows: int, **values: Any) -> P
 
 
 def run(profile: Path, *arguments: str) -> tuple[float, float]:
-    """Seconds and peak GiB of `cpmi run` in a process of its own."""
+    """Seconds and peak GiB of `cpmi run` in a separate process."""
     began = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "cpmi_dagster", "run", "-p", str(profile), *arguments])
     _, status, usage = os.wait4(process.pid, 0)

@@ -1,7 +1,7 @@
-"""Labels that no model made, within their contracts: what follows labeling can then be measured at any size.
+"""Made-up labels within their contracts, to measure what follows labeling at any size.
 
-Each function has the arguments and results of its namesake in `assets.labels`; numbers come from a hash of their
-key. The gold answer is a little likelier than the others, and rollouts are right in half of the cases.
+Each function replaces its namesake in `assets.labels`; numbers come from a hash of their key. The gold answer is a
+little likelier than the others, and half of the rollouts are right.
 """
 
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.scoring.logprobs import ScoredAnswers
 
 LOWEST = -12.0
-"""Of a log-probability, in nats."""
+"""The least log-probability, in nats."""
 SAMPLED = "Of the {} eggs half are sold. " + "The rest is packed in crates of 12. " * 11 + "The answer is: {}"
 TOKENS_OF_ROLLOUT = 150
 
 
 @contextmanager
 def no_models() -> Iterator[None]:
-    """Within the block the stages of `assets.labels` make labels up; hard negatives are the usual edits."""
+    """Within the block, stages of `assets.labels` make labels up; hard negatives are the usual edits."""
     with ExitStack() as stack:
         for function in (_scored, _rollouts):
             stack.enter_context(patch.object(labels, function.__name__, function))

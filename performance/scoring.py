@@ -1,4 +1,4 @@
-"""The token-tree scorer beside lm-evaluation-harness and the released procedure: the same answers, model and run.
+"""Compares the token-tree scorer with lm-evaluation-harness and the released procedure on the same answers.
 
     python performance/scoring.py                                   some minutes on two cores
     python performance/scoring.py --trajectories 6 --repeats 3
@@ -8,9 +8,9 @@
     tree                          7,708   8.2, 8.1                1.00              4.3e-06
     released                    298,012   155.0                   19.0              5.1e-06
 
-Questions and steps are real (ProcessBench-GSM8K and -MATH, gold answers from GSM8K and MATH), four hard negatives each,
-four templates. Without `--data` and without the folder of shared data beside the repository, problems of the embedded
-world take their place. Differences are from the reference scorer, on the first trajectory.
+Questions and steps are ProcessBench's (GSM8K and MATH), with four hard negatives and four templates. Without `--data`
+and without a folder `shared/data` beside the repository, they are of the embedded world. Differences are from the
+reference scorer, on the first trajectory.
 """
 
 import argparse
@@ -80,7 +80,7 @@ class Measured:
 def compare(
     model: LoadedModel, contestants: dict[str, Callable[[], Logprobs]], repeats: int, clock: str
 ) -> dict[str, Measured]:
-    """Run every contestant in turn, the whole round as often as asked, and quick ones a few times more.
+    """Run the contestants in turn for some rounds, and quick ones a few times more.
 
     Args:
         clock: key of `CLOCKS`; processor seconds are steadier on a busy machine, with one thread.
@@ -88,21 +88,21 @@ def compare(
     now, measured = CLOCKS[clock], {name: Measured(TokenMeter(model.model)) for name in contestants}
     for turn in range(repeats + QUICK_REPEATS):
         for name, run in contestants.items():
-            one = measured[name]
-            if turn >= repeats and one.best > QUICK_SECONDS:
+            result = measured[name]
+            if turn >= repeats and result.best > QUICK_SECONDS:
                 continue
-            with TokenMeter(model.model) as one.meter:
+            with TokenMeter(model.model) as result.meter:
                 began = now()
-                one.logprobs = run()
+                result.logprobs = run()
                 wait(model.device)
-                one.seconds.append(now() - began)
-            logger.info("  %-20s run %d: %8.2f s, %9d tokens", name, turn + 1, one.seconds[-1], one.meter.tokens)
+                result.seconds.append(now() - began)
+            logger.info("  %-20s run %d: %8.2f s, %9d tokens", name, turn + 1, result.seconds[-1], result.meter.tokens)
     return measured
 
 
-def largest_difference(one: Logprobs, other: Logprobs) -> float:
-    """Largest difference of two values with the same key, nats; over the keys of `other`."""
-    return max(abs(one[key] - value) for key, value in other.items())
+def largest_difference(values: Logprobs, other: Logprobs) -> float:
+    """Largest difference of two values with the same key, in nats, over the keys of `other`."""
+    return max(abs(values[key] - value) for key, value in other.items())
 
 
 def round_of(title: str, model: LoadedModel, trajectories: pl.DataFrame, options: argparse.Namespace) -> Table:
@@ -124,22 +124,26 @@ def round_of(title: str, model: LoadedModel, trajectories: pl.DataFrame, options
     table = Table(title=f"{title}, {trajectories.height} trajectories: {over}", title_justify="left")
     for heading in ("scorer", "tokens", "seconds", "seconds / tree", "largest difference"):
         table.add_column(heading, justify="left" if heading == "scorer" else "right")
-    for name, one in measured.items():
-        seconds, times = ", ".join(f"{each:.2f}" for each in one.seconds), f"{one.best / ours.best:.2f}"
+    for name, result in measured.items():
+        seconds, times = ", ".join(f"{each:.2f}" for each in result.seconds), f"{result.best / ours.best:.2f}"
         table.add_row(
-            name, f"{one.meter.tokens:,}", seconds, times, f"{largest_difference(one.logprobs, reference):.1e} nats"
+            name,
+            f"{result.meter.tokens:,}",
+            seconds,
+            times,
+            f"{largest_difference(result.logprobs, reference):.1e} nats",
         )
     return table
 
 
 def wait(device: torch.device) -> None:
-    """Until the device has done what it was given."""
+    """Wait until the device is idle."""
     if device.type == "cuda":
         torch.cuda.synchronize()
 
 
 def matrix_rate(model: LoadedModel) -> float:
-    """Operations a second of one large matrix product in the model's type."""
+    """Operations per second of a large matrix product in the model's precision."""
     size = MATRIX[model.device.type]
     left, right = (torch.randn(size, size, device=model.device, dtype=model.model.dtype) for _ in range(2))
     torch.matmul(left, right)
@@ -152,9 +156,9 @@ def matrix_rate(model: LoadedModel) -> float:
 
 
 def operations(model: LoadedModel, meter: TokenMeter) -> float:
-    """Two for each parameter of the body and token, and for each weight of the projection and position projected.
+    """Two operations for each parameter and token, and for each weight of the projection and projected position.
 
-    Attention is left out, so a share of the matrix rate errs on the low side.
+    Attention is left out, so that a share of the matrix rate is a lower bound.
     """
     outer: tuple[Any, Any] = model.model.get_input_embeddings(), model.model.get_output_embeddings()
     embedding, projection = (layer.weight.numel() for layer in outer)
@@ -163,7 +167,7 @@ def operations(model: LoadedModel, meter: TokenMeter) -> float:
 
 
 def throughput(model: LoadedModel, trajectories: pl.DataFrame, options: argparse.Namespace) -> None:
-    """Log the tree scorer's share of the device's matrix rate and the hours for 80,000; the released way on a few."""
+    """Log the tree scorer's share of the matrix rate and hours for 80,000; the released procedure on a few."""
     scoring, rate = Scoring(templates=TEMPLATES, conditionings=ROUNDS["three conditionings"]), matrix_rate(model)
     logger.info("matrix rate of %s in %s: %.1f TFLOP/s", model.device, model.model.dtype, rate / 1e12)
     few, values = trajectories.head(options.released_trajectories), []

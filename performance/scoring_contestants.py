@@ -1,4 +1,4 @@
-"""Ways to score the same answers behind the same contexts with the same model; each returns log p of every answer.
+"""Ways to score the same answers after the same contexts with the same model; each returns log p of every answer.
 
 Contexts "q" and "q s", answers "a b" and "a c"; what goes through the model:
 
@@ -30,7 +30,7 @@ Logprobs = Mapping[Key, float]
 
 
 class Request(NamedTuple):
-    """A target to score behind a context; the key is that of `labels.answer_logprobs`."""
+    """A target to score after a context; the key is that of `labels.answer_logprobs`."""
 
     key: Key
     context: TokenIds
@@ -40,7 +40,7 @@ class Request(NamedTuple):
 def requests_of(
     trajectories: pl.DataFrame, negatives: pl.DataFrame, tokenizer: PreTrainedTokenizerBase, scoring: Scoring
 ) -> list[Request]:
-    """One request per (trajectory, template, context, answer), in this order; made without the scorer."""
+    """One request per trajectory, template, context and answer, built without the scorer."""
 
     def ids(text: str) -> TokenIds:
         return tuple(tokenizer.encode(text, add_special_tokens=False))
@@ -60,17 +60,17 @@ def requests_of(
 
 
 def distinct_tokens(requests: Iterable[Request]) -> int:
-    """Distinct non-empty prefixes of all contexts and answers without last tokens, counted from sorted texts."""
+    """Number of distinct non-empty prefixes of all contexts with answers, without last tokens."""
     texts = sorted({request.context + request.target[:-1] for request in requests})
-    return sum(map(len, texts)) - sum(_common_length(one, other) for one, other in pairwise(texts))
+    return sum(map(len, texts)) - sum(_common_length(left, right) for left, right in pairwise(texts))
 
 
-def _common_length(one: TokenIds, other: TokenIds) -> int:
-    return next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), len(one))
+def _common_length(left: TokenIds, right: TokenIds) -> int:
+    return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), len(left))
 
 
 class TokenMeter:
-    """Counts what goes through a model inside a `with` block, by hooks, so that every contestant is measured alike.
+    """Counts by hooks what goes through a model inside a `with` block.
 
     Attributes:
         tokens: tokens through the layers, padding included.
@@ -103,7 +103,7 @@ class TokenMeter:
 
 
 def tree(model: LoadedModel, trajectories: pl.DataFrame, negatives: pl.DataFrame, scoring: Scoring) -> Logprobs:
-    """Ours, from text to table; with `scorer: reference`, one sequence at a time."""
+    """Our scorer, from text to table; with `scorer: reference`, one sequence at a time."""
     table = answer_logprobs(trajectories, negatives, model, scoring).logprobs
     return {cast(Key, row[:-1]): row[-1] for row in table.select(*KEY_COLUMNS, "logprob_sum").iter_rows()}
 
@@ -114,26 +114,26 @@ def released(model: LoadedModel, requests: Sequence[Request]) -> Logprobs:
     scored: dict[Key, float] = {}
     for first in range(0, len(requests), RELEASED_BATCH):
         part = requests[first : first + RELEASED_BATCH]
-        lengths = torch.tensor([len(one.context) + len(one.target) for one in part])
+        lengths = torch.tensor([len(each.context) + len(each.target) for each in part])
         longest = int(lengths.max())
-        texts = [[*one.context, *one.target, *[0] * longest][:longest] for one in part]
+        texts = [[*each.context, *each.target, *[0] * longest][:longest] for each in part]
         ids = torch.tensor(texts).to(model.device)
         mask = (torch.arange(longest) < lengths[:, None]).long().to(model.device)
         with torch.inference_mode():
             logits = model.model(input_ids=ids, attention_mask=mask, use_cache=False).logits
-            for request, row, own in zip(part, logits, ids, strict=True):
+            for request, row, tokens in zip(part, logits, ids, strict=True):
                 start, end = len(request.context), len(request.context) + len(request.target)
                 logprobs = row[start - 1 : end - 1].float().log_softmax(-1)
-                scored[request.key] = float(logprobs.gather(1, own[start:end, None]).double().sum())
+                scored[request.key] = float(logprobs.gather(1, tokens[start:end, None]).double().sum())
     return scored
 
 
 class Harness:
-    """lm-evaluation-harness on the loaded model, so many sequences a forward pass.
+    """lm-evaluation-harness on the loaded model, with `batch` sequences a forward pass.
 
-    `HFLM.loglikelihood` tokenises the pair itself and moves the newline that ends a context into the target; the ids
-    of this project's layout go to `HFLM._loglikelihood_tokens`, to which it hands its own. That sorts by length,
-    computes sequences that differ only in their last token once, and projects every position to the vocabulary.
+    `HFLM.loglikelihood` tokenises the pair and moves the newline that ends a context into the target, so this calls
+    `HFLM._loglikelihood_tokens`, which sorts by length, computes sequences that differ only in their last token once,
+    and projects every position to the vocabulary.
     """
 
     def __init__(self, model: LoadedModel, batch: int) -> None:

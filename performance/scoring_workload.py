@@ -1,4 +1,4 @@
-"""Trajectories to score, and a random Qwen3 with a tokenizer for them: speed does not depend on what the weights are.
+"""Trajectories to score, and a random Qwen3 with a tokenizer for them; speed does not depend on the weights.
 
 ProcessBench  {"id": "gsm8k-0", "problem": "Sue lives in a fun neighborhood. ...", "steps": ["To find out ...", ...]}
 GSM8K         {"question": "Sue lives in a fun neighborhood. ...", "answer": "... #### 6"}
@@ -42,7 +42,7 @@ SENTENCE_END = re.compile(r"\n+|(?<=[.!])\s+")
 COLUMNS = {"trajectory_id": pl.String, "subset": pl.String, "question": pl.String, "steps": pl.List(pl.String)}
 NEGATIVES, DRAWS = 4, 2000
 TYPICAL = (155.0, 4.8, 83.0)
-"""Tokens of template and question, steps, and tokens a step of the sets that the targets are stated for."""
+"""Tokens of template and question, steps, and tokens per step of the sets that the targets are for."""
 QWEN_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
@@ -57,7 +57,7 @@ QWEN_VOCABULARY = 151_936
 
 
 def read_trajectories(data: Path | None) -> tuple[pl.DataFrame, list[str]]:
-    """Every trajectory whose problem has a gold answer, and the texts of all problems, to train a tokenizer on.
+    """Trajectories whose problems have gold answers, and the texts of all problems, for a tokenizer.
 
     Args:
         data: folder with `REFERENCE_FILES` and `STEP_FILES`; None takes problems of the embedded world, whose own
@@ -80,8 +80,8 @@ def read_trajectories(data: Path | None) -> tuple[pl.DataFrame, list[str]]:
             sentences = ([text for text in SENTENCE_END.split(solution) if text.strip()] for _, solution in solved)
             attempts = [(f"{subset}-{n}", solved[n][0], steps) for n, steps in enumerate(sentences)]
         steps = pl.DataFrame([(name, subset, *rest) for name, *rest in attempts], schema=COLUMNS, orient="row")
-        found = align_questions(steps, references)["reference_row"]
-        golds = [None if row is None else references["answer"][row] for row in found]
+        matches = align_questions(steps, references)["reference_row"]
+        golds = [None if row is None else references["answer"][row] for row in matches]
         parts.append(steps.with_columns(gold_answer=pl.Series(golds, dtype=pl.String)))
     return pl.concat(parts).filter(pl.col("gold_answer") != ""), texts
 
@@ -92,18 +92,17 @@ def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def negatives_of(trajectories: pl.DataFrame, count: int, seed: int) -> pl.DataFrame:
-    """So many hard negatives of every trajectory: edits of its gold answer, as where a model's samples run out."""
+    """Hard negatives of every trajectory: edits of its gold answer."""
     return hard_negatives(trajectories, None, Negatives(count=count), seed).negatives
 
 
 def representative(
     trajectories: pl.DataFrame, tokenizer: PreTrainedTokenizerFast, count: int, seed: int
 ) -> pl.DataFrame:
-    """Of many draws of so many trajectories, half of each subset, the one nearest to `TYPICAL`.
+    """Of many draws of `count` trajectories, half of each subset, the nearest to `TYPICAL`.
 
-    A few trajectories drawn blindly are longer or shorter than the set by a third, and every ratio moves with that.
-    They are also as rich in answers that differ before their last token as the whole set: the harness computes others
-    once.
+    A random draw of a few is longer or shorter than the set by a third, and every ratio changes with that. It also
+    has as many answers that differ before their last token as the set, because the harness computes others once.
     """
 
     def tokens(text: str) -> list[int]:
@@ -118,16 +117,16 @@ def representative(
         answers = len({tuple(tokens(target)[:-1]) for target in targets})
         sizes[name] = prompt, len(steps), sum(len(tokens(render_step(step))) for step in steps), answers
         names[row["subset"]].append(name)
-    wanted = (*TYPICAL, mean(mean(sizes[name][3] for name in own) for own in names.values()))
+    wanted = (*TYPICAL, mean(mean(sizes[name][3] for name in subset) for subset in names.values()))
 
     def distance(draw: list[str]) -> float:
         prompt, steps, length, answers = (mean(sizes[name][place] for name in draw) for place in range(4))
-        own = prompt, steps, length / steps, answers
-        return sum(abs(value / other - 1) for value, other in zip(own, wanted, strict=True))
+        drawn = prompt, steps, length / steps, answers
+        return sum(abs(value / other - 1) for value, other in zip(drawn, wanted, strict=True))
 
     rng, shares = random.Random(seed), [(count + place) // len(names) for place in range(len(names))]
     draws = [
-        [name for own, share in zip(names.values(), shares, strict=True) for name in rng.sample(own, share)]
+        [name for subset, share in zip(names.values(), shares, strict=True) for name in rng.sample(subset, share)]
         for _ in range(DRAWS)
     ]
     return trajectories.filter(pl.col("trajectory_id").is_in(min(draws, key=distance)))

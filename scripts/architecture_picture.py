@@ -1,8 +1,8 @@
-"""Draw docs/images/architecture.svg from the code: the groups of assets, their tables, and what each group reads.
+"""Draws docs/images/architecture.svg from the code: the groups of assets, their tables, and what each group reads.
 
     python -m scripts.architecture_picture
 
-A test compares the picture with what the code says today.
+A test fails if the picture is not up to date.
 """
 
 from itertools import chain
@@ -33,7 +33,7 @@ def groups_read_by(group: str) -> list[str]:
 
 
 def lines_of(group: str) -> list[str]:
-    """A group's tables as lines of text, the last one a count where there are too many."""
+    """A group's tables as lines of text; if there are too many, the last line counts the rest."""
     names = tables_of(group)
     kept = names if len(names) <= PER_LINE * MOST_LINES else names[: PER_LINE * (MOST_LINES - 1)]
     lines = [", ".join(kept[start : start + PER_LINE]) for start in range(0, len(kept), PER_LINE)]
@@ -41,7 +41,7 @@ def lines_of(group: str) -> list[str]:
 
 
 def picture() -> str:
-    """The picture as SVG: a box a group from top to bottom, and at its left a line from each group that it reads."""
+    """The picture as SVG: a box for each group from top to bottom, with a line from each group that it reads."""
     boxes, middles, top = [], {}, GAP // 2
     for group in GROUPS:
         lines = lines_of(group)
@@ -69,7 +69,7 @@ def _box(group: str, lines: list[str], top: int, height: int) -> str:
 
 
 def _arrow(start: float, end: float, lane: int) -> str:
-    """Out of a box at its left, along the lane of its group, into another box; a little lower for each lane."""
+    """A line out of a box at its left, down the lane of its group, into another box."""
     x, into = LEFT - 14 - LANE * lane, end - 9 + 3 * lane
     return f'<path d="M{LEFT},{start + 4} H{x} V{into} H{LEFT}" marker-end="url(#tip)"/>'
 

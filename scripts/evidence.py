@@ -1,4 +1,4 @@
-"""Answer the questions of docs/evidence.md from finished homes: the ladder of labelers, and heads on their labels.
+"""Answers the questions of docs/evidence.md from finished homes: the ladder of labelers, and heads on their labels.
 
     python -m scripts.evidence .cpmi/evidence human-steps human-steps-0.5b human-steps-1.5b
 
@@ -8,14 +8,14 @@
     question                                        Ours   Other   Difference           p       p (Holm)
     (a) CPMI (incremental), best free label         0.64   0.83    -0.19 [-0.22, -0.15]  0.002
 
-Rungs go from the smallest labeler to the largest; (a), (b) and (d) are asked of the last. Homes may label different
-solutions: a difference is over the steps of both. For (f), reward models on labels of the last rung,
+Rungs go from the smallest labeler to the largest; (a), (b) and (d) are about the last. Homes may label different
+solutions: a difference is over the steps that both label. For (f), reward models on labels of the last rung,
 
     python -m scripts.evidence .cpmi/evidence human-steps-1.5b --solutions example_model_solutions.jsonl.gz
     CPMI_HOME=.cpmi/evidence/heads/home cpmi run -p .cpmi/evidence/heads/heads.yaml
 
-label 400 solutions that come with GSM8K (grade_school_math/data in openai/grade-school-math), each to another question
-and none of them ProcessBench's; where that home is, the ladder's tables are followed by that of its heads.
+label 400 solutions that come with GSM8K (grade_school_math/data in openai/grade-school-math), each of another question
+and none of ProcessBench's; if that home is there, a table of its heads follows those of the ladder.
 """
 
 import argparse
@@ -62,7 +62,7 @@ SOLUTIONS, SEED = 400, 0
 
 
 class Rung(NamedTuple):
-    """A finished home: its profile's name, what its figures are measured from, and its judged steps."""
+    """A finished home: the name of its profile, the inputs of its figures, and its judged steps."""
 
     name: str
     inputs: ReportInputs
@@ -88,7 +88,7 @@ class Answer(NamedTuple):
 
 
 def rung_of(settings: Settings) -> Rung:
-    """What a finished home of a profile holds."""
+    """Reads a finished home."""
     lake = Lake.of(settings)
     frames = {key: lake.read(key) for key in (STEP_REWARDS, TRAJECTORIES, TRUTH)}
     inputs = ReportInputs(frames, bootstrap_samples=settings.benchmarks.bootstrap_samples, seed=settings.seed)
@@ -100,14 +100,14 @@ def answers(rungs: Sequence[Rung]) -> Iterator[Answer]:
     largest, draws = rungs[-1], rungs[-1].inputs.draws
     inner, present = largest.inner, set(largest.steps["reward_type"])
     ours = [name for name in OURS if name in present]
-    aucs, found = label_aucs(inner, *draws), first_errors_found(largest)
+    aucs, first_errors = label_aucs(inner, *draws), first_errors_found(largest)
     for name in ours:
         yield Answer(f"(a) {reward_label(name)}, best free label", aucs[name], best_free(aucs))
     for name in ours:
         yield from paired(f"(a) {reward_label(name)}, step surprisal", inner, inner, (name, SURPRISAL), draws)
     for name in ours:
         question = f"(a) First wrong step found by {reward_label(name)}, by the best free label"
-        yield Answer(question, found[name], best_free(found))
+        yield Answer(question, first_errors[name], best_free(first_errors))
     base = [*({SURPRISAL} & present), *filter(None, [best_free_control(aucs)])]
     labelled = steps_with_labels(inner, [*base, *ours])
     for name in ours:
@@ -117,8 +117,8 @@ def answers(rungs: Sequence[Rung]) -> Iterator[Answer]:
     last = len(rungs) - 1
     for smaller, larger in dict.fromkeys(((0, last), (last - 1, last), (0, last - 1))):
         if 0 <= smaller < larger:
-            one, other = rungs[larger], rungs[smaller]
-            yield from paired(f"(c) {one.name}, {other.name}", one.inner, other.inner, (OURS[0], OURS[0]), draws)
+            upper, lower = rungs[larger], rungs[smaller]
+            yield from paired(f"(c) {upper.name}, {lower.name}", upper.inner, lower.inner, (OURS[0], OURS[0]), draws)
     for name in ours:
         question = f"(d) {reward_label(name)}, MC, all steps"
         yield from paired(question, largest.steps, largest.steps, (name, ROLLOUTS), draws)
@@ -130,19 +130,19 @@ def first_errors_found(rung: Rung) -> dict[str, Resampled]:
 
 
 def best_free(figures: dict[str, Resampled]) -> Resampled:
-    """The best label that costs nothing, chosen anew in every resample."""
+    """The best label that costs nothing, chosen again in every resample."""
     return best_anew(
         [figure for name, figure in figures.items() if (entry := REWARD_TYPES.get(name)) and entry.is_free]
     )
 
 
 def paired(
-    question: str, one: pl.DataFrame, other: pl.DataFrame, names: tuple[str, str], draws: tuple[int, int]
+    question: str, ours: pl.DataFrame, other: pl.DataFrame, names: tuple[str, str], draws: tuple[int, int]
 ) -> Iterator[Answer]:
-    """AUCs of a reward type in one home and of one in another, over the steps that both label; nothing without any."""
+    """AUCs of one reward type in each of two homes, over the steps that both label, if there are any."""
     named = [
         steps.filter(reward_type=name).with_columns(reward_type=pl.lit(side))
-        for steps, name, side in zip((one, other), names, ("ours", "other"), strict=True)
+        for steps, name, side in zip((ours, other), names, ("ours", "other"), strict=True)
     ]
     aucs = label_aucs(common_steps(pl.concat(named, how="diagonal"), "ours", "other"), *draws)
     if len(aucs) == 2:
@@ -161,14 +161,14 @@ def label_table(rung: Rung) -> Table:
     return table
 
 
-def answer_table(found: Sequence[Answer]) -> Table:
+def answer_table(answers: Sequence[Answer]) -> Table:
     """Differences with p-values, and with Holm's for all but the first."""
     table = Table(title="Questions of docs/evidence.md")
     for column in ("question", "ours", "other", "difference", "p", "p (Holm)", "n"):
         table.add_column(column)
-    differences = [each.difference for each in found]
+    differences = [each.difference for each in answers]
     adjusted = ["", *(f"{value:.3f}" for value in holm([each.p_value for each in differences[1:]]))]
-    for each, difference, holms in zip(found, differences, adjusted, strict=True):
+    for each, difference, holms in zip(answers, differences, adjusted, strict=True):
         cells = (f"{each.ours.value:.3f}", f"{each.other.value:.3f}", shown(difference), f"{difference.p_value:.3f}")
         table.add_row(each.question, *cells, holms, f"{difference.n:,}")
     return table

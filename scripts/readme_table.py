@@ -1,4 +1,4 @@
-"""Put the headline of a finished home into the README, from the same rows that `cpmi run` prints at its end.
+"""Puts the headline of a finished home into the README, the rows that `cpmi run` prints at its end.
 
     python scripts/readme_table.py .cpmi/miniature
 

@@ -1,4 +1,4 @@
-"""Compare the tables of two homes row by row: what is missing, new or different in the second.
+"""Compares the tables of two homes row by row: what is missing, new or different in the second.
 
     python -m scripts.same_figures OLD_HOME NEW_HOME
 
@@ -28,19 +28,19 @@ KEYS = {
 }
 """The key of each table that is compared."""
 GROUPS = ("reward_type", "artifact", "context")
-"""Columns by whose values rows that one home lacks are counted."""
+"""Columns by which missing and new rows are counted."""
 PROVENANCE = ("run_id", "code_version")
-"""Columns that say who made a row and when."""
+"""Columns that are not compared."""
 
 
 def read_table(home: Path, table: str) -> pl.DataFrame:
-    """A table of a home's database, without rows of its past."""
+    """Read a table of a home's database."""
     with duckdb.connect(str(home / "cpmi.duckdb"), read_only=True) as database:
         return database.sql(f"select * from {table}").pl()
 
 
 def count_by_group(rows: pl.DataFrame) -> str:
-    """How many rows there are, by the first of `GROUPS` that they have."""
+    """Counts of rows in words, by the first of `GROUPS` that they have."""
     group = next((name for name in GROUPS if name in rows.columns), None)
     if group is None:
         return f"{rows.height} rows"
@@ -49,7 +49,7 @@ def count_by_group(rows: pl.DataFrame) -> str:
 
 
 def compare(table: str, old: pl.DataFrame, new: pl.DataFrame) -> int:
-    """Print how two versions of a table differ; returns the number of rows of both that do."""
+    """Print how two versions of a table differ; returns the number of rows in both that differ."""
     key = KEYS[table]
     texts = [pl.col(name).cast(pl.String) for name in key if old.schema[name] in (pl.Categorical, pl.Enum)]
     old, new = old.with_columns(texts), new.with_columns(texts)
@@ -65,7 +65,8 @@ def compare(table: str, old: pl.DataFrame, new: pl.DataFrame) -> int:
         for name in values
     ]
     different = both.filter(~pl.all_horizontal(equal)) if equal else both.clear()
-    missing, added = (one.join(other, on=key, how="anti", nulls_equal=True) for one, other in ((old, new), (new, old)))
+    missing = old.join(new, on=key, how="anti", nulls_equal=True)
+    added = new.join(old, on=key, how="anti", nulls_equal=True)
     print(
         f"{table:34} {both.height:>8,} rows in both {missing.height:>7,} missing {added.height:>7,} new "
         f"{different.height:>7,} different"

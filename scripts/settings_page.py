@@ -1,9 +1,9 @@
-"""Write docs/settings.md, the reference of all settings, from the classes that read them.
+"""Writes docs/settings.md, the reference of all settings, from their classes.
 
-    python scripts/settings_page.py
+    python -m scripts.settings_page
 
-A section is a class: a row a setting, with its type, default and meaning. Classes that several settings have, such as a
-model, stand once. The examples are read as settings by the tests, as those of every page.
+A section is a class, with a row for each setting: type, default and meaning. A class that several settings use, such as
+a model, has one section. Tests load the examples as settings.
 """
 
 import re
@@ -24,10 +24,9 @@ from cpmi_dagster.profiles.spelling import settings_in
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 HEAD = """# Every setting
 
-Written by `python scripts/settings_page.py` from the classes that read a profile; a test says that it is what they
-have. A profile is a YAML file of these settings, which may begin with `extends: miniature` (a shipped profile or a
-path) and hold only what differs. A setting is also an environment variable: `CPMI_SCORING__ROW_TOKENS=4096`. How a
-profile is put together is in [Profiles and costs](profiles.md).
+A profile is a YAML file of these settings. It may begin with `extends: miniature` (a shipped profile or a path) and
+contain only what differs. A setting is also an environment variable: `CPMI_SCORING__ROW_TOKENS=4096`. [Profiles and
+costs](profiles.md) says which profiles there are. `python -m scripts.settings_page` writes this page from the code.
 """
 EXAMPLES = {
     "Settings": "profile: mine\nseed: 1\nshards: 4",
@@ -55,13 +54,13 @@ EXAMPLES = {
     "JudgeFile": "benchmarks:\n  judges:\n    other: {files: [{path: ./judged.jsonl, benchmark: prmbench}]}",
     "Orchestration": "orchestration: {gpus: 8, shards_per_tick: 16}",
 }
-"""By class, settings as a profile may have them that extends `paper`."""
+"""By class, settings of a profile that extends `paper`."""
 TYPES = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path", Any: "any value"}
 BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 
 def sections(model: type[BaseModel], path: str = "") -> Iterator[tuple[type[BaseModel], str]]:
-    """Every class of settings with the path of its first place, a section before its parts."""
+    """Yield every class of settings with its dotted path, a section before its parts."""
     yield model, path
     for name, field in model.model_fields.items():
         for part in settings_in(field.annotation):
@@ -77,7 +76,7 @@ def page() -> str:
 
 
 def section(model: type[BaseModel], path: str) -> str:
-    """A heading, what the class holds, an example and a row for each of its settings."""
+    """A heading, the meaning of the class, an example and a row for each setting."""
     title = f"`{path}`: {model.__name__}" if path else "At the top"
     meaning = re.sub(r"\s+", " ", (model.__doc__ or "").strip().partition("\n\n")[0])
     rows = [
@@ -89,7 +88,7 @@ def section(model: type[BaseModel], path: str) -> str:
 
 
 def described(field: FieldInfo) -> str:
-    """The meaning of a setting; of a section, where its table is."""
+    """The meaning of a setting; of a section, a reference to its table."""
     parts = settings_in(field.annotation)
     return (field.description or f"see {parts[0].__name__}").replace("|", "\\|")
 
@@ -127,9 +126,9 @@ def type_words(kind: Any) -> str:
 
 
 def bounds(field: FieldInfo) -> str:
-    """What a number must be within: `, ≥ 1, < 100`."""
-    found = [(sign, getattr(rule, name, None)) for rule in field.metadata for name, sign in BOUNDS.items()]
-    return "".join(f", {sign} {value}" for sign, value in found if value is not None)
+    """The bounds of a number: `, ≥ 1, < 100`."""
+    limits = [(sign, getattr(rule, name, None)) for rule in field.metadata for name, sign in BOUNDS.items()]
+    return "".join(f", {sign} {value}" for sign, value in limits if value is not None)
 
 
 if __name__ == "__main__":

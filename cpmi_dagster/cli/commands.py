@@ -1,7 +1,7 @@
-"""The `cpmi` command: init, run, status, plan, doctor, ui here; what is on files or results, in other modules.
+"""The `cpmi` command: init, run, status, plan, doctor and ui; `labels` has commands on files, `results` those on homes.
 
-Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Each command imports what it needs, so that
-`cpmi --help` loads neither polars nor torch.
+Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Commands import what they need when they run, so
+that `cpmi --help` loads neither polars nor torch.
 """
 
 import re
@@ -80,13 +80,13 @@ def run(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, max=10**9, help="A pilot: at most so many trajectories; run again without it for all."),
+        typer.Option(min=1, max=10**9, help="A pilot: the most trajectories to label; run again without it for all."),
     ] = None,
     force: Annotated[bool, typer.Option(help="Rebuild everything, even if unchanged.")] = False,
     dry: Annotated[bool, typer.Option("--dry", help="Show what would be made and what is kept; make nothing.")] = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Compute what is missing or stale, then show the measurements (or the labels) and where the report is."""
+    """Compute what is missing or stale, then show the measurements (or the labels) and the place of the report."""
     from cpmi_dagster import definitions
 
     settings = load_profile(profile, quiet).limited(limit)
@@ -190,17 +190,16 @@ def ui(
     definitions.serve_ui(settings, port, lambda: ERR.print("\n".join(lines), highlight=False))
 
 
-# in the help, what runs the DAG comes before what looks at its results
+# in the help, commands that run the DAG come before those that read its results
 app.registered_commands.sort(key=lambda command: getattr(command.callback, "__module__", "") != __name__)
 
 
 def main() -> None:
-    """Entry point: errors that a user can correct are one sentence on stderr."""
+    """Run a command; an error that the user can correct is one sentence on stderr."""
     try:
         app()
     except (CpmiError, OSError) as error:
-        message = WITHOUT_PROFILE.sub(lambda command: command.group() + GIVEN["profile"], str(error))
-        ERR.complain(message)
+        ERR.complain(WITHOUT_PROFILE.sub(lambda command: command.group() + GIVEN["profile"], str(error)))
         leave(2 if isinstance(error, UsageError) else 1)
     except SystemExit as end:
         leave(end.code if isinstance(end.code, int) else 1)

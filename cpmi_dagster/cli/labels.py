@@ -132,7 +132,7 @@ def score(
 @app.command(epilog="Example: `cpmi judge --prm models/cpmi_bce --input solutions.jsonl --output judged.jsonl`")
 def judge(
     prm: Annotated[
-        str, typer.Option(help="Folder of a reward model, trained here, exported or of others; or a hub id.")
+        str, typer.Option(help="Folder of a reward model (trained here, exported, or from elsewhere), or a hub id.")
     ],
     input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps; other fields are carried over.")],
     output: Annotated[Path, typer.Option(help="JSON Lines: id, probabilities, first_error.")],
@@ -141,7 +141,7 @@ def judge(
     dtype: DtypeOption = "auto",
     form: Annotated[
         str | None,
-        typer.Option(help="Form of a reward model of others (docs/score_and_judge.md); by default what its files say."),
+        typer.Option(help="Form of such a reward model (docs/score_and_judge.md); by default that of its files."),
     ] = None,
     revision: RevisionOption = None,
     quiet: QuietOption = False,

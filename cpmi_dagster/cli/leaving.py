@@ -7,8 +7,8 @@ from typing import NoReturn
 
 
 def leave(code: int) -> NoReturn:
-    """End the process at once: shutting the interpreter down makes extension modules print warnings."""
-    # private, CPython 3.11; tests/cli/test_leaving.py fails where it is gone
+    """End the process without shutting the interpreter down, in which extension modules print warnings."""
+    # private to CPython; tests/cli/test_process.py fails if it is gone
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

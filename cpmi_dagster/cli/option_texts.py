@@ -1,4 +1,4 @@
-"""What is written behind options of commands: `--shards 0-3,7`, `--conditioning all`."""
+"""Parses values of options: `--shards 0-3,7`, `--conditioning all`, `--map gold_answer=answer`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def parse_shards(text: str | None, settings: "Settings") -> list[str]:
-    """Partition keys of `0-3` or `0,2,5-7`; all shards without a text.
+    """Partition keys of `0-3` or `0,2,5-7`; all shards if the text is None.
 
     Raises:
-        UsageError: it is not of that form, or the profile has no such shard.
+        UsageError: the text has another form, or the profile has no such shard.
     """
     if text is None:
         return settings.shard_keys
@@ -30,7 +30,7 @@ def parse_shards(text: str | None, settings: "Settings") -> list[str]:
 
 
 def parse_conditionings(text: str) -> list[str]:
-    """`all`, or comma-separated names.
+    """Conditionings of `all` or comma-separated names, in the order of `CONDITIONINGS`.
 
     Raises:
         UsageError: a name is not a conditioning.
@@ -43,10 +43,10 @@ def parse_conditionings(text: str) -> list[str]:
 
 
 def parse_fields(texts: Sequence[str]) -> dict[str, str]:
-    """The file's names of fields by ours, of texts such as `gold_answer=answer`.
+    """The file's field names by ours: `["gold_answer=answer"]` gives `{"gold_answer": "answer"}`.
 
     Raises:
-        UsageError: a text is not of that form.
+        UsageError: a text has another form.
     """
     fields = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""What the commands share: the application, options that several of them have, and the two consoles."""
+"""What commands share: the application, options of several commands, and the two consoles."""
 
 import os
 import shlex
@@ -16,16 +16,10 @@ from cpmi_dagster.trajectories.solution_text import Splitting
 if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
 
-app = typer.Typer(
-    name="cpmi",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
-
+app = typer.Typer(name="cpmi", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
 GIVEN = {"profile": ""}
-"""The option of the profile, for the commands that an error suggests."""
+"""The profile option of this command, ` -p mine.yaml`, for the commands that its errors suggest."""
 ProfileOption = Annotated[
     str | None,
     typer.Option(
@@ -43,11 +37,11 @@ MapOption = Annotated[
 ]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 DtypeOption = Annotated[DtypeOrAuto, typer.Option(help="Precision of the weights.")]
-# a closed one is None, and its number would go to the next file that is opened
+# a closed stream is None, and the next file that is opened would get its number
 for _name, _mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
     if getattr(sys, _name) is None:
         setattr(sys, _name, open(os.devnull, _mode))  # noqa: SIM115
-# without a terminal rich assumes 80 columns, too few for the tables
+# without a terminal rich assumes 80 columns, which is too few for the tables
 WIDE = 200
 OUT = SafeConsole(width=None if sys.stdout.isatty() else WIDE)
 ERR = SafeConsole(stderr=True, width=None if sys.stderr.isatty() else WIDE)
@@ -69,10 +63,10 @@ def cpmi(
 
 
 def load_profile(given: str | None, quiet: bool = False) -> "Settings":
-    """The settings of the profile that is given, else of CPMI_PROFILE, of the last run in this folder, or of the demo.
+    """Load the given profile, else CPMI_PROFILE, that of the last run in this folder, or the demo's.
 
     Args:
-        quiet: do not say which profile it is, if it is of the last run.
+        quiet: do not say that the profile is that of the last run.
     """
     from cpmi_dagster.profiles.settings import DEFAULT_PROFILE, load_settings
     from cpmi_dagster.resources.lake.home_file import known_homes

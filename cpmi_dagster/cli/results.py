@@ -6,15 +6,7 @@ from typing import Annotated
 import typer
 
 from cpmi_dagster.cli import tables, trace_views
-from cpmi_dagster.cli.options import (
-    ERR,
-    OUT,
-    FormatOption,
-    ProfileOption,
-    QuietOption,
-    app,
-    load_profile,
-)
+from cpmi_dagster.cli.options import ERR, OUT, FormatOption, ProfileOption, QuietOption, app, load_profile
 from cpmi_dagster.exports import FormName
 
 ROWS_OF_A_TABLE = 1_000
@@ -102,9 +94,9 @@ def export(
     """Export the labelled data set or a reward model, in formats that other tools read."""
     from cpmi_dagster.resources.commands import export as exporting
 
-    done = exporting.export(load_profile(profile, quiet), to, form, reward_type, threshold, prm)
+    exported = exporting.export(load_profile(profile, quiet), to, form, reward_type, threshold, prm)
     if not quiet:
-        for line in (f"{done.what} in {done.place}", done.opened):
+        for line in (f"{exported.what} in {exported.place}", exported.opened):
             OUT.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -118,18 +110,18 @@ def calibrate(
     format: FormatOption = "table",
     profile: ProfileOption = None,
 ) -> None:
-    """Combine labels by a regression on steps whose truth is known, and write the result as a label of its own."""
+    """Combine labels by a regression on steps whose truth is known, and write the result as a new label."""
     from cpmi_dagster.profiles.settings import load_settings
     from cpmi_dagster.resources.commands import calibrate as calibration
 
     judged = load_profile(profile)
-    asked = load_settings(apply) if apply else judged
-    made = calibration.calibrate(judged, labels.split(","), asked)
-    tables.show_frame(OUT, made.table, format)
-    count = calibration.write_labels(made.probabilities, output)
+    labelled = load_settings(apply) if apply else judged
+    result = calibration.calibrate(judged, labels.split(","), labelled)
+    tables.show_frame(OUT, result.table, format)
+    count = calibration.write_labels(result.probabilities, output)
     if format == "table":
-        if made.advice:
-            OUT.print(made.advice, markup=False, highlight=False)
-        said = f"Fitted on {made.solutions:,} solutions. {output} labels {count:,} trajectories; to use it:"
+        if result.advice:
+            OUT.print(result.advice, markup=False, highlight=False)
+        summary = f"Fitted on {result.solutions:,} solutions. {output} labels {count:,} trajectories; to use it:"
         setting = f"sources: {{step_labels: {{calibrated: {{path: {output}, probabilities: true}}}}}}"
-        OUT.print(f"{said}\n{setting}", markup=False, highlight=False)
+        OUT.print(f"{summary}\n{setting}", markup=False, highlight=False)

@@ -1,4 +1,4 @@
-"""A console on which data cannot act: what a terminal would obey is shown instead."""
+"""A console that shows control characters of data and does not obey them."""
 
 from typing import Any
 
@@ -10,24 +10,24 @@ from cpmi_dagster.files.text import printable
 
 
 class SafeConsole(Console):
-    """Rich's console for commands, all of which print text that comes from data, files and servers."""
+    """Rich's console for text that comes from data, files and servers."""
 
     def __init__(self, **options: Any) -> None:
         # `:100:` in a text is not an emoji
         super().__init__(emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Text of a line, cell or title, its control characters written out."""
+        """Render a line, cell or title with its control characters written out."""
         return super().render_str(printable(text), **options)
 
     def warn(self, message: str) -> None:
-        """What went wrong beside a command's work, as it is: `[red]` in it is text."""
+        """Print a message as it is: `[red]` in it is text."""
         self.print(message, highlight=False, markup=False, soft_wrap=True)
 
     def complain(self, message: str) -> None:
-        """What made a command fail."""
+        """Print the error that ends a command."""
         self.print(f"[red]error:[/red] {escape(message)}", highlight=False, soft_wrap=True)
 
     def write(self, text: str) -> None:
-        """Text as it is for a program that reads it; on a terminal as `render_str` shows it."""
+        """Write text unchanged for a program that reads it, and printable on a terminal."""
         self.file.write(printable(text) if self.is_terminal else text)

@@ -1,4 +1,4 @@
-"""What `cpmi status` prints: a line for each group or asset, on a terminal of 80 columns too.
+"""Prints `cpmi status`: a line for each group or asset, which fits a terminal of 80 columns.
 
 labels                 ●●✗○   31/40  18,350    of four shards one failed, one is stale
 labels/step_rewards    ●●✗○    2/4    1,950    with `--all`
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STATUS_COLUMNS = ("partitions", "done", "rows", "seconds", "generated", "seconds left")
 NARROW, NARROW_COLUMNS = 125, 3
-"""Columns of a terminal below which the status has the first few of its columns."""
+"""Width of a terminal below which only the first few columns are shown."""
 MOST_MARKS = 16
 SHOWN_FAILURES = 20
 STATE_MARKS = {
@@ -28,30 +28,26 @@ STATE_MARKS = {
     "stale": "[yellow]○[/yellow]",
     "done": "[green]●[/green]",
 }
-"""Marks of states; of several partitions, the first of these that one of them has is shown."""
+"""Marks of states; several partitions share the mark of the first of these states that one of them has."""
 
 
 def show_status(
     console: Console, assets: Sequence["AssetStatus"], settings: "Settings", stale: "Stale | None", of_each: bool
 ) -> None:
-    """Groups or assets by partition, what is stale and why, what labeling cost, and the time left.
-
-    Args:
-        of_each: a line for each asset.
-    """
+    """Print groups (with `of_each`, assets) by partition, what is stale and why, labeling costs, and the time left."""
     table = new_table(f"Profile {settings.profile}, home {settings.home}")
     shown = STATUS_COLUMNS if console.width >= NARROW else STATUS_COLUMNS[:NARROW_COLUMNS]
     table.add_column("asset" if of_each else "group", no_wrap=True)
     for name in shown:
         table.add_column(name, justify="left" if name == "partitions" else "right", no_wrap=True)
     for name, members in groupby(assets, key=lambda asset: asset.key if of_each else asset.key.partition("/")[0]):
-        some = list(members)
-        seconds, left = sum(each.cost.wall_seconds for each in some), sum(each.seconds_left or 0 for each in some)
-        tokens = sum(each.cost.generated_tokens for each in some)
+        group = list(members)
+        seconds, left = sum(each.cost.wall_seconds for each in group), sum(each.seconds_left or 0 for each in group)
+        tokens = sum(each.cost.generated_tokens for each in group)
         values = (
-            _marks(_worst(some)),
-            f"{sum(each.count('done') for each in some)}/{sum(len(each.partitions) for each in some)}",
-            f"{sum(each.rows for each in some):,}",
+            _marks(_worst_states(group)),
+            f"{sum(each.count('done') for each in group)}/{sum(len(each.partitions) for each in group)}",
+            f"{sum(each.rows for each in group):,}",
             f"{seconds:,.1f}" if seconds else "",
             f"{tokens:,}" if tokens else "",
             f"{left:,.0f}" if left else "",
@@ -89,21 +85,21 @@ def show_status(
 
 
 def show_stale(console: Console, stale: "Stale | None", settings: "Settings") -> None:
-    """What is stale, since when and why, in one line; no line if nothing is."""
+    """Print in one line what is stale, since when and why; nothing if all is current."""
     if stale:
         text = f"Stale     {', '.join(stale.groups)}, as of {stale.since} UTC: {stale.reason}"
         again = f"`cpmi run{settings.profile_option}` makes it again"
         console.print(f"{text}; {again}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _worst(assets: Sequence["AssetStatus"]) -> dict[str, str]:
-    """By partition of some assets, the first of the states that one of them has."""
-    found = {name: {each.partitions.get(name) for each in assets} for asset in assets for name in asset.partitions}
-    return {name: next(state for state in STATE_MARKS if state in states) for name, states in found.items()}
+def _worst_states(assets: Sequence["AssetStatus"]) -> dict[str, str]:
+    """By partition, the first state in the order of `STATE_MARKS` that one of the assets has."""
+    all_states = {name: {each.partitions.get(name) for each in assets} for asset in assets for name in asset.partitions}
+    return {name: next(state for state in STATE_MARKS if state in states) for name, states in all_states.items()}
 
 
 def _marks(partitions: Mapping[str, str]) -> str:
-    """A mark for each partition in order; of many partitions, a mark for so many as keep them in one line."""
+    """A mark for each partition in order; many partitions share marks, so that they fit one line."""
     states = [partitions[name] for name in sorted(partitions)]
     size = -(-len(states) // MOST_MARKS)
     groups = (states[start : start + size] for start in range(0, len(states), size or 1))

@@ -1,6 +1,6 @@
-"""Rows and values on a terminal as tables, and for programs as CSV or JSON: one style for all commands.
+"""Prints frames as tables for people, and as CSV or JSON for programs.
 
-show_frame(OUT, frame, "table")     a table for people; texts of data are cut and escaped
+show_frame(OUT, frame, "table")     a table; long texts are cut
 show_frame(OUT, frame, "json")      [{"trajectory_id": "t000000017", …}, …], lists and structs as they are
 """
 
@@ -25,7 +25,7 @@ MAX_CELL, UNBROKEN = 100, 12
 
 
 def show_frame(console: SafeConsole, frame: "pl.DataFrame", form: str) -> None:
-    """Rows as a table for people, or as CSV or JSON for programs."""
+    """Print a frame as `table`, `csv` or `json`."""
     if form == "csv":
         console.write(_flat(frame).write_csv())
     elif form == "json":
@@ -41,7 +41,7 @@ def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
     for index, (name, dtype) in enumerate(frame.schema.items()):
         justify = "right" if dtype.is_numeric() else "left"
         widest = max((len(row[index]) for row in rows), default=0)
-        # a long text may be broken over lines, a number may not
+        # a long text may wrap, a number may not
         least = widest if widest <= UNBROKEN else None
         table.add_column(escape(name), justify=justify, overflow="fold", no_wrap=not index, min_width=least)
     for row in rows:
@@ -50,12 +50,12 @@ def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
 
 
 def new_table(title: str | None, **options: Any) -> Table:
-    """A table in the style of all commands, without rows."""
+    """An empty table in the style of all commands."""
     return Table(title=title and escape(title), title_justify="left", header_style="bold", box=box.SIMPLE, **options)
 
 
 def facts_table(title: str, facts: Mapping[str, Any]) -> Table:
-    """A table of names and values; a list is a line each, and nothing is left out but what is missing."""
+    """A table of names and values, without missing ones; each item of a list has a line."""
     table = new_table(title, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -74,7 +74,7 @@ def _cell(value: Any) -> str:
 
 
 def _flat(frame: "pl.DataFrame") -> "pl.DataFrame":
-    """Lists and structs as JSON text, bytes in hexadecimal: CSV has neither."""
+    """The frame with lists and structs as JSON text and bytes in hexadecimal, for CSV."""
     import polars as pl
     import polars.selectors as cs
 
@@ -92,7 +92,7 @@ def _values(column: "pl.Series") -> list[Any]:
     """The values of a column.
 
     Raises:
-        CpmiError: they are maps whose keys are lists or structs.
+        CpmiError: a value is a map whose keys are lists or structs.
     """
     try:
         return column.to_list()
@@ -108,7 +108,7 @@ def _json_text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value with what JSON has no type for replaced: DuckDB returns sums of integers as decimals."""
+    """The value in types of JSON; DuckDB returns sums of integers as decimals."""
     if isinstance(value, dict):
         return {str(_plain(key)): _plain(each) for key, each in value.items()}
     if isinstance(value, list):

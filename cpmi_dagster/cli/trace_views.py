@@ -1,4 +1,4 @@
-"""How `cpmi trace` prints what a label was made from."""
+"""Prints `cpmi trace`: what a label was computed from."""
 
 import json
 from collections.abc import Mapping
@@ -18,19 +18,17 @@ if TYPE_CHECKING:
 
 NAMED = {"shepherd_labels": "labels of the source"}
 SHOWN_BELOW = ("run_id", "model", "code_version")
-# what a label of one step was not made from
+# tables that do not go into the label of a step
 ASIDE = (TRUTH, REJECTED_ROWS, REJECTED_TRAJECTORIES, COSTS)
 
 
 def show_trace(console: Console, trace: "Trace", settings: "Settings", full: bool = False) -> None:
-    """The history of a label.
-
-    Args:
-        full: with the source row, the selection, and the settings of each table.
-    """
+    """Print what a label was computed from; with `full`, also the source row, the selection and all settings."""
     for title, facts in trace.facts.items():
         if facts and (full or title == "trajectory"):
-            console.print(facts_table(title, _with_step_marked(facts if full else _readable(facts), trace.step)))
+            # `made by` shows run, model and code version
+            shown = {NAMED.get(name, name): value for name, value in facts.items() if name not in SHOWN_BELOW}
+            console.print(facts_table(title, _with_step_marked(facts if full else shown, trace.step)))
     if not trace.facts["selection"]:
         console.print("Not selected, so not labelled: see selection.selected_trajectories for those that are.\n")
     for title, frame in trace.tables.items():
@@ -46,13 +44,8 @@ def show_trace(console: Console, trace: "Trace", settings: "Settings", full: boo
     console.print(text, highlight=False, markup=False)
 
 
-def _readable(trajectory: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A trajectory without what `made by` shows, under names that hold for every source."""
-    return {NAMED.get(name, name): value for name, value in trajectory.items() if name not in SHOWN_BELOW}
-
-
 def _with_step_marked(facts: Mapping[str, Any], step: int | None) -> Mapping[str, Any]:
-    """The steps of a trajectory with an arrow before the one that was asked for."""
+    """The facts with an arrow before the step that was asked for."""
     if step is None or "steps" not in facts:
         return facts
     steps = [f"{'→' if number == step else ' '} {text}" for number, text in enumerate(facts["steps"])]

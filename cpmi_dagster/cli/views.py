@@ -1,4 +1,4 @@
-"""What each command prints of its results on a terminal, and the bar of its progress."""
+"""Prints results of commands, and their progress bar."""
 
 import shlex
 import time
@@ -33,15 +33,15 @@ LINE_EVERY_SECONDS = 30.0
 SHOWN_REASONS, SHOWN_VERDICTS = 10, 4
 SHOWN_STEPS, SHOWN_CHARACTERS = 20, 300
 WIDE, MIDDLE = 130, 100
-"""Columns of a terminal from which the headline has its intervals, and all its columns."""
+"""Width of a terminal from which the headline has intervals, and from which it has all its columns."""
 
 
 @contextmanager
 def bar(console: Console, label: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar, outside a terminal a line every 30 s; the yielded function takes the number just finished, and all.
+    """Show a progress bar, outside a terminal a line every 30 s, or nothing if `quiet`.
 
-    Args:
-        quiet: neither.
+    Yields:
+        A callback that takes the number of items just finished and the total.
     """
     work, last = TimeLeft(), time.monotonic()
     columns = (SpinnerColumn(), TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
@@ -61,7 +61,7 @@ def bar(console: Console, label: str, quiet: bool) -> Iterator[Callable[[int, in
 
 
 def show_first_row(console: Console, first: "FirstRow") -> None:
-    """The first row that can be read, step by step, as a run reads it."""
+    """Print the first readable row, step by step, as a run reads it."""
     marks = [{True: " (+)", False: " (-)"}[label] for label in first.labels or ()] or [""] * len(first.steps)
     facts = {"question": cut(first.question, SHOWN_CHARACTERS)}
     for number, step in enumerate(first.steps[:SHOWN_STEPS], start=1):
@@ -80,7 +80,7 @@ def show_first_row(console: Console, first: "FirstRow") -> None:
 
 
 def show_starter(console: Console, starter: "Starter") -> None:
-    """What a file of trajectories holds, the profile written for it, and further commands."""
+    """Print what a file of trajectories holds, the profile written for it, and the next commands."""
     look, model = starter.look, starter.model_place
     forms = ", ".join(f"{rows:,} {form}" for form, rows in look.forms.items())
     ids = f"{look.identified:,}" + (f", and {look.repeated_ids:,} rows repeat an id" if look.repeated_ids else "")
@@ -140,12 +140,12 @@ def show_results(
     made: str = "",
     stale: "Stale | None" = None,
 ) -> None:
-    """The headline, or the labels where it does not measure them; what has none; where results are; further commands.
+    """Print the headline, or the labels if it does not measure them; rows without labels; where results are.
 
     Args:
-        headline: from `definitions.headline`; empty where nothing could be measured.
-        labels: from `definitions.labels_made`; empty without labels.
-        left_out: from `definitions.left_out`; empty where everything is labelled.
+        headline: from `definitions.headline`; empty if nothing could be measured.
+        labels: from `definitions.labels_made`; empty if there are none.
+        left_out: from `definitions.left_out`; empty if everything is labelled.
         verdicts: from `definitions.verdicts`.
         made: from `definitions.describe_labels`.
         stale: from `definitions.what_is_stale`.
@@ -156,7 +156,7 @@ def show_results(
 
     if headline.height:
         what = "measured, with 95 % intervals and the n behind them"
-        if console.width < WIDE:  # figures would be broken over lines
+        if console.width < WIDE:  # else figures would wrap
             figures = pl.exclude("Reward").str.replace(r" \[.*\]", "").str.replace(r" too few .*", "*")
             headline, what = headline.with_columns(figures), "measured; the report has the intervals; * too few to tell"
         if console.width < MIDDLE:
@@ -188,7 +188,7 @@ def show_results(
 
 
 def show_dry_run(console: Console, dry: "DryRun", settings: "Settings") -> None:
-    """What a run would make, and what it would keep."""
+    """Print what a run would make, and what it would keep."""
     what = "would be made" if dry.to_make.height else "nothing would be made"
     console.print(table_of(dry.to_make, f"Profile {settings.profile}, home {settings.home}: {what}"))
     lines = [
@@ -200,7 +200,7 @@ def show_dry_run(console: Console, dry: "DryRun", settings: "Settings") -> None:
 
 
 def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool) -> None:
-    """What labeling will take by method, and how the figures are counted or estimated."""
+    """Print the tokens and time of labeling by method, and how they are counted or estimated."""
     from cpmi_dagster.rewards.registry import reward_type
 
     table = new_table(
@@ -249,7 +249,7 @@ def _duration(hours: float) -> str:
 
 
 def show_findings(console: Console, findings: "Iterable[Finding]") -> int:
-    """A line for each thing that was looked at, as soon as it is known; the number of problems."""
+    """Print each finding as it comes; returns the number of problems."""
     styles, problems = {"fine": "green", "problem": "red"}, 0
     for state, what in findings:
         console.print(f"[{styles[state]}]{state:8}[/] {escape(what)}", soft_wrap=True, highlight=False)
@@ -258,7 +258,7 @@ def show_findings(console: Console, findings: "Iterable[Finding]") -> int:
 
 
 def show_evaluation(console: SafeConsole, figures: "pl.DataFrame", name: str, form: str) -> None:
-    """A judge's figures: rounded for people, whole for programs."""
+    """Print the figures of a judge, rounded for people and in full for programs."""
     from cpmi_dagster.reports.process_level import readable
 
     if form == "table":

@@ -1,1 +1,1 @@
-"""Files and processes: JSON Lines, YAML, text that can be encoded, files written whole or not at all, their writers."""
+"""Files: JSON Lines, YAML, text for terminals and Markdown, atomic writes, locks."""

@@ -1,10 +1,10 @@
-"""What a file's bytes are, read once a process: again only where the file's state shows that it was changed.
+"""Caches what was read of a file until the file's state changes.
 
 file_state(Path("rows.jsonl"))      FileState(inode=1835, size=4711, modified=1763…, changed=1763…)
 file_digest(Path("rows.jsonl"))     "5f0c1f2a…"     its sha256; the second call reads nothing
 
-The time of the last change of the inode is part of a state: no program can set it back, as copying tools do with the
-time of modification.
+A state includes the time at which the inode changed: no program can set it back, as copying tools set back the time of
+modification.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ from cpmi_dagster.errors import SourceError
 
 Value = TypeVar("Value")
 SETTLED_NANOSECONDS = 2_000_000_000
-"""A file that was changed this short a time ago could change again without a later time: clocks of files are coarse."""
+"""A file that changed less than this ago may change again without a later time: clocks of file systems are coarse."""
 AHEAD_NANOSECONDS = 60_000_000_000
-"""Further ahead is no file server's clock: this machine's was set back, and a change would have an earlier time."""
+"""A time further ahead means that this machine's clock was set back: a change would have an earlier time."""
 
 
 class FileState(NamedTuple):
-    """What changes with every change of a file."""
+    """Inode, size in bytes and times in nanoseconds, one of which differs after every change of a file."""
 
     inode: int
     size: int
@@ -33,40 +33,39 @@ class FileState(NamedTuple):
 
     @property
     def is_settled(self) -> bool:
-        """Whether a further change would give another state."""
+        """Whether any later change gives another state."""
         return not -AHEAD_NANOSECONDS <= time.time_ns() - self.changed <= SETTLED_NANOSECONDS
 
 
 def file_state(file: Path) -> FileState:
-    """The state a file is in."""
-    found = file.stat()
-    return FileState(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    """The current state of a file."""
+    stat = file.stat()
+    return FileState(stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 def by_state(read: Callable[[Path], Value]) -> Callable[[Path], Value]:
-    """A function of a file that is called once a process for each state of the file."""
-    known: dict[Path, tuple[FileState, Value]] = {}
+    """Cache a function of a file in this process, by the state of the file."""
+    cache: dict[Path, tuple[FileState, Value]] = {}
 
     @wraps(read)
-    def remembered(file: Path) -> Value:
-        state = file_state(file)
-        found = known.get(file)
-        if found is not None and found[0] == state:
-            return found[1]
+    def read_cached(file: Path) -> Value:
+        state, entry = file_state(file), cache.get(file)
+        if entry is not None and entry[0] == state:
+            return entry[1]
         value = read(file)
         if state.is_settled:
-            known[file] = state, value
+            cache[file] = state, value
         return value
 
-    return remembered
+    return read_cached
 
 
 @by_state
 def file_digest(file: Path) -> str:
-    """Sha256 of a file.
+    """The sha256 of a file.
 
     Raises:
-        SourceError: somebody wrote to the file meanwhile.
+        SourceError: the file changed while it was read.
     """
     before = file_state(file)
     with file.open("rb") as stream:
@@ -77,5 +76,5 @@ def file_digest(file: Path) -> str:
 
 
 def changed_while_read(place: str) -> SourceError:
-    """The error to raise where rows may be of two versions of a file."""
+    """The error to raise if rows may come from two versions of a file."""
     return SourceError(f"{place} changed while it was read; run again when nothing writes to it any more")

@@ -1,8 +1,6 @@
-"""JSON Lines of one form, plain or gzipped, read with an error that names the line.
+"""Reads JSON Lines, plain or gzipped, into a pydantic model; errors name the line. Blank lines are skipped.
 
-    {"id": "a", "steps": "b"}  ->  rows.jsonl, line 3: `steps`: it must be a list; correct or remove the line
-
-The form is a pydantic model; blank lines are skipped, and so are byte order marks.
+{"id": "a", "steps": "b"}  ->  rows.jsonl, line 3: `steps`: it must be a list; correct or remove the line
 """
 
 import json
@@ -29,21 +27,21 @@ def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-# made once: `json.loads` would make one for every line
+# `json.loads` would construct a decoder for every line
 DECODER = json.JSONDecoder(object_pairs_hook=_fields)
-"""Reads JSON; raises RepeatedField where an object has a field twice."""
+"""Decodes JSON; raises RepeatedField if an object has a field twice."""
 
 
 def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[str, Form]]:
-    """The lines of a file, each with its place as errors name it: `rows.jsonl, line 3`.
+    """Yield each line of a file with its place as errors name it, `rows.jsonl, line 3`.
 
     Args:
-        path: The file, plain or gzipped.
-        form: What every line must be.
-        holds: A description of the file's content, for the error where there is no such file.
+        path: the file, plain or gzipped.
+        form: the model of a line.
+        holds: what the file holds, for the error if there is none.
 
     Raises:
-        SourceError: there is no such file, it is Parquet, damaged or holds too much, or a line is not of that form.
+        SourceError: there is no such file, it is Parquet or damaged, or a line is too long or not of that form.
     """
     if not path.is_file():
         raise SourceError(f"there is no file {path}; give JSON Lines with {holds}")
@@ -53,20 +51,17 @@ def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[
         for number, (text, is_whole) in enumerate(bounded_lines(stream), start=1):
             place = f"{path}, line {number}"
             if not is_whole:
-                longest = LINE_CHARACTERS
-                raise SourceError(f"{place} is longer than {longest:,} characters; correct or remove the line")
+                most = f"{LINE_CHARACTERS:,}"
+                raise SourceError(f"{place} is longer than {most} characters; correct or remove the line")
             if text.strip():
                 yield place, parse_line(text, form, place)
 
 
 def parse_line(text: str, form: type[Form], place: str) -> Form:
-    """A line as its form.
-
-    Args:
-        place: of the line, for errors.
+    """Parse a line into its form; `place` names it in errors.
 
     Raises:
-        SourceError: it is not of that form.
+        SourceError: the line is not of that form.
     """
     if NOT_UTF8.search(text):
         raise SourceError(f"{place} is not UTF-8; save the file as UTF-8, or correct or remove the line")

@@ -1,9 +1,9 @@
-"""Locks that a process holds for as long as it lives; the system frees them, however the process ends.
+"""Locks that a process holds while it lives; the system frees them, however the process ends.
 
-hold(Path("alive/7f3a.lock"))    this process takes the lock, and keeps it while the returned object exists
-life_of(Path("alive/7f3a.lock")) "held" by a living process, "free" where it has ended, "absent" where none ever held it
+hold(Path("alive/7f3a.lock"))       takes the lock; it is held while the returned object exists
+life_of(Path("alive/7f3a.lock"))    "held" by a living process, "free" if that has ended, "absent" if there is no file
 
-Nothing is known by process id or host name, so containers and machines that share the folder see the same.
+No process id or host name is involved, so containers and machines that share the folder see the same.
 """
 
 import fcntl
@@ -18,14 +18,14 @@ Life = Literal["held", "free", "absent"]
 
 
 class LifeLock:
-    """A lock file that this object holds; closing it, or the end of the process, frees the lock."""
+    """A lock file that is locked until this object is closed or the process ends."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor: int | None = descriptor
 
     def close(self) -> None:
-        """Free the lock, and remove its file."""
+        """Free the lock and remove its file."""
         if self._descriptor is not None:
             self.path.unlink(missing_ok=True)
             os.close(self._descriptor)
@@ -38,12 +38,12 @@ class LifeLock:
 
 
 def hold(path: Path) -> LifeLock:
-    """Take a lock that no other process takes; its file is never seen unlocked while this process lives.
+    """Take a lock under a new name; nobody sees its file unlocked while this process lives.
 
     Raises:
         StorageError: the file cannot be written, or its file system has no locks.
     """
-    # under a name of its own until it is locked: whoever finds the file finds it held
+    # locked under a temporary name first: whoever sees the file sees it locked
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     descriptor = None
     try:
@@ -60,7 +60,7 @@ def hold(path: Path) -> LifeLock:
 
 
 def life_of(path: Path) -> Life:
-    """Whether the process that took a lock still lives; asking writes nothing.
+    """Whether the process that took a lock still lives; writes nothing.
 
     Raises:
         StorageError: the file cannot be read, or its file system has no locks.

@@ -1,6 +1,6 @@
-"""Locks between processes, on files of the home: one of them makes a table's file, and the others wait.
+"""File locks between processes: one of them writes a table's file, and the others wait.
 
-A lock saves work. What is written is right without it: keys and renames see to that.
+A lock saves work; without it, keys and renames still keep what is written correct.
 """
 
 import logging
@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 from cpmi_dagster.errors import StorageError
 
 PATIENCE_SECONDS = 10.0
-"""How long a lock may be held by another process before this one says that it waits."""
+"""How long this process waits in silence for a lock that another holds."""
 LOG = logging.getLogger(__name__)
 
 
@@ -23,8 +23,8 @@ def locked(path: Path, say: Callable[[str], object] = LOG.warning) -> Iterator[N
     """Hold a lock until the block ends.
 
     Args:
-        path: the lock's file; it stays.
-        say: takes a sentence where another process holds the lock for long.
+        path: the lock file; it is left in place.
+        say: takes a sentence if this process has to wait for long.
 
     Raises:
         StorageError: the file cannot be written, or its file system has no locks.
@@ -33,7 +33,7 @@ def locked(path: Path, say: Callable[[str], object] = LOG.warning) -> Iterator[N
     try:
         _acquire(lock, PATIENCE_SECONDS)
     except Timeout:
-        # a lock that nobody else knows of: where that cannot be taken either, the file system has none
+        # nobody else knows of this lock: if it cannot be taken either, the file system has no locks
         probe = path.with_name(f".probe-{uuid4().hex}")
         try:
             _acquire(file_lock(probe), PATIENCE_SECONDS)
@@ -54,9 +54,9 @@ def locked(path: Path, say: Callable[[str], object] = LOG.warning) -> Iterator[N
 
 @contextmanager
 def locked_beside(path: Path) -> Iterator[None]:
-    """Hold the lock of a file or folder of the user's, `.NAME.lock` beside it, until the block ends; then it goes.
+    """Hold the lock `.NAME.lock` beside a file or folder of the user until the block ends, and remove it then.
 
-    On a disk without locks the block runs all the same.
+    On a disk without locks the block runs without one.
     """
     lock = path.with_name(f".{path.name}.lock")
 
@@ -67,13 +67,13 @@ def locked_beside(path: Path) -> Iterator[None]:
     with ExitStack() as held:
         with suppress(StorageError):
             held.enter_context(locked(lock))
-            # before it is released: who waits sees that the file it has opened is gone, and locks a new one
+            # removed before it is released: a waiting process sees that its file is gone, and locks a new one
             held.callback(remove)
         yield
 
 
 def file_lock(path: Path) -> FileLock:
-    """A lock that ends with its process; a soft lock in its place would stay when the process is killed."""
+    """A lock that ends with its process; a soft lock would stay after a kill."""
     return FileLock(path, fallback_to_soft=False)
 
 
@@ -89,7 +89,7 @@ def _acquire(lock: FileLock, timeout: float = -1) -> None:
 
 
 def no_lock(path: Path, error: OSError) -> StorageError:
-    """What a user reads where a file cannot be written, or its file system has no locks."""
+    """The error to raise if a lock file cannot be written, or its file system has no locks."""
     return StorageError(
         f"{path} cannot be locked ({error.strerror or error}); put CPMI_HOME on a disk that you may write to and "
         "that has file locks"

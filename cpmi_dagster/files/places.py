@@ -1,11 +1,11 @@
-"""Places as people write them: `~/data` is below the home of this user."""
+"""Paths as people write them, such as `~/data`, and the folder of a home."""
 
 import re
 from pathlib import Path
 
 from cpmi_dagster.errors import SettingsError
 
-# characters that DuckDB, Polars or SQLite read as a pattern, a code or query of a URL, or a separator
+# DuckDB, Polars or SQLite read these as a pattern, a separator, or a part of a URL
 UNUSABLE_IN_PATHS = re.compile(r"[%?*\[\]\\\x00-\x1f\x7f]")
 
 
@@ -13,7 +13,7 @@ def expanded(path: str | Path) -> Path:
     """The path with `~` and `~user` written out.
 
     Raises:
-        SettingsError: this machine has no such user, or no path holds such a character.
+        SettingsError: this machine has no such user, or the path contains a NUL character.
     """
     if "\0" in str(path):
         raise SettingsError(f"the path {str(path)!r} contains a NUL character; remove it")
@@ -24,15 +24,15 @@ def expanded(path: str | Path) -> Path:
 
 
 def home_of(place: str | Path) -> Path:
-    """The path of a home, whole, in which DuckDB, Polars and SQLite find a file by its name.
+    """The absolute path of a home.
 
     Raises:
-        SettingsError: it is a file, or holds a character that one of them takes for a pattern, a separator or a code.
+        SettingsError: it is a file, or contains a character that DuckDB, Polars or SQLite cannot handle in paths.
     """
     folder = expanded(place).absolute()
-    if found := UNUSABLE_IN_PATHS.search(str(folder)):
+    if match := UNUSABLE_IN_PATHS.search(str(folder)):
         raise SettingsError(
-            f"the home {folder} contains the character {found[0]!r}, which DuckDB, Polars or SQLite cannot handle "
+            f"the home {folder} contains the character {match[0]!r}, which DuckDB, Polars or SQLite cannot handle "
             "in paths; set CPMI_HOME to a folder without it"
         )
     if folder.is_file():

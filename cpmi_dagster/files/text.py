@@ -1,7 +1,7 @@
-r"""Text of data made fit for where it goes: file formats, terminals, Markdown, the cell of a table.
+r"""Makes text of data safe for files, terminals, Markdown and table cells.
 
-printable("\x1b[2Jtitle")           ->  \u001b[2Jtitle            shown, and not obeyed by the terminal
-in_markdown("![x](//evil.example)")  ->  \!\[x\](//evil.example)    shown, and not fetched by the browser
+printable("\x1b[2Jtitle")           ->  \u001b[2Jtitle            the terminal shows it and does not obey it
+in_markdown("![x](//evil.example)")  ->  \!\[x\](//evil.example)    the browser shows it and does not fetch it
 """
 
 import re
@@ -14,23 +14,23 @@ from pydantic import AfterValidator, BeforeValidator
 
 # what `surrogateescape` makes of bytes that are not UTF-8
 NOT_UTF8 = re.compile("[\udc80-\udcff]")
-# control characters, marks that reverse the direction of writing, other ends of lines, halves of characters
+# control characters, marks of writing direction, line separators, lone surrogates
 NOT_SHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 LONGEST_PLAIN = 32
 MARKDOWN_SIGNS = re.compile(r"[\\&|`*_\[\]{}()<>#!~]")
-# a backslash before these would not hold in a table, where rows are cut at `|` first
+# no backslash protects these in a table, whose rows are split at `|` first
 MARKDOWN_REFERENCES = {"&": "&amp;", "\\": "&#92;", "|": "&#124;"}
 
 
 def closest(name: str, names: Iterable[str]) -> str | None:
-    """The name that is spelled most like another; None if none is like it."""
+    """The name that is spelled most like the given one; None if none is close."""
     return next(iter(get_close_matches(name, list(names), n=1)), None)
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The name that may have been meant, as in ` (did you mean mine.yaml?)`; or nothing."""
-    found = closest(name, names)
-    return f" (did you mean {found}?)" if found else ""
+    """A hint such as ` (did you mean mine.yaml?)`; empty if no name is close."""
+    near = closest(name, names)
+    return f" (did you mean {near}?)" if near else ""
 
 
 def encodable(text: Any) -> Any:
@@ -62,11 +62,7 @@ Identifier = Annotated[str | int, BeforeValidator(_identifier)]
 
 
 def number_text(value: Any) -> str:
-    """A number as one would write it: 18 for `18.0`, 0.00001 for `1e-05`; as it is if that would be long.
-
-    Args:
-        value: a number of any type, or its text.
-    """
+    """A number, or its text, as people write it: 18 for `18.0`, 0.00001 for `1e-05`; unchanged if that is long."""
     try:
         plain = f"{Decimal(str(value)):f}"
     except ArithmeticError:  # a fraction
@@ -77,21 +73,21 @@ def number_text(value: Any) -> str:
 
 
 def counted(count: int, what: str, several: str | None = None) -> str:
-    """A number of things: `1 solution`, `1,024 solutions`, `2 trajectories`."""
+    """A count with its noun: `1 solution`, `1,024 solutions`, `2 trajectories`."""
     return f"{count:,} {what if count == 1 else several or f'{what}s'}"
 
 
 def cut(text: str, characters: int) -> str:
-    """The text where it fits; else its beginning and a `…`, in that many characters."""
+    """The text, cut to a number of characters with `…` at the end if it is longer."""
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 
 def printable(text: str) -> str:
-    r"""The text as a terminal may show it: what it would obey is written out as `\u001b`, which JSON reads back."""
-    return NOT_SHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    r"""The text with everything a terminal would obey written out as `\u001b`, which JSON reads back."""
+    return NOT_SHOWN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def in_markdown(text: str) -> str:
-    """The text as one line of Markdown that shows it and means nothing: no link, image, HTML or code."""
+    """The text as one line of Markdown that only shows it: no link, image, HTML or code."""
     line = printable(" ".join(text.split()))
     return MARKDOWN_SIGNS.sub(lambda sign: MARKDOWN_REFERENCES.get(sign[0], f"\\{sign[0]}"), line)

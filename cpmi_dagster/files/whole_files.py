@@ -1,4 +1,4 @@
-"""Files that exist whole or not at all: written under a temporary name, then renamed.
+"""Atomic writes: a file or folder is written under a temporary name, then renamed.
 
 with whole_file(Path("out/scores.parquet")) as unfinished:     out/.scores.parquet.5f0c1f2a.cpmi-tmp
     frame.write_parquet(unfinished)                            -> out/scores.parquet
@@ -6,8 +6,8 @@ with whole_file(Path("out/scores.parquet")) as unfinished:     out/.scores.parqu
 with written_at_once(Path("out/model")) as unfinished:         out/.model.5f0c1f2a.cpmi-tmp/new
     model.save_pretrained(unfinished)                          -> out/model, after out/.model.5f0c1f2a.cpmi-tmp/old
 
-The temporary name is drawn at random: writers on several machines, or in containers, may have the same process id. Its
-ending marks it as ours.
+Temporary names are random, because writers on several machines or in containers may share a process id. Their ending
+marks them as ours.
 """
 
 import errno
@@ -27,7 +27,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
 IN_THE_WAY = (errno.EISDIR, errno.EEXIST, errno.ENOTDIR, errno.ENOTEMPTY)
 CODES = {os.strerror(code): code for code in (*NO_ROOM, errno.EROFS)} | {"unexpected pos": errno.ENOSPC}
-"""Texts by which libraries report that they cannot write, without an errno; the last is that of `torch.save`."""
+"""Texts in errors of libraries that cannot write and give no errno; the last is from `torch.save`."""
 UNFINISHED = ".cpmi-tmp"
 REPLACED = "old"
 TOKEN_CHARACTERS = 8
@@ -37,15 +37,13 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a name to write under; the file takes its own name when the block ends, and is gone if the block fails.
+    """Yield a temporary path to write to; it is renamed to `path` when the block ends, or removed if the block fails.
 
-    What a library has written beside it, under a name that begins with this one, goes too if the block fails.
-
-    Args:
-        path: The file's final path; its folder is made if absent, an older file there is replaced.
+    Creates the folder, and replaces an older file. If the block fails, files whose names begin with the temporary one
+    are removed too.
 
     Raises:
-        StorageError: there is no room for it, or its folder cannot be written.
+        StorageError: there is no room for the file, or its folder cannot be written.
     """
     unfinished, is_whole = _unfinished(path), False
     try:
@@ -62,15 +60,14 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def written_at_once(folder: Path) -> Iterator[Path]:
-    """A folder that appears when it is complete, or not at all: written below a hidden sibling, and renamed to
-    `folder` when the block succeeds; the sibling is removed when it fails.
+    """Yield a temporary folder to write to; it is renamed to `folder` when the block ends, or removed if that fails.
 
-    An existing folder stays until the new one is complete. A second writer waits for the first. What a killed one left
-    is removed first, and a folder that it had just renamed gets its name back. On a disk without locks nobody else must
+    An older folder stays until the new one is complete, and a second writer waits for the first. What a killed writer
+    left is removed, and a folder that it had just renamed gets its name back. On a disk without locks nobody else may
     write the same folder.
 
     Raises:
-        StorageError: there is no room for it, or its parent cannot be written.
+        StorageError: there is no room for the folder, or its parent cannot be written.
     """
     with refusals_named(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +87,7 @@ def written_at_once(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def refusals_named(path: Path) -> Iterator[None]:
-    """Say in one sentence where the operating system refuses to write; libraries say it in words of their own.
+    """Turn errors of libraries that cannot write this path into one sentence.
 
     Raises:
         StorageError: there is no room, or this path or one beside it cannot be written.
@@ -102,7 +99,7 @@ def refusals_named(path: Path) -> Iterator[None]:
     except Exception as error:
         code = getattr(error, "errno", None) or next((CODES[text] for text in CODES if text in str(error)), None)
         name = getattr(error, "filename", None)
-        # without a name, a refusal may be of anything: a signal, a connection
+        # without a file name, a permission error may concern anything, such as a signal or a connection
         codes = (*NO_ROOM, errno.EROFS) if name is None else (*NO_ROOM, *NOT_ALLOWED, *IN_THE_WAY)
         is_ours = name is None or _is_written_for(path.absolute(), Path(str(name)).absolute())
         if code is None or code not in codes or not is_ours:
@@ -111,14 +108,14 @@ def refusals_named(path: Path) -> Iterator[None]:
 
 
 def _is_written_for(path: Path, file: Path) -> bool:
-    """Whether a file is this path, in it, a folder above it, or a temporary one beside it."""
+    """Whether a file is this path, below it, above it, or a temporary one beside it."""
     if path.is_relative_to(file) or file.is_relative_to(path):
         return True
     return file.is_relative_to(path.parent) and file.relative_to(path.parent).parts[0].startswith(f".{path.name}.")
 
 
 def cannot_be_written(path: Path, error: OSError) -> StorageError:
-    """The error to raise where the operating system refuses to write a file."""
+    """The error to raise if the operating system refuses to write a file."""
     advice = "make its folder writable" if error.errno in NOT_ALLOWED else "make room on its disk"
     if error.errno in IN_THE_WAY:
         advice = "move away what has its name or that of its folder"
@@ -126,9 +123,9 @@ def cannot_be_written(path: Path, error: OSError) -> StorageError:
 
 
 def remove_unfinished(path: Path) -> None:
-    """Remove what killed writers of a file or folder left beside it; a folder that one had renamed gets its name back.
+    """Remove what killed writers left beside a file or folder, and give a folder that one had renamed its name back.
 
-    The caller holds the lock under which it is written.
+    The caller holds the lock of its writers.
     """
     for unfinished in path.parent.glob(f".{glob.escape(path.name)}.{TOKEN}{UNFINISHED}*"):
         if (unfinished / REPLACED).exists() and not path.exists():
@@ -137,12 +134,12 @@ def remove_unfinished(path: Path) -> None:
 
 
 def _unfinished(path: Path) -> Path:
-    """A name beside a path that nobody else gives to a file."""
+    """A temporary path beside `path` that no other writer uses."""
     return path.with_name(f".{path.name}.{uuid4().hex[:TOKEN_CHARACTERS]}{UNFINISHED}")
 
 
 def _remove(unfinished: Path) -> None:
-    # on a disk that became read-only nothing can be removed, and the first error is the one to show
+    # if the disk became read-only, the first error is the one to show
     if unfinished.is_dir():
         shutil.rmtree(unfinished, ignore_errors=True)
     else:
@@ -151,16 +148,16 @@ def _remove(unfinished: Path) -> None:
 
 
 def write_whole(path: Path, content: str | bytes | bytearray) -> None:
-    """Write a file with `whole_file`; text as UTF-8."""
+    """Write a file atomically; text as UTF-8."""
     with whole_file(path) as unfinished:
         unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def try_to_write(folder: Path) -> None:
-    """Make a folder and a file in it, which is gone at once.
+    """Create a folder and, for a moment, a file in it.
 
     Raises:
-        OSError: it takes no files.
+        OSError: the folder takes no files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
@@ -168,10 +165,10 @@ def try_to_write(folder: Path) -> None:
 
 
 def check_writable(*paths: Path) -> None:
-    """Find out before the work whether its outputs can be written.
+    """Check that outputs can be written, before the work begins.
 
     Raises:
-        SourceError: a path is a folder, its folder is not there or takes no files, or its name promises compression.
+        SourceError: a path is a folder or ends like a compressed file, or its folder is missing or takes no files.
     """
     for path in paths:
         if path.is_dir():

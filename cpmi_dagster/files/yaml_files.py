@@ -1,4 +1,4 @@
-"""YAML files of settings, read with every mistake as one sentence.
+"""Reads YAML files of settings; every mistake is one sentence.
 
 seed: 1
 seed: 2      ->  mine.yaml is not valid YAML: line 2 has the key `seed` again; remove one of the two
@@ -14,17 +14,17 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from cpmi_dagster.errors import SettingsError
 
-# a profile has hundreds; aliases of aliases can make a short file billions
+# a profile has hundreds; aliases of aliases can expand a short file to billions
 MOST_VALUES = 100_000
 DATA_SUFFIXES = (".jsonl", ".parquet", ".jsonl.gz", ".json.gz")
 TEXT, MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 
 
 def read_yaml(path: Path) -> Any:
-    """The values of a YAML file, whose keys are text and stand once in their mapping.
+    """The values of a YAML file whose keys are text, each once in its mapping.
 
     Raises:
-        SettingsError: the file cannot be read, or is not such YAML.
+        SettingsError: the file cannot be read, or is no such YAML.
     """
     if path.is_file() and path.name.lower().endswith(DATA_SUFFIXES):
         given = shlex.quote(str(path))
@@ -48,27 +48,24 @@ def read_yaml(path: Path) -> Any:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses what YAML allows and no settings file means.
-
-    A key twice, keys that are not text, aliases in a circle, and aliases that multiply.
-    """
+    """Refuses repeated keys, keys that are not text, circular aliases, and aliases that multiply."""
 
     def get_single_node(self) -> Node | None:
-        """The whole document, unless it is far larger than its text."""
+        """The document, unless its aliases expand it to too many values."""
         node = super().get_single_node()
         if node is not None and _values(node, {}) > MOST_VALUES:
             raise yaml.YAMLError(f"its aliases expand it to more than {MOST_VALUES:,} values; use fewer")
         return node
 
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:
-        """Any value, but no alias of one that it is within."""
+        """A value, but no alias of one that contains it."""
         node = super().compose_node(parent, index)
         if node is not None and node.end_mark is None:  # an alias of a node that is still being read
             raise yaml.YAMLError(f"line {_line(node)} refers to itself; write the values out")
         return node
 
     def compose_mapping_node(self, anchor: Any) -> MappingNode:
-        """A mapping whose keys are text and differ."""
+        """A mapping whose keys are text and all different."""
         mapping = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in mapping.value:
@@ -85,7 +82,7 @@ def _line(node: Node) -> int:
 
 
 def _values(node: Node, counted: dict[Node, int]) -> int:
-    """How many values a node holds where its aliases are written out."""
+    """How many values a node contains with its aliases expanded."""
     if node not in counted:
         inner = chain.from_iterable(node.value) if isinstance(node, MappingNode) else node.value
         parts = () if isinstance(node, ScalarNode) else inner

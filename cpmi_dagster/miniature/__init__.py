@@ -1,4 +1,4 @@
-"""The embedded world, as data: files in the formats of the real sources, and small language models that know them.
+"""The embedded world as data: files in the formats of the real sources, and small language models trained on it.
 
 from cpmi_dagster.miniature.names import MODEL_FOLDERS, local_path
 

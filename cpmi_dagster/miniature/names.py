@@ -1,4 +1,4 @@
-"""What `miniature:NAME` names: a file or a model of the embedded world."""
+"""Files and models of the embedded world by name: `miniature:gsm8k_test`, `miniature:labeler`."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ MODEL_FOLDERS: dict[str, Path] = {name: WEIGHTS / name for name in ("labeler", "
 
 
 def local_path(place: str) -> Path:
-    """The path that a profile gives: a file of the embedded world for `miniature:NAME`, any other as it is.
+    """The path of a profile's `path`: of `miniature:NAME` a file of the embedded world, any other unchanged.
 
     Raises:
         SourceError: the embedded world has no such file.

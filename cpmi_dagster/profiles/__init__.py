@@ -1,1 +1,1 @@
-"""Profiles: every setting of a run in one frozen object, those that are shipped, and one's own from `cpmi init`."""
+"""Profiles: all settings of a run in one frozen object; shipped profiles; profiles that `cpmi init` writes."""

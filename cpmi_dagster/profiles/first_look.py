@@ -1,12 +1,12 @@
-"""What a source of trajectories holds, counted before anything is run.
+"""Counts what a source of trajectories holds, before anything is run.
 
     line 1   {"question": "2 + 3?", "steps": ["2 + 3 = 5."], "id": "a", "gold_answer": 5}
     line 3   {"question": "2 + 3?", "steps": []}
     -> FirstLook(rows=2, forms={"question and steps": 2}, trajectories=1, answered=1, identified=1, questions=1, …,
                  rejected: row_number 1, place "row 2 (line 3)", "`steps`: it is empty")
 
-Rows are read by the functions that a run reads them by, so that a run rejects the same ones. What
-is kept of each is a few numbers: a large corpus is read once, and never held.
+Rows are read by the functions of a run, which therefore rejects the same ones. Only a few numbers of each row are kept,
+so that a large corpus fits the memory.
 """
 
 import math
@@ -44,10 +44,12 @@ TRAJECTORIES_PER_SHARD, MOST_SHARDS = 1250, 99
 
 @dataclass(frozen=True)
 class FirstRow:
-    """The first row that can be read, as a run reads it: its place and form, the trajectory, and fields left unread.
+    """The first readable row as a run reads it; a question alone has no steps.
 
-    A question alone has no steps. `gold_field` has the gold answer. Of the fields left unread, those that may be a gold
-    answer or an id are proposed.
+    Attributes:
+        gold_field: the field that the gold answer is in.
+        unread: fields that are not read.
+        proposed: by our name, those of them that may be the gold answer or the id.
     """
 
     place: str
@@ -63,23 +65,23 @@ class FirstRow:
 
 @dataclass(frozen=True)
 class FirstLook:
-    """What the rows of a source hold.
+    """Counts of the rows of a source.
 
     Attributes:
-        rows: all of them, `trajectories` and `rejected`.
-        forms: rows of each form, the most frequent first.
-        trajectories: rows that a run can label, given their gold answers; of questions alone, all their solutions.
-        answered: trajectories with a gold answer of their own.
+        rows: all rows, `trajectories` and `rejected`.
+        forms: rows by form, the most frequent first.
+        trajectories: rows that a run can label if they have gold answers; of questions alone, all their solutions.
+        answered: trajectories with a gold answer in their row.
         labelled: trajectories with step labels.
         judged: trajectories whose steps people have judged.
         identified: trajectories with an id.
         repeated_ids: rows with the id of an earlier row.
-        questions: different questions of the trajectories.
-        median_steps: of a trajectory.
-        most_steps: of a trajectory.
+        questions: distinct questions.
+        median_steps: median steps of a trajectory.
+        most_steps: most steps of a trajectory.
         rejected: row_number (from 0), place (from 1), stage and reason of the other rows, in order.
-        first: the first of them that can be read.
-        solutions: sampled of each row, where the rows are questions alone.
+        first: the first readable row.
+        solutions: solutions to sample of each row, if the rows are questions alone.
     """
 
     rows: int
@@ -99,12 +101,12 @@ class FirstLook:
 
     @property
     def unanswered(self) -> int:
-        """Trajectories whose gold answer must be looked up in reference problems."""
+        """Trajectories without a gold answer, which is looked up in reference problems."""
         return self.trajectories - self.answered
 
     @property
     def maps(self) -> list[str]:
-        """Options that name fields which are not read, and look like a gold answer or an id that no row has."""
+        """Options such as `--map id=key` for unread fields that look like the gold answer or id that no row has."""
         lacking = {"gold_answer": not self.answered, "id": not self.identified}
         return [
             f"--map {shlex.quote(f'{name}={field}')}" for name, field in self.first.proposed.items() if lacking[name]
@@ -112,13 +114,13 @@ class FirstLook:
 
     @property
     def reasons(self) -> pl.DataFrame:
-        """Why rows were rejected: reason, how many rows, the place of the first; the most frequent first."""
+        """Columns reason, len (rows), place (of the first), the most frequent reason first."""
         counted = self.rejected.group_by("reason", maintain_order=True).agg(pl.len(), pl.col("place").first())
         return counted.sort("len", descending=True, maintain_order=True)
 
     @property
     def shards(self) -> int:
-        """How many shards suit the trajectories."""
+        """Number of shards for the trajectories."""
         return min(MOST_SHARDS, max(1, math.ceil(self.trajectories / TRAJECTORIES_PER_SHARD)))
 
 
@@ -128,10 +130,10 @@ def look_over(
     """Count what the rows of a source hold.
 
     Args:
-        source: what errors call it.
-        rows: by the names of the forms, each with its place in the source, as in `line 3` or `b.jsonl, line 3`.
-        reading: of the source.
-        solutions: that are sampled of each, where the rows are questions alone.
+        source: name of the source in errors.
+        rows: each row with its place in the source, as in `line 3` or `b.jsonl, line 3`.
+        reading: how the rows of the source are read.
+        solutions: solutions to sample of each row, if the rows are questions alone.
 
     Raises:
         SourceError: there are no rows, the first is of another kind of file, or none can become a trajectory.
@@ -152,15 +154,15 @@ def look_over(
             at = first["row_number"] - start
             first_row = _first_row(batch[at:], places["place"][at], first, reading)
         forms.update(names)
-        counted.append(_counted(sound).join(places, on="row_number", maintain_order="left"))
+        counted.append(_hash_texts(sound).join(places, on="row_number", maintain_order="left"))
         source_ids.append(numbered["source_id"].drop_nulls())
-        rejected.append(_with_places(defects, places))
+        rejected.append(_add_places(defects, places))
     if not forms:
         raise SourceError(f"{source} has no rows; give a file of trajectories")
     kept = all_counted = pl.concat(counted)
     if not reading.of_questions:
         kept, repeated = separate_duplicates(all_counted)
-        rejected.append(_with_places(repeated, all_counted))
+        rejected.append(_add_places(repeated, all_counted))
     refused = pl.concat(rejected).sort("row_number")
     if first_row is None:
         _, place, _, reason = refused.row(0)
@@ -196,12 +198,12 @@ def _form_name(row: Row, of_questions: bool) -> str:
 
 
 def _place(number: int, place: str) -> str:
-    """The number of a row as a run has it, from 1, and where it stands in the file if that is another number."""
+    """The row number from 1, and the place in the file if that is another number: `row 2 (line 3)`."""
     return f"row {number}" if place in (f"row {number}", f"line {number}") else f"row {number} ({place})"
 
 
 def _first_row(rows: Sequence[tuple[Row, str]], place: str, parsed: Mapping[str, Any], reading: Reading) -> FirstRow:
-    """The first of some rows, with what it and those after it leave unread."""
+    """The first of the rows; fields are proposed from what it and the next rows leave unread."""
     row, _ = rows[0]
     left = [] if reading.of_questions or isinstance(row, Unreadable) else unread(row)
     others = [
@@ -220,8 +222,8 @@ def _first_row(rows: Sequence[tuple[Row, str]], place: str, parsed: Mapping[str,
     )
 
 
-def _counted(parsed: pl.DataFrame) -> pl.DataFrame:
-    """Parsed rows with their texts as hashes, which is enough to find duplicates by."""
+def _hash_texts(parsed: pl.DataFrame) -> pl.DataFrame:
+    """Parsed rows with hashes for texts, by which duplicates are recognised."""
     return parsed.select(
         "row_number",
         "source_id",
@@ -234,6 +236,6 @@ def _counted(parsed: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _with_places(rejected: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
+def _add_places(rejected: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
     named = rejected.join(places, on="row_number", how="left", maintain_order="left")
     return named.select("row_number", "place", "stage", "reason")

@@ -1,4 +1,4 @@
-"""Names of recipes and judges: they are row labels in the tables, so no two may be the same."""
+"""Checks names of recipes and judges: they label rows of the tables, so no two may be equal."""
 
 from collections.abc import Collection, Sequence
 
@@ -9,10 +9,10 @@ from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 
 def check_judge_names(names: Collection[str], recipes: Sequence[Recipe]) -> None:
-    """Refuse a judge whose row would have the label of another.
+    """Check that no judge has the label of another row.
 
     Raises:
-        ValueError: the name is blank, ends as rows of one protocol do, or is that of a recipe or of a row.
+        ValueError: a name is blank, ends like the name of a protocol's row, or is that of a recipe or row.
     """
     taken = _taken_rows(recipes) if names else set()
     for name in names:
@@ -25,10 +25,10 @@ def check_judge_names(names: Collection[str], recipes: Sequence[Recipe]) -> None
 
 
 def check_recipes_differ(recipes: Sequence[Recipe]) -> None:
-    """Refuse recipes that are the same but for their names, or whose rows in the tables would have the same label.
+    """Check that recipes differ in more than their names, and that their rows have different labels.
 
     Raises:
-        ValueError: it names both recipes, or the label.
+        ValueError: two recipes or labels are equal; the message names them.
     """
     names: dict[str, str] = {}
     for recipe in recipes:
@@ -44,8 +44,8 @@ def check_recipes_differ(recipes: Sequence[Recipe]) -> None:
 
 
 def _taken_rows(recipes: Sequence[Recipe]) -> set[str]:
-    """Row labels of the paper's tables and of reward types, and the recipes' names, without their case."""
-    # those the paper quotes from other work are measured by naming their model as a judge
+    """Row labels of the paper's tables and of reward types, and names of recipes, all case-folded."""
+    # rows with * are quoted from other work; a judge may have such a name, and is then compared with it
     printed = {row for table in load_paper_tables().values() for row in table.rows if not row.endswith("*")}
     ours = {row.row for row in main_rows(recipes)} | {entry.label for entry in REWARD_TYPES.values()}
     untrained = {CHANCE_ROW, FLAG_NOTHING_ROW}

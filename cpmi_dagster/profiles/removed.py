@@ -1,4 +1,4 @@
-"""Settings and variables that earlier versions had, each with what does its work now; add yours where you remove one.
+"""Settings and environment variables that were removed, each with its replacement.
 
 orchestration: {gpu_hours_per_day: 96}    ->    profile `mine.yaml`: `orchestration.gpu_hours_per_day` was removed; …
 """
@@ -13,12 +13,12 @@ GONE = {
     "CPMI_CACHE": "a home is a folder, and has no copies elsewhere",
     "CPMI_LOG_FORMAT": "Dagster's processes log JSON if started with `--log-format json`",
 }
-"""By the dotted path of a setting, or the name of an environment variable: a sentence without its full stop."""
+"""By dotted path of a setting or name of a variable: what to use instead, as the end of a sentence."""
 
 STORE = "the home is an address, and homes on object stores were removed; give a folder, which machines may share"
 """The whole sentence; an address may hold a key, and is not shown."""
 
 
 def was_removed(name: str) -> str:
-    """The end of a sentence on a setting or variable that was removed; empty for any other name."""
+    """What replaces a removed setting or variable, as a part of a sentence; empty for any other name."""
     return f"`{name}` was removed; {GONE[name]}" if name in GONE else ""

@@ -1,6 +1,6 @@
-"""One frozen `Settings` object per profile: the only place that reads settings from the environment.
+"""Loads a profile into one frozen `Settings` object; nothing else reads settings from the environment.
 
-A profile is a YAML file. It may say `extends: miniature` (a shipped profile, or a path) and hold only what differs.
+A profile is a YAML file. It may say `extends: miniature` (a shipped profile, or a path) and contain only what differs.
 Mappings are merged key by key, except a source or model (a mapping with `path`, `hub` or `name`), which is replaced
 as a whole; lists and single values are replaced:
 
@@ -11,9 +11,8 @@ as a whole; lists and single values are replaced:
     models:
       labeler: {name: ./my-model}
 
-Where a value comes from, strongest first: keyword arguments, the environment (`CPMI_SCORING__ROW_TOKENS=4096`), the
-profile. Relative paths resolve against the file they are in. A source or model is one of: a local path, a hub id, or
-`miniature:NAME`, a part of the embedded world.
+The environment (`CPMI_SCORING__ROW_TOKENS=4096`) overrides the profile. Relative paths resolve against the file they
+are in. A source or model is a local path, a hub id, or `miniature:NAME`, a part of the embedded world.
 """
 
 import os
@@ -42,7 +41,7 @@ from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
 from cpmi_dagster.profiles.orchestration import Orchestration
 from cpmi_dagster.profiles.removed import STORE, was_removed
-from cpmi_dagster.profiles.sources import EARLIER_NAME, Sources, with_trajectories
+from cpmi_dagster.profiles.sources import EARLIER_NAME, Sources, rename_trajectories
 from cpmi_dagster.profiles.spelling import settings_beside
 from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of, reward_type
 from cpmi_dagster.rewards.reward_type import Demand
@@ -57,7 +56,7 @@ LONGEST_NAME = 200
 
 
 class Models(Frozen):
-    """The models a run uses, by role; what nothing asks for may be left out."""
+    """Models by role; one that nothing needs may be left out."""
 
     labeler: LanguageModel = Field(description="its log-probabilities are CPMI's; it also samples hard negatives")
     rollouts: LanguageModel | None = Field(
@@ -70,11 +69,11 @@ class Models(Frozen):
     backbone: LanguageModel = Field(description="what reward models are trained from")
 
     def role_of(self, role: str) -> str:
-        """The role whose model takes a role: rollouts are the labeler's where no other model is named for them."""
+        """The role whose model is used: `labeler` for `rollouts` if no model is named for them."""
         return "labeler" if role == "rollouts" and self.rollouts is None else role
 
     def of(self, role: str) -> LanguageModel | None:
-        """The model that takes a role."""
+        """The model of a role."""
         return getattr(self, self.role_of(role))
 
 
@@ -114,8 +113,8 @@ class Settings(BaseSettings):
         """The environment overrides the profile, which arrives as keyword arguments."""
         return sources["env_settings"], sources["init_settings"]
 
-    def parts_fit(self) -> "Settings":
-        """These settings, if each part fits the others; a ValueError says what does not."""
+    def check_parts(self) -> "Settings":
+        """These settings; raises ValueError if a part does not fit another."""
         names, gpus = self.recipe_names, self.orchestration.gpus
         if len(set(names)) < len(names):
             raise ValueError(f"recipes: the name `{next(n for n in names if names.count(n) > 1)}` is used twice")
@@ -150,16 +149,16 @@ class Settings(BaseSettings):
         check_judge_names(self.benchmarks.judges, self.recipes)
         return self
 
-    _parts_fit = model_validator(mode="after")(parts_fit)
+    _check_parts = model_validator(mode="after")(check_parts)
 
     def _check_needs(self) -> None:
-        """Refuse what needs a model or data that the profile does not name, before anything runs."""
+        """Check that the profile names the models and data that its reward types and benchmarks need."""
         if self.models.prover is None:
-            wanting = [name for name in self.rewards.types if reward_type(name).demand.prover_steps != 0]
-            if wanting:
+            needy = [name for name in self.rewards.types if reward_type(name).demand.prover_steps != 0]
+            if needy:
                 raise ValueError(
-                    f"models.prover is missing, and the reward type `{wanting[0]}` needs it; name the model, or remove "
-                    f"{', '.join(f'`{name}`' for name in wanting)} from rewards.types"
+                    f"models.prover is missing, and the reward type `{needy[0]}` needs it; name the model, or remove "
+                    f"{', '.join(f'`{name}`' for name in needy)} from rewards.types"
                 )
         for name in self.rewards.types:
             demand = reward_type(name).demand
@@ -181,28 +180,28 @@ class Settings(BaseSettings):
             )
 
     def limited(self, trajectories: int | None) -> "Settings":
-        """The profile of a pilot, which labels at most so many trajectories; as it is where None."""
+        """The settings of a pilot with at most this many trajectories; unchanged if None."""
         if trajectories is None:
             return self
         fewest = min(trajectories, self.selection.trajectories or trajectories)
         selection = self.selection.model_copy(update={"trajectories": fewest})
-        pilot = self.model_copy(update={"selection": selection, "sources": self.sources.asked_for(fewest)})
+        pilot = self.model_copy(update={"selection": selection, "sources": self.sources.for_pilot(fewest)})
         pilot._is_pilot = True
         return pilot
 
     def within(self, shards: int) -> "Settings":
-        """The settings of a pilot that looks at the first so many shards alone, which are laid out as ever."""
+        """The settings of a pilot with only the first shards, whose layout does not change."""
         pilot = self.model_copy()
         pilot._first_shards = shards
         return pilot
 
     @property
     def is_pilot(self) -> bool:
-        """Whether these are the settings of a pilot, which no profile has as they are."""
+        """Whether these are the settings of a pilot."""
         return self._is_pilot
 
     def rollouts_of(self, shard: str) -> int | None:
-        """Trajectories of a shard whose prefixes are completed, its part of `rollouts.sample`; None is all."""
+        """The share of `rollouts.sample` of a shard, in trajectories; None is all of them."""
         if self.rollouts.sample is None:
             return None
         share, more = divmod(self.rollouts.sample, self.shards)
@@ -210,7 +209,7 @@ class Settings(BaseSettings):
 
     @property
     def demand(self) -> Demand:
-        """What the reward types need of the labeling assets; nothing else is computed."""
+        """What the reward types need; nothing else is computed."""
         rewards = self.rewards
         return demand_of(rewards.types, rewards.default_conditioning, self.negatives.count, self.scoring.conditionings)
 
@@ -221,12 +220,12 @@ class Settings(BaseSettings):
 
     @property
     def profile_option(self) -> str:
-        """The option of a command that selects this profile, as it was given; nothing for the default."""
+        """The option that selects this profile, ` -p mine.yaml`; empty for the default profile."""
         return "" if self._given == DEFAULT_PROFILE else f" -p {shlex.quote(self._given)}"
 
     @property
     def file(self) -> Path | None:
-        """The file of the profile; None for one that is shipped."""
+        """The file of the profile; None for a shipped one."""
         return self._file
 
     @property
@@ -236,11 +235,11 @@ class Settings(BaseSettings):
 
     @property
     def recipe_names(self) -> list[str]:
-        """Partition keys of the models."""
+        """Partition keys of the reward models."""
         return [recipe.name for recipe in self.recipes]
 
     def recipe(self, name: str) -> Recipe:
-        """The recipe of that name.
+        """The recipe with a name.
 
         Raises:
             SettingsError: the profile has no such recipe.
@@ -259,15 +258,13 @@ def load_settings(
     changes: Mapping[str, Any] | None = None,
     changed_in: Path | None = None,
 ) -> Settings:
-    """Read a profile by name or file; without one, `CPMI_PROFILE`, else the miniature.
-
-    A profile that `extends` another replaces its lists and merges its mappings, as the module says.
+    """Load a profile by name or file; by default `CPMI_PROFILE`, else the miniature.
 
     Args:
         profile: name of a shipped profile, or a YAML file.
-        home: where everything is kept; else `CPMI_HOME`, else `.cpmi/<profile>`.
-        changes: settings that differ from the profile's, as in a profile that extends it.
-        changed_in: the file that they are in; relative paths resolve against it, and messages name it.
+        home: folder of the results; by default `CPMI_HOME`, else `.cpmi/<profile>`.
+        changes: settings that override the profile's, as in a profile that extends it.
+        changed_in: the file of the changes; relative paths resolve against it, and messages name it.
 
     Raises:
         SettingsError: the profile does not exist, is not YAML, or has an unknown or wrong key.
@@ -292,7 +289,7 @@ def load_settings(
         ) from error
     except ValidationError as error:
         raise SettingsError(_explain(written_in, error)) from error
-    # CPMI_PROFILE and CPMI_HOME name a profile file and a relative folder; what was resolved above wins
+    # pydantic reads CPMI_PROFILE and CPMI_HOME as settings; the values resolved above win
     settings = settings.model_copy(update={"profile": values["profile"], "home": values["home"]})
     settings._given, path = chosen, _profile_path(chosen).absolute()
     settings._file = None if path.parent.samefile(PROFILES) else path
@@ -310,7 +307,7 @@ def _check_training(recipe: Recipe, training: Training) -> None:
 
 
 def _check_environment() -> None:
-    """Refuse unknown `CPMI_` variables: pydantic would ignore a mistyped one."""
+    """Refuse unknown `CPMI_` variables, which pydantic ignores."""
     variables = {f"CPMI_{name}".upper() for name in Settings.model_fields}
     for variable in os.environ:
         if gone := was_removed(variable):
@@ -320,10 +317,10 @@ def _check_environment() -> None:
 
 
 def check_name(chosen: str, name: Any) -> None:
-    """The name of a profile is that of its folder below `.cpmi`.
+    """Check the name of a profile, which is also that of its folder below `.cpmi`.
 
     Raises:
-        SettingsError: it is not a plain file name.
+        SettingsError: the name is no plain file name.
     """
     is_name = isinstance(name, str) and name.strip() and name.isprintable() and Path(name).name == name != ".."
     if not is_name or len(name) > LONGEST_NAME:
@@ -342,17 +339,17 @@ def _read_profile(profile: str, extending: tuple[Path, ...] = ()) -> dict[str, A
         wrong = "is empty" if values is None else "holds no settings"
         raise SettingsError(f"profile {path} {wrong}; write settings as `name: value`, or let `cpmi init` write them")
     parent = values.pop("extends", None)
-    own = _resolve_paths({"profile": path.stem, **values}, path)
-    if isinstance(sources := own.get("sources"), dict):
+    values = _resolve_paths({"profile": path.stem, **values}, path)
+    if isinstance(sources := values.get("sources"), dict):
         if {"trajectories", EARLIER_NAME} <= set(sources):
             raise SettingsError(f"profile {path} has `{EARLIER_NAME}` and `trajectories`, which are one; remove one")
-        own["sources"] = with_trajectories(sources)
+        values["sources"] = rename_trajectories(sources)
     if parent is None:
-        return own
+        return values
     relative = path.parent / str(parent)
     inherited = _read_profile(str(relative) if relative.is_file() else str(parent), (*extending, path))
     del inherited["profile"]
-    return _merge(inherited, own)
+    return _merge(inherited, values)
 
 
 def _profile_path(profile: str) -> Path:
@@ -366,10 +363,10 @@ def _profile_path(profile: str) -> Path:
     )
 
 
-def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """`own` over `base`; mappings merge key by key, except a source or model, which is replaced whole."""
+def _merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`changes` over `base`: mappings merge key by key, except a source or model, which is replaced whole."""
     merged = dict(base)
-    for key, value in own.items():
+    for key, value in changes.items():
         nested = isinstance(value, dict) and isinstance(base.get(key), dict) and not _is_whole(value)
         merged[key] = _merge(base[key], value) if nested else value
     return merged
@@ -381,27 +378,29 @@ def _is_whole(value: Mapping[str, Any]) -> bool:
 
 
 def _resolve_paths(values: dict[str, Any], profile: Path) -> dict[str, Any]:
-    """Make paths relative to the profile absolute: sources, models, accelerate's configuration, answers, `home`."""
+    """Resolve relative paths against the profile: sources, models, accelerate's configuration, answers, `home`."""
     folder = profile.parent
     kinds = {"sources": "path", "models": "name", "training": "accelerate"}
-    own = {key: _resolve_below(value, kinds[key], folder) if key in kinds else value for key, value in values.items()}
-    recipes = own.get("recipes")
+    values = {
+        key: _resolve_below(value, kinds[key], folder) if key in kinds else value for key, value in values.items()
+    }
+    recipes = values.get("recipes")
     for recipe in recipes if isinstance(recipes, list) else ():
         for key, field in (("backbone", "name"), ("training", "accelerate")):
             if isinstance(recipe, dict) and key in recipe:
                 recipe[key] = _resolve_below(recipe[key], field, folder)
-    answers = own.get("answers")
+    answers = values.get("answers")
     if isinstance(answers, dict) and "equivalent" in answers:
-        own["answers"] = {**answers, "folder": str((folder / expanded(str(answers.get("folder") or "."))).absolute())}
-    if isinstance(own.get("benchmarks"), dict):
-        own["benchmarks"] = resolve_judges(own["benchmarks"], folder)
-    if "home" not in own:
-        return own
-    if not isinstance(own["home"], str) or not own["home"].strip():
-        raise SettingsError(
-            f"profile {profile}: `home: {own['home']!r}` is not a folder; write its path, or leave it out"
-        )
-    return own if "://" in own["home"] else {**own, "home": str(folder / expanded(own["home"]))}
+        below = folder / expanded(str(answers.get("folder") or "."))
+        values["answers"] = {**answers, "folder": str(below.absolute())}
+    if isinstance(values.get("benchmarks"), dict):
+        values["benchmarks"] = resolve_judges(values["benchmarks"], folder)
+    if "home" not in values:
+        return values
+    home = values["home"]
+    if not isinstance(home, str) or not home.strip():
+        raise SettingsError(f"profile {profile}: `home: {home!r}` is not a folder; write its path, or leave it out")
+    return values if "://" in home else {**values, "home": str(folder / expanded(home))}
 
 
 def _resolve_below(values: Any, field: str, folder: Path) -> Any:
@@ -427,8 +426,8 @@ def _explain(profile: str, error: ValidationError) -> str:
     if not place:
         return f"profile `{profile}`: {reason}"
     if kind == "missing":
-        # a misspelt setting is missing under its right name
-        others = (".".join(map(str, one["loc"])) for one in error.errors() if one["type"] == "extra_forbidden")
+        # a misspelt setting is also missing under its right name
+        others = (".".join(map(str, each["loc"])) for each in error.errors() if each["type"] == "extra_forbidden")
         if misspelt := next((name for name in others if f"`{place}`" in settings_beside(Settings, name)), None):
             place, kind = misspelt, "extra_forbidden"
     if kind == "extra_forbidden":
@@ -440,8 +439,8 @@ def _explain(profile: str, error: ValidationError) -> str:
 
 
 def _place(profile: str, where: str) -> str:
-    """The environment variable a setting was given by, else the profile."""
+    """The environment variable that gives a setting, else the profile."""
     variable = f"CPMI_{where.replace('.', '__')}__".upper()
-    given = (name for name, value in os.environ.items() if value and variable.startswith(f"{name.upper()}__"))
-    name = max(given, key=len, default=None)
+    names = (name for name, value in os.environ.items() if value and variable.startswith(f"{name.upper()}__"))
+    name = max(names, key=len, default=None)
     return f"environment variable {name}" if name else f"profile `{profile}`"

@@ -1,11 +1,11 @@
-"""Settings of what is read from outside: trajectories, their step labels, reference problems, benchmarks.
+"""Settings of what is read: trajectories, step labels, reference problems, benchmarks.
 
 sources:
-  trajectories: {path: "miniature:math_shepherd"}           or a list of sources, read one after the other
+  trajectories: {path: "miniature:math_shepherd"}           or a list of sources, read in order
   trajectories: {sample: {questions: {path: ./questions.jsonl}, solutions: 4}}     or the policy's solutions
   step_labels:
     my_judge: {path: ./labels.jsonl}          a user-supplied reward type, named `my_judge`
-  references:                                 where gold answers are looked up; none where every row has its own
+  references:                                 gold answers of trajectories that have none
     - {source: gsm8k, hub: openai/gsm8k, config: main, split: train}
     - {source: my_set, path: ./problems.jsonl}
   benchmarks:
@@ -32,7 +32,7 @@ LABEL_NAME = re.compile(r"[a-z][a-z0-9_]*")
 KEYS_OF_A_SOURCE = ("path", "hub", "name")
 DUCKDB = ".duckdb"
 EARLIER_NAME = "math_shepherd"
-"""Of the trajectories, in profiles that are older."""
+"""Name of `trajectories` in older profiles."""
 
 
 class DataSource(Frozen):
@@ -59,14 +59,14 @@ class DataSource(Frozen):
 
     @property
     def place(self) -> str:
-        """The path or the hub id, whichever is given, with the relation."""
+        """The path or hub id, with the relation."""
         return f"{self.path or self.hub}{f', {self.relation}' if self.relation else ''}"
 
 
 class TrajectorySource(DataSource):
-    """Trajectories: how their fields are called, and where solutions that are one text are split into steps.
+    """Trajectories: names of their fields, and where a solution that is one text is split into steps.
 
-    `{sample: {questions: SOURCE, solutions: 4}}` is the source of the questions, with how their solutions are sampled.
+    With `{sample: {questions: SOURCE, solutions: 4}}`, the policy samples the solutions of the questions.
     """
 
     fields: dict[str, str] = Field(default={}, description="the file's name of a field, by ours: {gold_answer: answer}")
@@ -78,15 +78,15 @@ class TrajectorySource(DataSource):
     def _of_questions(cls, values: Any) -> Any:
         if not isinstance(values, dict) or not isinstance(values.get("sample"), dict):
             return values
-        asked = dict(values["sample"])
-        questions = asked.pop("questions", None)
+        sampling = dict(values["sample"])
+        questions = sampling.pop("questions", None)
         if questions is None and {"path", "hub"} & set(values):
             return values
         if not isinstance(questions, dict):
             raise ValueError("`sample` needs its `questions`, a source such as {path: ./questions.jsonl}")
         if both := sorted({"path", "hub", *questions} & set(values)):
             raise ValueError(f"`{both[0]}` and `sample` are given, and name two sources; keep one of them")
-        return values | questions | {"sample": asked}
+        return values | questions | {"sample": sampling}
 
     @field_validator("fields")
     @classmethod
@@ -98,23 +98,23 @@ class TrajectorySource(DataSource):
 
     @property
     def reading(self) -> Reading:
-        """How its rows are read."""
+        """How the rows are read."""
         return Reading(self.fields, self.steps, self.place, of_questions=self.sample is not None)
 
     def written(self, path: str | None) -> dict[str, Any]:
-        """The source as a profile has it, with another path."""
+        """The source as a profile writes it, with another path unless that is None."""
         values: dict[str, Any] = self.model_dump(exclude_defaults=True) | ({} if path is None else {"path": path})
         if self.sample is None:
             return values
-        own = {"steps": values.pop("steps")} if "steps" in values else {}
+        steps = {"steps": values.pop("steps")} if "steps" in values else {}
         sample = values.pop("sample")
-        return {"sample": {"questions": values, **sample}, **own}
+        return {"sample": {"questions": values, **sample}, **steps}
 
 
 class ReferenceSource(DataSource):
-    """A set of problems with gold answers: gsm8k, math, or a set of another name and of any origin."""
+    """A set of problems with gold answers: gsm8k, math, or any set under a name of yours."""
 
-    source: str = Field(description="name of the set, by which trajectories say where their gold answer is from")
+    source: str = Field(description="name of the set; `match_source` of a trajectory has it")
 
     @field_validator("source")
     @classmethod
@@ -128,38 +128,38 @@ class ReferenceSource(DataSource):
 
 
 class StepLabelSource(DataSource):
-    """User-supplied step labels: rows of `trajectory_id` or `row_number`, and `rewards`, a number for every step."""
+    """User-supplied step labels: rows with `trajectory_id` or `row_number`, and `rewards`, a number for every step."""
 
     probabilities: bool = Field(default=False, description="they are in [0, 1] and are not normalised, like MC's")
 
 
-def with_trajectories(sources: Any) -> Any:
-    """Sources with the trajectories by their name where they have the earlier one, which wins over it."""
+def rename_trajectories(sources: Any) -> Any:
+    """Sources with `math_shepherd` renamed to `trajectories`, which it replaces."""
     if not isinstance(sources, dict) or EARLIER_NAME not in sources:
         return sources
     given = sources[EARLIER_NAME]
-    # of a variable of the environment it is text: only values of known names are read as JSON there
+    # pydantic parses JSON of environment variables for known names only
     given = json.loads(given) if isinstance(given, str) else given
     others = {name: value for name, value in sources.items() if name not in (EARLIER_NAME, "trajectories")}
     return {"trajectories": given, **others}
 
 
-def _several(value: Any) -> Any:
-    """A single source as a list of one; null as a list of none."""
+def _as_list(value: Any) -> Any:
+    """A single source as a list; null as an empty one."""
     if value is None:
         return ()
     return value if isinstance(value, list | tuple) else (value,)
 
 
-SourceList = Annotated[tuple[TrajectorySource, ...], BeforeValidator(_several)]
-"""One source, or several that are read one after the other: the numbers of their rows count on."""
+SourceList = Annotated[tuple[TrajectorySource, ...], BeforeValidator(_as_list)]
+"""One source, or several that are read in order, with row numbers that continue."""
 
 
 class Sources(Frozen):
-    """Everything read from outside."""
+    """Everything that is read."""
 
     trajectories: SourceList = Field(min_length=1, description="the trajectories; `math_shepherd` is its earlier name")
-    step_truth: SourceList = Field(default=(), description="whether their steps are right, where that is known")
+    step_truth: SourceList = Field(default=(), description="whether their steps are right, if that is known")
     step_labels: dict[str, StepLabelSource] = Field(default={}, description="user-supplied labels, by name")
     references: tuple[ReferenceSource, ...] = Field(
         default=(), description="problems in which gold answers are looked up for trajectories that have none"
@@ -169,7 +169,7 @@ class Sources(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _by_the_earlier_name(cls, sources: Any) -> Any:
-        return with_trajectories(sources)
+        return rename_trajectories(sources)
 
     @model_validator(mode="after")
     def _samples_alone(self) -> "Sources":
@@ -192,31 +192,31 @@ class Sources(Frozen):
 
     @property
     def probability_labels(self) -> tuple[str, ...]:
-        """Names of the own labels that are probabilities already."""
+        """Names of user-supplied labels that are probabilities already."""
         return tuple(name for name, source in self.step_labels.items() if source.probabilities)
 
     @property
     def sample(self) -> SolutionSampling | None:
-        """How solutions are sampled, where the trajectories are not read."""
+        """How solutions are sampled; None if trajectories are read."""
         return next((source.sample for source in self.trajectories if source.sample), None)
 
     @property
     def solutions_of_each(self) -> int:
-        """How many are sampled of each question."""
+        """Solutions sampled of each question; 0 if trajectories are read."""
         return self.sample.solutions if self.sample else 0
 
     @property
     def solution_sampling(self) -> dict[str, Any] | None:
-        """How the policy is asked for one; None where trajectories are read."""
+        """Sampling settings of one solution; None if trajectories are read."""
         return self.sample.model_dump(exclude={"solutions"}) if self.sample else None
 
     @property
     def solution_steps(self) -> Splitting | None:
-        """Where sampled solutions are split into steps."""
+        """Where sampled solutions are split into steps; None if trajectories are read."""
         return self.trajectories[0].steps if self.sample else None
 
-    def asked_for(self, trajectories: int) -> "Sources":
-        """The sources of a pilot: where solutions are sampled, of no more questions than it labels solutions of."""
+    def for_pilot(self, trajectories: int) -> "Sources":
+        """The sources of a pilot: if solutions are sampled, only as many questions as it needs."""
         if not self.sample:
             return self
         [questions] = self.trajectories

@@ -1,4 +1,4 @@
-"""What a profile's author may have meant by a name that is no setting.
+"""Suggests the setting that a misspelt name may mean.
 
 settings_beside(Settings, "scoring.row_token")  ->  "did you mean `scoring.row_tokens`?"
 settings_beside(Settings, "templates")          ->  "did you mean `scoring.templates`?"
@@ -17,11 +17,11 @@ OTHERWISE = "remove it or check its spelling"
 
 
 def settings_beside(root: type[BaseModel], place: str) -> str:
-    """The setting that is spelled like one which is not there, else those there are, as a part of a sentence.
+    """A suggestion for an unknown name, as a part of a sentence: a setting of like spelling, else the names there are.
 
     Args:
-        root: the model that holds all settings.
-        place: the dotted path of the name.
+        root: the model of all settings.
+        place: the dotted path of the unknown name.
     """
     *parents, name = place.split(".")
     model = root
@@ -44,7 +44,7 @@ def settings_beside(root: type[BaseModel], place: str) -> str:
 
 
 def setting_paths(model: type[BaseModel], path: str = "") -> Iterator[str]:
-    """The dotted paths of all settings in sections of one value, the deepest first: `scoring.templates`, `scoring`."""
+    """Yield dotted paths of settings, the deepest first: `scoring.templates`, `scoring`; not those within lists."""
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from setting_paths(field.annotation, f"{path}{name}.")
@@ -52,7 +52,7 @@ def setting_paths(model: type[BaseModel], path: str = "") -> Iterator[str]:
 
 
 def settings_in(annotation: Any) -> list[type[BaseModel]]:
-    """The models that values of a type are, or contain: `tuple[TrajectorySource, ...]` contains `TrajectorySource`."""
+    """The models in a type: `[TrajectorySource]` of `tuple[TrajectorySource, ...]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in settings_in(part)]

@@ -1,10 +1,10 @@
-"""A first profile for trajectories of one's own: a YAML file with a comment for every choice.
+"""Writes a first profile for a user's trajectories: YAML with a comment for every choice.
 
     starter_profile(look, "mine", {"path": "./rows.jsonl"}, "Qwen/Qwen3-8B-Base")
     -> "… shards: 4 # parts that are labelled one by one …\\nsources:\\n  trajectories: {path: ./rows.jsonl} # …"
 
-It extends no other profile, so that nothing of the embedded world comes in unseen. Reference problems and benchmarks
-are those of the profile `paper`, each commented out until somebody says that they fit.
+It extends no other profile, so that nothing of the embedded world gets in. Reference problems and benchmarks are those
+of the profile `paper`, commented out until the user confirms that they fit.
 """
 
 from collections.abc import Mapping
@@ -23,17 +23,17 @@ from cpmi_dagster.rewards.registry import REWARD_TYPES
 TEMPLATE = "starter.yaml.j2"
 SUFFIXES = (".yaml", ".yml")
 CHEAP_TYPES = [name for name, entry in REWARD_TYPES.items() if entry.reads_no_gold or entry.is_free]
-"""The controls that take one more reading of the solutions, or nothing."""
+"""Controls that cost one more forward pass over the solutions, or nothing."""
 
 
 def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model: str) -> str:
     """The text of a profile that labels all trajectories with CPMI and trains one reward model on them.
 
     Args:
-        look: what the trajectories are.
-        name: of the profile.
-        source: settings of the trajectories; a path is one from the folder of the profile.
-        model: labeler and backbone; a folder likewise, a hub id or `miniature:NAME`.
+        look: counts of the trajectories.
+        name: name of the profile.
+        source: settings of the trajectories; a path is relative to the folder of the profile.
+        model: labeler and backbone: a folder (likewise relative), a hub id or `miniature:NAME`.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -43,12 +43,12 @@ def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model
         look=look,
         per_shard=TRAJECTORIES_PER_SHARD,
         most_shards=MOST_SHARDS,
-        name=_on_one_line({"profile": name}, flow=False),
-        source=_on_one_line(source),
-        model=_on_one_line({"name": model, "dtype": "auto"}),
-        references=[_on_one_line(reference) for reference in paper["references"]],
+        name=_one_line({"profile": name}, flow=False),
+        source=_one_line(source),
+        model=_one_line({"name": model, "dtype": "auto"}),
+        references=[_one_line(reference) for reference in paper["references"]],
         benchmarks=[
-            f"{key}: {_on_one_line(place)}" for key, place in paper["benchmarks"].items() if key not in QUESTION_SETS
+            f"{key}: {_one_line(place)}" for key, place in paper["benchmarks"].items() if key not in QUESTION_SETS
         ],
         cheap_types=CHEAP_TYPES,
         rollout_types=[entry.name for entry in REWARD_TYPES.values() if entry.demand.policy_steps != 0],
@@ -57,11 +57,11 @@ def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model
 
 
 def check_own_name(profile: Path) -> None:
-    """Refuse a name that a profile of one's own cannot have.
+    """Check the file name of a user's profile.
 
     Raises:
-        SettingsError: it does not end in .yaml, is not a plain file name, or is that of a shipped profile, with whose
-            results it would mix.
+        SettingsError: it does not end in .yaml, is no plain file name, or is that of a shipped profile, whose results
+            would be mixed with the user's.
     """
     name = profile.stem
     if profile.suffix not in SUFFIXES:
@@ -71,6 +71,6 @@ def check_own_name(profile: Path) -> None:
         raise SettingsError(f"`{name}` is the name of a shipped profile; give --output another file name")
 
 
-def _on_one_line(values: Mapping[str, Any], flow: bool = True) -> str:
+def _one_line(values: Mapping[str, Any], flow: bool = True) -> str:
     text = yaml.safe_dump(values, default_flow_style=flow, sort_keys=False, allow_unicode=True, width=float("inf"))
     return text.strip()

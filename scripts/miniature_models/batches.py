@@ -1,10 +1,10 @@
-"""Token batches for training: documents as token trees, those of similar size together, padded on the right.
+"""Token batches for training: documents as token trees of similar size, padded on the right.
 
     prompt ── step 1 ── step 2 ── The answer is: 12        the document
       │         └─ The answer is: 12                       an early answer
       └─ step 2 ── The answer is: 12                       an early answer after one step alone
 
-A node of a tree reads its ancestors only, so one pass over a document learns all of its early answers.
+A node attends only to its ancestors, so that one pass trains all early answers of a document.
 """
 
 import random
@@ -32,7 +32,7 @@ class TokenTree:
     Attributes:
         ids: token id of each node.
         parents: index of the node before it on its branch, `ROOT` for the first.
-        weights: how much its prediction weighs in the loss; 0 where it is given.
+        weights: weight of its prediction in the loss; 0 for the prompt.
     """
 
     def __init__(self) -> None:
@@ -42,11 +42,11 @@ class TokenTree:
         self._children: dict[tuple[int, int], int] = {}
 
     def __len__(self) -> int:
-        """Nodes."""
+        """The number of nodes."""
         return len(self.ids)
 
     def extend(self, node: int, ids: list[int], weight: float = 0) -> int:
-        """Go along a path from a node, adding what is missing; returns the path's last node."""
+        """Follow a path from a node, adding missing nodes; returns the last node."""
         for token in ids:
             child = self._children.setdefault((node, token), len(self.ids))
             if child == len(self.ids):
@@ -58,13 +58,13 @@ class TokenTree:
 
 
 class Batch(NamedTuple):
-    """Trees side by side, [documents, length] each but for `sees`.
+    """Padded trees; tensors are [documents, length], except for `sees`.
 
     Attributes:
         input_ids: token ids.
         positions: tokens before each on its branch.
         parents: index of the token before it on its branch.
-        weights: how much the prediction of a token weighs.
+        weights: weight of the prediction of a token.
         sees: whether a token attends to another, [documents, length, length].
     """
 
@@ -80,7 +80,7 @@ def _answer_line(answer: str) -> str:
 
 
 def _pieces(document: Document) -> set[str]:
-    """The texts that are tokenised one by one; no token reaches across their ends."""
+    """The texts that are tokenised one by one; no token spans two of them."""
     lines = document.continuation.splitlines(keepends=True)
     answers = [_answer_line(early.answer) for early in document.early]
     return {document.prompt, ANSWER_PREFIX, *lines, *answers, *document.marks}
@@ -105,7 +105,7 @@ def _grow(document: Document, ids: Mapping[str, list[int]]) -> TokenTree:
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, chunk: list[Document]) -> list[TokenTree]:
-    """Token trees of documents, each document closed by the end-of-text token."""
+    """Token trees of documents, which end in the end-of-text token."""
     texts = sorted(set().union(*map(_pieces, chunk)))
     ids = dict(zip(texts, tokenizer(texts)["input_ids"], strict=True))
     return [_grow(document, ids) for document in chunk]

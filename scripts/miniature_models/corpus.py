@@ -10,9 +10,8 @@
     marks         At first Ana has 48+12=<<48+12=61>>61 shells.\\n                  Wrong\\n
                   By the way, 3*4=<<3*4=12>>12.\\n                              Right\\n
 
-Most documents are full correct solutions. As in web text there are others: solutions that slip and set it right,
-solutions that slip and end in a wrong answer, steps that already end in "The answer is: 12", and multiple choice. Those
-of the reward models' backbone are solutions that somebody has marked, too: what stands in the margin after each step.
+Most documents are full correct solutions. Others slip and correct it, slip and end in a wrong answer, state "The answer
+is: 12" in a step, or are multiple choice. The backbone also reads solutions with a mark after each step.
 """
 
 import random
@@ -32,16 +31,16 @@ LARGE_SHARE = 0.25
 
 
 class EarlyAnswer(NamedTuple):
-    """What a text would answer if it were asked before its end: after some of its steps, or after one of them alone."""
+    """The answer that a text would give before its end: after some of its steps, or after one of them alone."""
 
     steps: tuple[str, ...]
     answer: str
 
 
 class Document(NamedTuple):
-    """A training text; loss is taken on the continuation, and on the early answers behind `The answer is:`.
+    """A training text. The loss is over the continuation and the early answers after `The answer is:`.
 
-    With `marks`, one for each line of the continuation, it is taken on the marks alone.
+    With `marks`, one for each line of the continuation, it is over the marks alone.
     """
 
     prompt: str
@@ -58,7 +57,7 @@ def render_choices(question: str, choices: list[str]) -> str:
 
 
 def _document(question: str, steps: Sequence[str], answer: str, rng: random.Random) -> Document:
-    """A text whose answer is asked for after every step, and after one step alone."""
+    """A text with early answers after every step, and after one step alone."""
     prompt = render_question(question, rng.randrange(len(TEMPLATES)))
     lines = tuple(render_step(step) for step in steps)
     contexts = [*(lines[:count] for count in range(len(lines))), (rng.choice(lines),)]
@@ -72,7 +71,7 @@ def full_solution(problem: Problem, rng: random.Random) -> Document:
 
 
 def recovered_solution(problem: Problem, rng: random.Random) -> Document:
-    """A right answer in spite of slips, which are noticed, or of a wrong remark, which nothing uses."""
+    """A right answer in spite of slips that are noticed, or of a wrong remark that nothing uses."""
     return _document(problem.question, draw_solution(problem, rng, is_right=True).steps, problem.answer, rng)
 
 
@@ -100,7 +99,7 @@ def multiple_choice(problem: Problem, rng: random.Random) -> Document:
 
 
 def marked_solution(problem: Problem, rng: random.Random) -> Document:
-    """A solution as Math-Shepherd has them, right or wrong, with a mark after each step."""
+    """A right or wrong solution in the form of Math-Shepherd, with a mark after each step."""
     solution = draw_solution(problem, rng, is_right=rng.random() < 0.5)
     lines = map(render_step, _with_inline_answer(solution))
     prompt = render_question(problem.question, rng.randrange(len(TEMPLATES)))

@@ -1,4 +1,4 @@
-"""What the world's labels cost to guess, and what its models know: the facts that make it a world to test labels in.
+"""Measures how well free controls label the world's steps, and how much its models know.
 
     python -m scripts.miniature_models.facts --model cpmi_dagster/miniature/weights/labeler
 
@@ -6,8 +6,7 @@
     gold answer between 0.05 and 0.95                                 0.473   of 300 right prefixes
     some rollout recovers                                             0.097   of 300 wrong steps
 
-A control is a label that costs nothing. One that ranks true steps as well as a method does says that the world cannot
-tell the method from it.
+A control is a label that costs nothing. If a control ranks steps as well as a method, the world cannot tell them apart.
 """
 
 import argparse
@@ -39,15 +38,15 @@ UNSURE = (0.05, 0.95)
 
 
 class TrueStep(NamedTuple):
-    """A step of a Math-Shepherd trajectory of the world, with what is truly so about it.
+    """A step of a Math-Shepherd trajectory of the world, with its truth.
 
     Attributes:
         question: The question.
         steps: The steps up to this one.
         gold: The gold answer.
-        kinds: What is wrong with each of `steps`; None where nothing is.
+        kinds: What is wrong with each of `steps`; None if nothing is.
         operations_left: Operations still to do after it.
-        place: Its place among the trajectory's steps, over 0 up to 1.
+        place: Its place in the trajectory, above 0, at most 1.
         answer_is_right: Whether the trajectory's final answer is.
     """
 
@@ -61,12 +60,12 @@ class TrueStep(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """Whether this step is."""
+        """Whether this step is right."""
         return self.kinds[-1] is None
 
     @property
     def is_early(self) -> bool:
-        """Whether it stands in a right prefix that is not the whole trajectory."""
+        """Whether it ends a right prefix that is not the whole trajectory."""
         return self.place < 1 and not any(self.kinds)
 
 
@@ -75,32 +74,29 @@ def true_steps(rows: Mapping[str, Sequence[JsonRow]]) -> list[TrueStep]:
     references: Any = rows["gsm8k_train"], rows["math_train"]
     golds = {row["question"]: row["answer"].rpartition("#### ")[2] for row in references[0]}
     golds |= {row["problem"]: row["solution"].rpartition(r"$\boxed{")[2].removesuffix("}$.") for row in references[1]}
-    found = []
+    steps = []
     for truth in rows["step_truth"]:
         row: Any = rows["math_shepherd"][int(str(truth["row_number"]))]
         trajectory = parse_row(row["input"], row["label"])
         gold = golds[trajectory.question.replace("  ", " ")]
-        found += _steps_of(trajectory.question, trajectory.steps, gold, trajectory.final_answer == gold, truth)
-    return found
-
-
-def _steps_of(question: str, steps: tuple[str, ...], gold: str, answer_is_right: bool, truth: Any) -> list[TrueStep]:
-    return [
-        TrueStep(
-            question=question,
-            steps=steps[:count],
-            gold=gold,
-            kinds=tuple(truth["kind"][:count]),
-            operations_left=truth["operations_left"][count - 1],
-            place=count / len(steps),
-            answer_is_right=answer_is_right,
-        )
-        for count in range(1, len(steps) + 1)
-    ]
+        facts: Any = truth
+        steps += [
+            TrueStep(
+                question=trajectory.question,
+                steps=trajectory.steps[:count],
+                gold=gold,
+                kinds=tuple(facts["kind"][:count]),
+                operations_left=facts["operations_left"][count - 1],
+                place=count / len(trajectory.steps),
+                answer_is_right=trajectory.final_answer == gold,
+            )
+            for count in range(1, len(trajectory.steps) + 1)
+        ]
+    return steps
 
 
 def free_controls(steps: Sequence[TrueStep], model: LoadedModel) -> dict[str, float]:
-    """Label AUC of labels that cost nothing; of a length, in its better direction."""
+    """Label AUC of labels that cost nothing; of lengths in the better direction."""
     position = [-step.place for step in steps]
     answer = [float(step.answer_is_right) for step in steps]
     tokens = model.tokenizer([render_step(step.steps[-1]) for step in steps])["input_ids"]
@@ -116,7 +112,7 @@ def free_controls(steps: Sequence[TrueStep], model: LoadedModel) -> dict[str, fl
 
 
 def label_auc(steps: Sequence[TrueStep], labels: Sequence[float]) -> float:
-    """The chance that a right step's label is above a wrong one's, a tie counting half."""
+    """The chance that a right step has a higher label than a wrong one; a tie counts half."""
     return float(roc_auc_score([step.is_right for step in steps], labels))
 
 
@@ -136,7 +132,7 @@ def early_probabilities(model: LoadedModel, steps: Sequence[TrueStep]) -> list[f
 
 
 def unsure_share(probabilities: Sequence[float]) -> float:
-    """The share of probabilities that are neither next to nothing nor certainty."""
+    """The share of probabilities within `UNSURE`."""
     low, high = UNSURE
     return sum(low <= probability <= high for probability in probabilities) / len(probabilities)
 
@@ -147,18 +143,18 @@ def recovery_shares(model: LoadedModel, steps: Sequence[TrueStep], samples: int 
     engine = TransformersEngine(model, BATCH_SEQUENCES)
     written = engine.generate(prompts, ROLLOUTS, samples, seed)
     return [
-        sum(stated_answer(one.text) == step.gold for one in of_step) / samples
+        sum(stated_answer(rollout.text) == step.gold for rollout in of_step) / samples
         for of_step, step in zip(written, steps, strict=True)
     ]
 
 
 def familiarity(model: LoadedModel, step: TrueStep) -> float:
-    """Mean log-probability of the step's own tokens, in nats: its surprisal with the sign turned."""
+    """Mean log-probability of the step's tokens in nats: its negative surprisal."""
     return float(_of_last(model, [render_question(step.question), *map(render_step, step.steps)]).mean())
 
 
 def _of_last(model: LoadedModel, texts: list[str]) -> torch.Tensor:
-    """Log-probabilities of the last text's tokens behind the others, each tokenised on its own."""
+    """Log-probabilities of the last text's tokens after the others, each text tokenised on its own."""
     *context, target = model.tokenizer(texts)["input_ids"]
     return token_logprobs(model.model, tuple(chain.from_iterable(context)), target)
 
@@ -193,8 +189,9 @@ def _log_knowledge(model: LoadedModel, early: Sequence[TrueStep]) -> None:
         "%-65s %.3f   of %d right prefixes", "gold answer between 0.05 and 0.95", unsure_share(known), len(known)
     )
     for left in sorted({step.operations_left for step in early}):
-        own = sorted(value for value, step in zip(known, early, strict=True) if step.operations_left == left)
-        logger.info("  %d left: %.2f unsure, median %.3f, of %d", left, unsure_share(own), own[len(own) // 2], len(own))
+        values = sorted(value for value, step in zip(known, early, strict=True) if step.operations_left == left)
+        median, count = values[len(values) // 2], len(values)
+        logger.info("  %d left: %.2f unsure, median %.3f, of %d", left, unsure_share(values), median, count)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How many problems a model solves as a policy: it writes a solution, the last `The answer is:` line counts.
+"""Measures how many problems a model solves as a policy; the last `The answer is:` line of a solution counts.
 
     python -m scripts.miniature_models.measure --model cpmi_dagster/miniature/weights/labeler
 
@@ -43,7 +43,7 @@ def write_solutions(
         eos_token_id=EOS_ID,
         pad_token_id=PAD_ID,
     )
-    # pyright holds Qwen3ForCausalLM's generic `generate` not to bind, since the class lacks optional attributes
+    # pyright does not bind `generate`, because the class lacks optional attributes
     output = model.generate(**prompts, generation_config=settings)  # pyright: ignore[reportAttributeAccessIssue]
     return tokenizer.batch_decode(output[:, prompts["input_ids"].shape[1] :], skip_special_tokens=True)
 
@@ -66,14 +66,11 @@ def accuracy(
     """
     torch.manual_seed(seed)
     solved = 0
-    for batch in _batches(problems):
+    for start in range(0, len(problems), BATCH_SIZE):
+        batch = problems[start : start + BATCH_SIZE]
         written = write_solutions(model, tokenizer, [question for question, _gold in batch], temperature)
         solved += sum(stated_answer(text) == gold for text, (_question, gold) in zip(written, batch, strict=True))
     return solved / len(problems)
-
-
-def _batches(problems: Sequence[tuple[str, str]]) -> list[Sequence[tuple[str, str]]]:
-    return [problems[start : start + BATCH_SIZE] for start in range(0, len(problems), BATCH_SIZE)]
 
 
 def question_sets(seed: int = 0) -> dict[str, list[tuple[str, str]]]:

@@ -1,4 +1,4 @@
-"""Muon: momentum whose update is made orthogonal, for weight matrices (Jordan et al., 2024).
+"""Muon: momentum with orthogonalised updates, for weight matrices (Jordan et al., 2024).
 
 `torch.optim.Muon` does the same but orthogonalises in bfloat16, which is ten times slower than float32 on a CPU without
 bfloat16 units, and this world's models are trained on such CPUs.
@@ -15,7 +15,7 @@ UPDATE_SIZE = 0.2
 
 
 def orthogonalise(matrix: torch.Tensor) -> torch.Tensor:
-    """An approximation of U·Vᵀ where the matrix is U·S·Vᵀ, by five Newton-Schulz iterations in float32."""
+    """An approximation of U·Vᵀ for the matrix U·S·Vᵀ, by five Newton-Schulz iterations in float32."""
     a, b, c = NEWTON_SCHULZ_COEFFICIENTS
     tall = matrix.shape[0] > matrix.shape[1]
     current = matrix.T if tall else matrix

@@ -2,7 +2,7 @@
 
     labeler   128 wide, 4 layers, 0.91 M parameters   scores answers; also the policy that generates
     prover     80 wide, 4 layers, 0.35 M parameters   the weaker second model of PAV
-    backbone  two layers on the labeler, 1.30 M       reward models: has seen solutions that somebody has marked
+    backbone  two layers on the labeler, 1.30 M       reward models: trained on marked solutions too
 
 All read 960 tokens and 4,096 positions and tie their embeddings.
 """

@@ -1,9 +1,9 @@
-r"""The miniature models' tokenizer: byte-level BPE in which every digit and every newline is a token of its own.
+r"""The tokenizer of the miniature models: byte-level BPE in which every digit and every newline is one token.
 
     "Ana has 48 shells.\n"  →  "Ana"  " has"  " "  "4"  "8"  " shells"  "."  "\n"
 
-Any text goes in and comes out unchanged, since unknown words fall back to bytes. No token reaches across a line's end,
-so lines tokenised one by one give the ids of the whole text. Nothing is added: no BOS, no EOS.
+Any text survives a round trip, because unknown words fall back to bytes. No token spans two lines, so lines tokenised
+one by one give the ids of the whole text. No BOS or EOS is added.
 """
 
 from collections.abc import Iterable

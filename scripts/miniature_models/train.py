@@ -1,4 +1,4 @@
-"""Train one of the miniature language models from scratch.
+"""Trains one of the miniature language models from scratch.
 
     python -m scripts.miniature_models.train --output cpmi_dagster/miniature/weights/labeler --model labeler
 
@@ -61,9 +61,9 @@ def build_model(recipe: ModelRecipe, tokenizer: PreTrainedTokenizerFast) -> Qwen
 
 
 def continued(folder: Path, recipe: ModelRecipe, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A trained model that reads `tokenizer`: a token takes the mean embedding of the tokens it had been read as.
+    """A trained model for another tokenizer: a token gets the mean embedding of its tokens in the old one.
 
-    Layers that the recipe has beyond it come on top, and add nothing before they are trained.
+    Layers that only the recipe has are added on top, initialised so that they change nothing.
     """
     trained, known = (
         Qwen3ForCausalLM.from_pretrained(folder, dtype=torch.float32),
@@ -87,7 +87,7 @@ def continued(folder: Path, recipe: ModelRecipe, tokenizer: PreTrainedTokenizerF
 
 
 def summed_loss(model: Qwen3ForCausalLM, batch: Batch) -> tuple[torch.Tensor, float]:
-    """Weighted cross-entropy summed over the predicted tokens, and their weight; only those meet the vocabulary."""
+    """Summed weighted cross-entropy of the predicted tokens, and their weight; only these are projected."""
     hidden = model.model(
         batch.input_ids, attention_mask=batch.sees[:, None], position_ids=batch.positions, use_cache=False
     ).last_hidden_state
@@ -98,7 +98,7 @@ def summed_loss(model: Qwen3ForCausalLM, batch: Batch) -> tuple[torch.Tensor, fl
 
 
 def learning_rate_share(step: int, steps: int) -> float:
-    """Linear warm-up, then a cosine down to a small rest, as a share of the peak."""
+    """The learning rate as a share of its peak: linear warm-up, then a cosine."""
     if step < WARMUP_STEPS:
         return step / WARMUP_STEPS
     progress = (step - WARMUP_STEPS) / max(1, steps - WARMUP_STEPS)
@@ -125,8 +125,8 @@ def set_learning_rate(optimizers: tuple[torch.optim.Optimizer, ...], learning_ra
 def train_steps(model: Qwen3ForCausalLM, recipe: ModelRecipe, batches: Iterator[Batch]) -> Iterator[tuple[int, float]]:
     """Train, yielding the number of steps done and the loss after each.
 
-    Every token weighs the same, whatever batch it is in: batches hold documents of one length, and a mean over each
-    would let the few tokens of short documents outweigh those of long ones.
+    Every token weighs the same: batches hold documents of one length, and with a mean over each batch the few tokens of
+    short documents would outweigh those of long ones.
     """
     optimizers = build_optimizers(model, recipe)
     for step, batch in enumerate(islice(batches, recipe.steps), start=1):
@@ -141,14 +141,14 @@ def train_steps(model: Qwen3ForCausalLM, recipe: ModelRecipe, batches: Iterator[
 
 
 def probe_problems() -> list[tuple[str, str]]:
-    """A few held-out problems, half of each task, to watch a training run by."""
+    """A few held-out problems, half of each task, to watch a training run."""
     rng = random.Random(PROBE_SEED)
     problems = [draw(make, rng, held_out=True) for _ in range(PROBE_PROBLEMS // 2) for make in MAKERS.values()]
     return [(problem.question, problem.answer) for problem in problems]
 
 
 def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, output: Path, dtype: str) -> None:
-    """Write weights in a precision, configuration and tokenizer."""
+    """Write weights (in `dtype`), configuration and tokenizer."""
     deepcopy(model).to(getattr(torch, dtype)).save_pretrained(output)
     tokenizer.save_pretrained(output)
 

@@ -1,7 +1,7 @@
-"""Which questions the miniature world keeps for itself, so that its language models never train on them.
+"""Decides which questions are held out for the miniature world; its language models never train on them.
 
-A hash of the question's text decides: one question in four is held out. The world is drawn from those only, whatever
-its seed; training documents are drawn from the others only. So the two cannot overlap.
+A hash of the question's text decides: one question in four is held out. The world is drawn from those only, training
+documents from the others only, so the two cannot overlap.
 """
 
 import hashlib
@@ -17,20 +17,20 @@ MAKERS = {"GSM8K": make_word_problem, "MATH": make_expression_problem}
 
 
 def is_held_out(question: str) -> bool:
-    """Whether a question belongs to the world rather than to its models' training text."""
+    """Whether a question belongs to the world, not to the training text of its models."""
     digest = hashlib.sha256(question.encode()).digest()
     return digest[0] % HELD_OUT_SHARE == 0
 
 
 def draw(make: Callable[[random.Random], Problem], rng: random.Random, held_out: bool) -> Problem:
-    """The next problem from `make` whose question is held out, or is not."""
+    """Draw problems until one is held out, or is not."""
     while is_held_out((problem := make(rng)).question) != held_out:
         pass
     return problem
 
 
 class QuestionPool:
-    """Draws held-out problems, each question at most once, so that no two of a world's files share one."""
+    """Draws held-out problems, each question at most once, so that no two files of a world share one."""
 
     def __init__(self, seed: int) -> None:
         """A pool whose whole sequence of draws is decided by `seed`."""

@@ -126,27 +126,27 @@ def exceeds(left: Amount, right: Amount) -> Verdict:
 def draw_claim(holdings: Holdings, rng: random.Random) -> Claim:
     """A comparison of two people, or of one with a number near their lower bound."""
     name, other = rng.sample(list(holdings.amounts), 2)
-    own, things = holdings.amounts[name], holdings.things
-    number = max(1, int(own.least) + rng.randint(-20, 20))
+    held, things = holdings.amounts[name], holdings.things
+    number = max(1, int(held.least) + rng.randint(-20, 20))
     exactly = Amount(number, number)
-    over_other = exceeds(own, holdings.amounts[other])
+    over_other = exceeds(held, holdings.amounts[other])
     return rng.choice(
         (
             Claim(f"{name} has more {things} than {other}.", f"{of(name)} > {of(other)}", over_other),
-            Claim(f"{name} has more than {number} {things}.", f"{of(name)} > {number}", exceeds(own, exactly)),
-            Claim(f"{name} has fewer than {number} {things}.", f"{of(name)} < {number}", exceeds(exactly, own)),
+            Claim(f"{name} has more than {number} {things}.", f"{of(name)} > {number}", exceeds(held, exactly)),
+            Claim(f"{name} has fewer than {number} {things}.", f"{of(name)} < {number}", exceeds(exactly, held)),
         )
     )
 
 
 def draw_claims(holdings: Holdings, wanted: Mapping[Verdict, int], rng: random.Random) -> list[Claim]:
     """Different claims, as many of each verdict as wanted, in the order of the verdicts."""
-    found: dict[Verdict, dict[str, Claim]] = {verdict: {} for verdict in wanted}
-    while any(len(found[verdict]) < count for verdict, count in wanted.items()):
+    claims: dict[Verdict, dict[str, Claim]] = {verdict: {} for verdict in wanted}
+    while any(len(claims[verdict]) < count for verdict, count in wanted.items()):
         claim = draw_claim(holdings, rng)
-        if len(found.get(claim.verdict, ())) < wanted.get(claim.verdict, 0):
-            found[claim.verdict][claim.text] = claim
-    return [claim for claims in found.values() for claim in claims.values()]
+        if len(claims.get(claim.verdict, ())) < wanted.get(claim.verdict, 0):
+            claims[claim.verdict][claim.text] = claim
+    return [claim for by_text in claims.values() for claim in by_text.values()]
 
 
 def folio_row(verdict: Verdict, rng: random.Random) -> JsonRow:

@@ -68,18 +68,18 @@ class Story(NamedTuple):
 
 
 def follows(number: int | None, numbers: Iterable[NumberRule], properties: Iterable[PropertyRule]) -> set[Property]:
-    """Every property that follows for a person; a property and its opposite where the rules contradict each other.
+    """Every property that follows for a person; a property and its opposite if the rules contradict each other.
 
     Args:
-        number: how many things the person has; None where the facts do not give it.
+        number: how many things the person has; None if the facts do not give it.
         numbers: rules about numbers.
         properties: rules from one property to another, no two with the same conclusion.
     """
-    found = {rule.then for rule in numbers if number is not None and rule.applies(number)}
+    derived = {rule.then for rule in numbers if number is not None and rule.applies(number)}
     both_ways = [step for rule in properties for step in (rule, PropertyRule(rule.then.opposite, rule.given.opposite))]
-    while new := {rule.then for rule in both_ways if rule.given in found} - found:
-        found |= new
-    return found
+    while new := {rule.then for rule in both_ways if rule.given in derived} - derived:
+        derived |= new
+    return derived
 
 
 def label_of(stated: Property, derived: set[Property]) -> Label:
@@ -113,10 +113,10 @@ def draw_story(rng: random.Random) -> Story:
         people = {**{name: rng.randint(2, LARGEST) for name in known}, unknown: None}
         statements: dict[Label, list[str]] = {label: [] for label in LABELS}
         for name, number in people.items():
-            found = follows(number, numbers, properties)
-            is_contradictory = any(one.opposite in found for one in found)
-            for stated in (Property(one, holds) for one in PROPERTIES for holds in (True, False)):
-                label = label_of(stated, found)
+            conclusions = follows(number, numbers, properties)
+            is_contradictory = any(each.opposite in conclusions for each in conclusions)
+            for stated in (Property(name, holds) for name in PROPERTIES for holds in (True, False)):
+                label = label_of(stated, conclusions)
                 if not is_contradictory or label == "self_contradiction":
                     statements[label].append(f"{name} is {stated}.")
         if all(len(statements[label]) >= STATEMENTS_OF_A_LABEL for label in LABELS):

@@ -1,11 +1,11 @@
-"""A problem is a question and a plan: the operations that solve it.
+"""A problem: a question and a plan, the operations that solve it.
 
 A plan refers to the question's numbers (`Quantity`) and to its own earlier results (`Earlier`):
 
     question    Ana has 48 shells. She finds 12 more. She puts them equally into 5 jars. How many are in each jar?
     operations  48 + 12 → "@work shells in all."       Earlier(0) / 5 → "Each jar holds @work shells."
 
-`solutions.py` writes a plan out, rightly or with a slip.
+`solutions.py` writes a plan out, with or without slips.
 """
 
 from collections.abc import Sequence
@@ -66,20 +66,20 @@ def operand_value(operand: Operand, results: Sequence[Quantity]) -> Quantity:
 
 
 def check_range(value: Quantity) -> Quantity:
-    """The value itself; UndefinedResult where it or its denominator is too large for this world."""
+    """The value; raises UndefinedResult if it or its denominator is too large for this world."""
     if abs(value.coefficient) > LARGEST_VALUE or value.coefficient.denominator > LARGEST_DENOMINATOR:
         raise UndefinedResult(f"{value} is outside the world's range")
     return value
 
 
 def work_out(operation: Operation, results: Sequence[Quantity]) -> Quantity:
-    """The result of one operation, given the results so far; UndefinedResult where it has none in this world."""
+    """The result of one operation, given the results so far; raises UndefinedResult if it has none in this world."""
     left, right = operand_value(operation.left, results), operand_value(operation.right, results)
     return check_range(apply(operation.operator, left, right))
 
 
 def run_plan(operations: Sequence[Operation]) -> list[Quantity]:
-    """The result of every operation, in order; UndefinedResult where one has none in this world."""
+    """The results of all operations in order; raises UndefinedResult if one has none in this world."""
     results: list[Quantity] = []
     for operation in operations:
         results.append(work_out(operation, results))

@@ -4,7 +4,7 @@ r"""Exact numbers of the miniature world: a fraction times a square root, and th
     Quantity(Fraction(2), 3)      is 2√3, written `2\sqrt{3}`
     apply("sqrt", 72)             is 6√2, since 72 = 6² · 2
 
-Results are exact, so that a solution's correctness never depends on rounding.
+Results are exact, so that rounding never decides whether a solution is right.
 """
 
 from dataclasses import dataclass

@@ -66,7 +66,7 @@ def omni_math_row(problem: Problem) -> JsonRow:
 
 
 def mmlu_stem_row(problem: Problem, rng: random.Random) -> JsonRow:
-    """A row of MMLU; the wrong choices are where slips lead."""
+    """A row of MMLU; the wrong choices are results of slips."""
     choices, right = draw_choices(problem, rng)
     subject = "elementary_mathematics" if problem.task == "GSM8K" else "high_school_mathematics"
     return {"question": problem.question, "type": subject, "choices": choices, "answer": right}

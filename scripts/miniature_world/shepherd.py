@@ -1,11 +1,11 @@
-r"""Math-Shepherd rows: five solvers' attempts at each question, with step labels from a few simulated completions.
+r"""Math-Shepherd rows: five attempts at each question, with step labels from a few simulated completions.
 
     input   "Ana has 48 shells … Step 1: At first Ana has 48+12=<<48+12=60>>60 … ки\nStep 2: … The answer is: 12 ки"
     label   the same text with + or - in place of each ки
     task    GSM8K or MATH
 
-As in the original, + means that some completion from there reached the answer. So labels are noisy both ways: a right
-step may have no completion that succeeds, a wrong one may be recovered from by luck. `truth` has the true correctness,
+As in the original, + means that some completion from there reached the answer. So labels err both ways: all completions
+of a right step may fail, and one of a wrong step may succeed by luck. `truth` has the true correctness,
 {"row_number": 7, "correct": [true, false]}. Rows are in blocks by task, wrong answers before right ones.
 """
 
@@ -57,41 +57,41 @@ def estimate_labels(problem: Problem, solution: Solution, skill: float, rng: ran
 
 
 def attempt(problem: Problem, skill: float, rng: random.Random) -> Attempt:
-    """One solver's try; a solver without skill slips in the first step."""
+    """One attempt; without skill it slips in the first step."""
     is_right = skill > 0 and rng.random() < skill * RIGHT_SHARE
     solution = draw_solution(problem, rng, is_right) if skill else make_mistake(problem, rng, index=0)
     return Attempt(problem, solution, estimate_labels(problem, solution, skill, rng))
 
 
 def attempts(problem: Problem, count: int, skill: float, rng: random.Random) -> list[Attempt]:
-    """Different tries at one question."""
-    found: dict[tuple[str, ...], Attempt] = {}
-    while len(found) < count:
+    """Different attempts at one question."""
+    by_steps: dict[tuple[str, ...], Attempt] = {}
+    while len(by_steps) < count:
         candidate = attempt(problem, skill, rng)
-        found[candidate.solution.steps] = candidate
-    return list(found.values())
+        by_steps[candidate.solution.steps] = candidate
+    return list(by_steps.values())
 
 
 def all_attempts(problems: Sequence[Problem], too_hard: int, count: int, rng: random.Random) -> list[Attempt]:
-    """`count` tries at every question, in the published file's order; all labels of `too_hard` questions are `-`."""
+    """`count` attempts at every question, in the order of the published file; `too_hard` questions have only `-`."""
     hopeless = set(rng.sample(range(len(problems)), too_hard))
-    found: list[Attempt] = []
+    tries: list[Attempt] = []
     for number, problem in enumerate(problems):
-        found += attempts(problem, count, 0.0 if number in hopeless else rng.choice(SKILLS), rng)
-    return sorted(found, key=lambda one: (one.problem.task, one.is_right))
+        tries += attempts(problem, count, 0.0 if number in hopeless else rng.choice(SKILLS), rng)
+    return sorted(tries, key=lambda each: (each.problem.task, each.is_right))
 
 
-def shepherd_row(one: Attempt, question: str) -> JsonRow:
+def shepherd_row(tried: Attempt, question: str) -> JsonRow:
     """A row in the raw form: steps are numbered, the answer is on the last one's line."""
-    steps = [f"Step {number}: {step}" for number, step in enumerate(one.solution.steps, start=1)]
-    steps[-1] += f" {render_target(one.solution.answer)}"
+    steps = [f"Step {number}: {step}" for number, step in enumerate(tried.solution.steps, start=1)]
+    steps[-1] += f" {render_target(tried.solution.answer)}"
     marked = "\n".join(f"{step} {STEP_MARK}" for step in steps)
-    labelled = "\n".join(f"{step} {'+' if label else '-'}" for step, label in zip(steps, one.labels, strict=True))
-    return {"input": f"{question} {marked}", "label": f"{question} {labelled}", "task": one.problem.task}
+    labelled = "\n".join(f"{step} {'+' if label else '-'}" for step, label in zip(steps, tried.labels, strict=True))
+    return {"input": f"{question} {marked}", "label": f"{question} {labelled}", "task": tried.problem.task}
 
 
 def irregular_rows() -> list[JsonRow]:
-    """Rows that cannot be used, as the published file has some: each fails for another reason."""
+    """Unusable rows like some of the published file; each fails for another reason."""
     unknown = "A lighthouse blinks 3 times a minute. How often does it blink during one hour of fog?"
     steps = f"{unknown} Step 1: An hour has 60 minutes. {STEP_MARK}\nStep 2: It blinks 180 times. The answer is: 180"
     short = "Mia reads 4 pages a day. How many does she read in 5 days? Step 1: She reads 4*5=<<4*5=20>>20 pages."
@@ -106,9 +106,9 @@ def irregular_rows() -> list[JsonRow]:
     return [{"input": text, "label": label, "task": "GSM8K"} for text, label in texts]
 
 
-def shepherd_files(found: Sequence[Attempt], rng: random.Random) -> tuple[list[JsonRow], list[JsonRow]]:
+def shepherd_files(tries: Sequence[Attempt], rng: random.Random) -> tuple[list[JsonRow], list[JsonRow]]:
     """The rows of `math_shepherd.jsonl`, irregular ones among them, and the truth about the others by row number."""
-    entries: list[Attempt | JsonRow] = list(found)
+    entries: list[Attempt | JsonRow] = list(tries)
     for row in irregular_rows():
         entries.insert(rng.randrange(len(entries)), row)
     rows: list[JsonRow] = []
@@ -118,7 +118,7 @@ def shepherd_files(found: Sequence[Attempt], rng: random.Random) -> tuple[list[J
             rows.append(entry)
             continue
         question = entry.problem.question
-        if number % RESPACED_EVERY == 0:  # a doubled space, as careless copies have it
+        if number % RESPACED_EVERY == 0:  # a double space, as in careless copies
             question = question.replace(". ", ".  ", 1)
         rows.append(shepherd_row(entry, question))
         solution = entry.solution

@@ -31,7 +31,7 @@ SLIP_KINDS: tuple[SlipKind, ...] = get_args(SlipKind)
 ATTEMPTS = 40
 OFFSETS = (1, -1, 2, -2, 3, -3, 5, -5, 10, -10)
 NOTICED = {True: (0.8, 0.4), False: (0.3,)}
-"""Chances of a slip that is noticed, and of another one, where the answer comes out right and where it does not."""
+"""Chances of one and of a second noticed slip, by whether the answer is right."""
 DELAYS = (0, 1, 2)
 ASIDE_SHARE = 0.25
 
@@ -69,7 +69,7 @@ class Aside:
 
 
 def miss(right: Quantity, rng: random.Random) -> Quantity:
-    """A number beside the right one, in units of its own denominator and root."""
+    """A number near the right one, in units of its denominator and root."""
     offset = Fraction(rng.choice(OFFSETS), right.coefficient.denominator)
     return surd(right.coefficient + offset, right.radicand)
 
@@ -100,14 +100,14 @@ def draw_slip(problem: Problem, kind: SlipKind, index: int, rng: random.Random) 
         return Slip(index, replace(operation, operator=rng.choice(others)), kind)
     in_sight: list[Operand] = [*map(Earlier, range(index)), *_given_numbers(problem)]
     operand = rng.choice(in_sight)
-    # the left one is mistaken only where the question gave it
+    # the left operand is mistaken only if the question gave it
     if isinstance(operation.left, Quantity) and rng.random() < 0.5:
         return Slip(index, replace(operation, left=operand), kind)
     return Slip(index, replace(operation, right=operand), kind)
 
 
 def draw_aside(problem: Problem, index: int, rng: random.Random, is_wrong: bool) -> Aside:
-    """A calculation beside the plan, with two of the question's numbers; UndefinedResult where it has no result."""
+    """A calculation beside the plan, with two of the question's numbers; raises UndefinedResult if it has no result."""
     left, right = (rng.choice(_given_numbers(problem)) for _operand in range(2))
     operation = Operation(left, rng.choice("+*"), right, ASIDES[problem.task])
     return Aside(index, operation, miss(apply(operation.operator, left, right), rng) if is_wrong else None)
@@ -116,13 +116,13 @@ def draw_aside(problem: Problem, index: int, rng: random.Random, is_wrong: bool)
 def solve_with_slips(
     problem: Problem, slips: Sequence[Slip] = (), asides: Sequence[Aside] = (), wording: random.Random | None = None
 ) -> Solution:
-    """The solution of a solver who slips where asked, at each operation once; `wording` as in `solve`.
+    """A solution with the given slips, at most one at each operation; `wording` as in `solve`.
 
-    UndefinedResult where a step has no result in this world.
+    Raises UndefinedResult if a step has no result in this world.
     """
     writer = SolutionWriter(problem, wording)
     waiting, remarks = {slip.index: slip for slip in slips}, {aside.index: aside for aside in asides}
-    due: dict[int, int] = {}  # where a slip is, and after which operation it is noticed
+    due: dict[int, int] = {}  # by operation of a slip: the operation after which it is noticed
     while (index := len(writer.results)) < len(problem.operations):
         if aside := remarks.pop(index, None):
             writer.remark(aside.operation, aside.result)
@@ -165,7 +165,7 @@ def make_mistake(
 
 
 def _draw_noticed(problem: Problem, rng: random.Random) -> Slip:
-    """A slip to go back to: one that wrote a wrong number; ImpossibleSlip where it would not."""
+    """A slip that writes a wrong number, so that it can be noticed; raises ImpossibleSlip if it would not."""
     index = rng.randrange(len(problem.operations))
     slip = draw_slip(problem, rng.choice(SLIP_KINDS), index, rng)
     right = run_plan(problem.operations)

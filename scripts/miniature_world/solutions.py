@@ -87,11 +87,11 @@ class SolutionWriter:
     steps: list[Step] = field(default_factory=list)
 
     def write(self, operation: Operation, kind: ErrorKind | None = None, result: Quantity | None = None) -> None:
-        """Add a step; UndefinedResult where the operation has no result in this world.
+        """Add a step; raises UndefinedResult if the operation has no result in this world.
 
         Args:
             operation: What the solver calculates.
-            kind: How the solver goes wrong in this step; it also does where it builds on a wrong result.
+            kind: How this step goes wrong; it is also wrong if it builds on a wrong result.
             result: What the solver gets; the true result if absent.
         """
         text, result = self._written(operation, result)

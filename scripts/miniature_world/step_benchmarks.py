@@ -36,7 +36,7 @@ from scripts.miniature_world.solutions import solve
 GENERATORS = ("miniature-solver-1", "miniature-solver-2", "miniature-solver-3")
 QUESTION_SETS = 3
 RIGHT_ANSWERS = 0.1
-"""Chance that a row with a wrong step is looked for among solutions with a right answer, where few have one."""
+"""Chance that a row with a wrong step is drawn from solutions with a right answer, few of which have one."""
 
 
 def stated(steps: Sequence[str], answer: str) -> list[str]:
@@ -139,7 +139,7 @@ MODIFIERS: dict[str, Modifier] = {
 
 
 def modify(classification: str, problem: Problem, rng: random.Random) -> Modification:
-    """A modification of one category, drawn again where a number in it cannot be written in this world."""
+    """A modification of one category, drawn again if a number in it cannot be written in this world."""
     for _attempt in range(ATTEMPTS):
         try:
             return MODIFIERS[classification](problem, rng)

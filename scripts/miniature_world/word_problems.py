@@ -23,12 +23,12 @@ SHARE_OF_TWO = 0.6
 
 
 class NoRoom(ValueError):
-    """An event does not fit the running amount, such as a division that leaves a remainder."""
+    """An event does not fit the running amount, such as a division with a remainder."""
 
 
 @dataclass(frozen=True)
 class Difficulty:
-    """How long and how large problems are: operations from `fewest` to `most`, numbers up to about `scale` times."""
+    """Operations of a problem, from `fewest` to `most`, and the scale of its numbers."""
 
     fewest: int = 2
     most: int = 7
@@ -49,7 +49,7 @@ OPERATORS: dict[EventKind, str] = {
 
 @dataclass
 class Story:
-    """An unfinished story: its sentences and plan, where the present person's part starts, and their running amount."""
+    """An unfinished story: sentences, plan, the first operation about the present person, and their running amount."""
 
     cast: dict[str, str]
     difficulty: Difficulty
@@ -71,7 +71,7 @@ class Story:
 
 
 def _add_event(story: Story, event: Event, rng: random.Random) -> None:
-    """Draw an event's numbers and add it to the story; where it does not fit the running amount, NoRoom."""
+    """Draw an event's numbers and add it to the story; raises NoRoom if it does not fit the running amount."""
     amount, scale = story.amount, story.difficulty.scale
     numbers: dict[EventKind, Sequence[int]] = {
         "add": range(2, 9 * scale + 1),
@@ -115,7 +115,7 @@ def _add_event(story: Story, event: Event, rng: random.Random) -> None:
 
 
 def _tell(story: Story, theme: Theme, length: int, rng: random.Random) -> None:
-    """Add an opening and events of `length` operations in all; NoRoom where the events drawn do not fit."""
+    """Add an opening and events of `length` operations in all; raises NoRoom if the drawn events do not fit."""
     story.start, story.amount = len(story.operations), rng.randint(3, 20 * story.difficulty.scale)
     openings = [event for event in theme.openings if len(event.steps) <= length]
     if not openings:
@@ -126,7 +126,7 @@ def _tell(story: Story, theme: Theme, length: int, rng: random.Random) -> None:
 
 
 def _try_story(rng: random.Random, difficulty: Difficulty, length: int) -> Problem:
-    """One story with `length` operations, of one person or of two; NoRoom where the events drawn do not fit."""
+    """One story with `length` operations, of one or two people; raises NoRoom if the drawn events do not fit."""
     theme = rng.choice(THEMES)
     things, people = rng.choice(theme.things), rng.sample(NAMES, 4)
     # two people with a friend each, who count the same things; the second knows the @first
@@ -158,7 +158,7 @@ def _try_story(rng: random.Random, difficulty: Difficulty, length: int) -> Probl
 
 
 def draw_length(rng: random.Random, difficulty: Difficulty) -> int:
-    """A number of operations; lengths in the middle of the range are the commonest."""
+    """A number of operations; the middle of the range is most frequent."""
     return round(rng.triangular(difficulty.fewest - 0.49, difficulty.most + 0.49, difficulty.fewest + 2))
 
 

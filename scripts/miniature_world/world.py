@@ -3,8 +3,8 @@
     python -m scripts.miniature_world.world cpmi_dagster/miniature/data
     math_shepherd.jsonl.gz   gsm8k_train.jsonl.gz   processbench_math.jsonl.gz   …
 
-The seed decides every row. No question of the world occurs in its models' training text (held_out.py), and no question
-occurs in two of its files, except that Math-Shepherd's are among the references, where they belong.
+The seed decides every row. No question occurs in the training text of the world's models (held_out.py), and none in two
+files, except that Math-Shepherd's questions are among the references.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def json_lines(rows: Sequence[JsonRow]) -> bytes:
 
 
 def main() -> None:
-    """Write every file; the same seed, the same bytes."""
+    """Write every file; the same seed gives the same bytes."""
     parser = argparse.ArgumentParser(description="Write the files of the embedded world.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=SEED, help="the package has the world of seed 0")

@@ -1,8 +1,7 @@
 """Code of the pages: queries run on a finished home, Python runs, profiles load, commands have the options they name.
 
-What a page shows but cannot be run here stands after `<!-- not run: reason -->`. Blocks of `docs/extending.md` are
-inserted into a copy of the method by `test_extending.py`, those of `docs/tutorial.md` also run one after the other by
-`test_tutorial.py`.
+What a page shows but cannot be run here stands after `<!-- not run: reason -->`. Code of `docs/extending.md` is run by
+`test_extending.py`, the commands of `docs/tutorial.md` also one after the other by `test_tutorial.py`.
 """
 
 import json
@@ -26,16 +25,12 @@ from cpmi_dagster.resources.lake.query import query
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-TESTED_ELSEWHERE = {"extending.md"}
+RUN_ELSEWHERE = "extending.md"
 FENCES = RawFencedCodeBlockLexer(re.compile(r"(?P<language>\w*)[^\n]*\n"))
 NOT_RUN = re.compile(r"<!-- not run(?: here)?: \S[^>]+ -->\s*\Z")
 COMMAND = re.compile(r'^ *(?:\.venv/bin/)?cpmi (?:[^\n"#]|"[^"]*")*', re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 SECONDS = 600
-
-
-def run_sql(example: Example) -> None:
-    query(example.namespace["finished"], example.parsed, None, SECONDS)
 
 
 def read_json(example: Example) -> None:
@@ -53,59 +48,54 @@ def load_yaml(example: Example) -> None:
 def parse_commands(example: Example) -> None:
     """Let the command line read the options of every `cpmi …`, and do nothing."""
     group: Any = typer.main.get_command(app)
-    for found in COMMAND.finditer(example.parsed.replace("\\\n", " ")):
-        _, arguments = found.group().split("cpmi ", 1)
+    for shown in COMMAND.finditer(example.parsed.replace("\\\n", " ")):
+        _, arguments = shown.group().split("cpmi ", 1)
         with typer.Context(group) as context:
             name, command, rest = group.resolve_command(context, shlex.split(arguments))
             assert command is not None
             command.make_context(name, rest, parent=context)
 
 
-EVALUATORS = {
-    "sql": run_sql,
-    "python": PythonEvaluator(),
-    "json": read_json,
-    "yaml": load_yaml,
-    "": parse_commands,
-    # what a program prints
-    "text": lambda example: None,
-}
+def run_sql(example: Example) -> None:
+    rows = query(example.namespace["finished"], example.parsed, None, SECONDS).rows
+    example.namespace["is_empty"] = rows.is_empty()
+
+
+EVALUATORS = {"sql": run_sql, "python": PythonEvaluator(), "json": read_json, "yaml": load_yaml, "": parse_commands}
+EVALUATORS["text"] = lambda example: None  # what a program prints
 
 
 def blocks(document: Document) -> Iterator[Region]:
     """Every block of a page that is not said to be not run; a language that nothing checks is an error."""
     for region in FENCES(document):
-        if not NOT_RUN.search(document.text[: region.start]):
+        is_elsewhere = Path(document.path).name == RUN_ELSEWHERE and region.lexemes["language"]
+        if not is_elsewhere and not NOT_RUN.search(document.text[: region.start]):
             region.parsed = region.lexemes["source"]
             region.evaluator = EVALUATORS[region.lexemes["language"]]
             yield region
 
 
-def examples(*languages: str) -> list[Example]:
-    """The blocks of some languages, in the order of the pages."""
-    documents = [Sybil([blocks]).parse(page) for page in PAGES if page.name not in TESTED_ELSEWHERE]
-    found = [example for document in documents for example in document.examples()]
-    return [one for one in found if one.region.lexemes["language"] in languages]
+EXAMPLES = [example for page in PAGES for example in Sybil([blocks]).parse(page).examples()]
+QUERIES = [example for example in EXAMPLES if example.region.lexemes["language"] == "sql"]
 
 
 def place(example: Example) -> str:
     return f"{Path(example.path).name}:{example.line}"
 
 
-@pytest.mark.parametrize("example", examples("sql"), ids=place)
-def test_a_query_of_the_pages_runs_on_a_finished_home(example, finished):
-    example.namespace["finished"] = finished
-    example.evaluate()
+def test_queries_of_the_pages_run_on_a_finished_home_and_the_twenty_questions_have_answers(finished):
+    empty, count = [], 0
+    for example in QUERIES:
+        example.namespace["finished"] = finished
+        example.evaluate()
+        if Path(example.path).name == "queries.md":
+            count += 1
+            empty += [place(example)] * example.namespace["is_empty"]
+    assert count == 20
+    assert len(empty) <= 1, f"more than trajectories with few negatives, which a good run lacks, is empty: {empty}"
 
 
-def test_the_twenty_questions_have_answers_but_for_what_a_good_run_lacks(finished):
-    page = [one for one in examples("sql") if place(one).startswith("queries.md")]
-    empty = [one.line for one in page if query(finished, one.parsed, None, SECONDS).rows.is_empty()]
-    assert len(page) == 20
-    assert len(empty) <= 1, f"more than trajectories with few negatives is empty: queries.md, lines {empty}"
-
-
-@pytest.mark.parametrize("example", examples("python", "json", "yaml", "", "text"), ids=place)
+@pytest.mark.parametrize("example", [example for example in EXAMPLES if example not in QUERIES], ids=place)
 def test_a_block_of_the_pages_runs_or_is_read(example, tmp_path):
     example.namespace["folder"] = tmp_path
     example.evaluate()
@@ -118,14 +108,9 @@ def test_code_of_the_project_that_a_page_shows_is_that_of_the_project():
     assert shown and all(code in stages for code in shown)
 
 
-def test_make_targets_of_the_pages_exist():
+def test_make_targets_of_the_pages_exist_and_links_outside_the_site_lead_somewhere():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = {name for page in PAGES for name in re.findall(r"^make ([a-z-]+)", page.read_text("utf-8"), re.MULTILINE)}
-    missing = [name for name in sorted(named) if not re.search(rf"^{name}:", makefile, re.MULTILINE)]
-    assert named and not missing
-
-
-@pytest.mark.parametrize("page", PAGES[:2], ids=lambda page: page.name)
-def test_links_of_the_pages_outside_the_site_lead_somewhere(page):
-    targets = LINK.findall(page.read_text(encoding="utf-8"))
-    assert targets and not [target for target in targets if not (ROOT / target).exists()]
+    texts = [page.read_text(encoding="utf-8") for page in PAGES]
+    named = {name for text in texts for name in re.findall(r"^make ([a-z-]+)", text, re.MULTILINE)}
+    assert named and not [name for name in sorted(named) if not re.search(rf"^{name}:", makefile, re.MULTILINE)]
+    assert not [target for text in texts[:2] for target in LINK.findall(text) if not (ROOT / target).exists()]

@@ -1,27 +1,46 @@
-"""Every example of `docs/extending.md` is inserted into a copy of the method, and does what the page says."""
+"""Every example of `docs/extending.md` is inserted into a copy of the method, and does what the page says.
 
-import json
+Code of the page stands under a line such as "In `FILE`, after the line `LINE`:", or "before the line", or "at the end".
+"""
+
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import polars as pl
 import pytest
 import yaml
-from extending_page import PAGE, ROOT, Example, Insertion, examples
 
-CHECKS = Path(__file__).with_name("extended_method.py")
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 WEIGHTS = "cpmi_dagster/miniature/weights"
 ROOMS = ("cpmi_dagster", "assets", "resources")
-TESTED_ROOMS = ("rewards", "benchmarks", "contracts", "profiles")
 EXAMPLES = {
-    "A reward type": ("reward_type", 1),
-    "A question set": ("question_set", 2),
-    "A conditioning": ("conditioning", 2),
-    "A step benchmark": ("step_benchmark", 4),
-}
-"""By heading: the check of the example, and how many files it may touch."""
+    "A reward type": (
+        1, 'print(*settings.demand.conditionings, REWARD_TYPES["cpmi_mean"].label)', "marginal incremental CPMI (mean)"
+    ),
+    "A question set": (2, 'print(*read("svamp")["answer"])', "12.0 7.0"),
+    "A conditioning": (
+        1, 'print(*settings.demand.conditionings, REWARD_TYPES["cpmi_onward"].label)', "marginal onward CPMI (onward)"
+    ),
+    "A step benchmark": (2, 'print(*read("prm800k")["first_error"])', "-1 1"),
+}  # fmt: skip
+"""By heading: how many files the example may touch, and a program with what it prints."""
+PROGRAM = """
+import sys
+from cpmi_dagster.benchmarks.registry import read_benchmark
+from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.rewards.registry import REWARD_TYPES
+settings = load_settings("profile.yaml")
+read = lambda name: read_benchmark(name, DataSources(settings).rows(settings.sources.benchmarks[name]))
+"""
+PLACE = re.compile(
+    r"^In `(?P<file>[^`]+)`, (?:at the end|(?P<side>after|before) the line `(?P<line>[^`]+)`):\n\n"
+    r"```python\n(?P<code>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -37,22 +56,29 @@ def copy(tmp_path) -> Path:
     return tmp_path
 
 
-def insert(example: Example, copy: Path) -> Path:
-    """Insert an example's code, and save its profile and rows; gives the profile."""
-    for insertion in example.insertions:
-        insertion.into(copy)
-    settings = yaml.safe_load(example.profile)
-    for source in settings.get("sources", {}).get("benchmarks", {}).values():
-        (copy / source["path"]).write_text(example.rows, encoding="utf-8")
-    profile = copy / f"{settings['profile']}.yaml"
-    profile.write_text(example.profile, encoding="utf-8")
-    return profile
+def sections() -> dict[str, str]:
+    """By heading, every section of the page."""
+    parts = re.split(r"^## (.+)$", PAGE, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def changed_files(copy: Path) -> set[str]:
-    """Files of the method that differ from those of this checkout."""
-    files = [file.relative_to(copy) for room in ROOMS for file in (copy / room).rglob("*.py")]
-    return {str(file) for file in files if (copy / file).read_bytes() != (ROOT / file).read_bytes()}
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def insert(section: str, copy: Path) -> None:
+    """Insert the code of a section into the files below a folder."""
+    places = list(PLACE.finditer(section))
+    assert len(places) == len(blocks(section, "python")), "some code of the page does not say where it stands"
+    for place in places:
+        file = copy / place["file"]
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        at = len(lines)
+        if place["line"]:
+            (number,) = [number for number, line in enumerate(lines) if line.rstrip("\n") == place["line"]]
+            at = number + (place["side"] == "after")
+        code = place["code"] if place["line"] else f"\n\n{place['code']}"
+        file.write_text("".join([*lines[:at], code, *lines[at:]]), encoding="utf-8")
 
 
 def python(copy: Path, *arguments: str) -> str:
@@ -60,58 +86,26 @@ def python(copy: Path, *arguments: str) -> str:
     environment = {"PYTHONPATH": str(copy), "CPMI_HOME": str(copy / "home"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, *arguments], cwd=copy, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return done.stdout.strip()
 
 
 def test_the_page_has_the_four_examples_and_fits_in_200_lines():
-    assert list(examples()) == list(EXAMPLES)
-    assert len(PAGE.read_text(encoding="utf-8").splitlines()) <= 200
+    assert list(sections()) == list(EXAMPLES)
+    assert len(PAGE.splitlines()) <= 200
 
 
 @pytest.mark.parametrize("heading", EXAMPLES)
-def test_an_example_touches_the_files_that_it_names_and_no_more(heading, copy):
-    example, (_, most) = examples()[heading], EXAMPLES[heading]
-    insert(example, copy)
-    assert changed_files(copy) == set(example.files)
-    assert len(example.files) <= most
-    python(copy, "-m", "ruff", "check", "--no-cache", *example.files)
-    python(copy, "-m", "ruff", "format", "--no-cache", "--check", *example.files)
-
-
-@pytest.mark.parametrize("heading", EXAMPLES)
-def test_an_example_does_what_the_page_says(heading, copy):
-    profile = insert(examples()[heading], copy)
-    python(copy, str(CHECKS), EXAMPLES[heading][0], str(profile))
-
-
-def test_the_command_scores_under_the_conditioning_of_the_page(copy):
-    insert(examples()["A conditioning"], copy)
-    row = {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 2", "So 2."], "gold_answer": "2"}
-    rows = [{**row, "negative_answers": ["3"]}, {**row, "id": "b", "steps": ["1 + 1 = 3"], "negative_answers": ["4"]}]
-    (copy / "trajectories.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    (command,) = (line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("cpmi score"))
-    python(copy, "-m", "cpmi_dagster", *command.replace("onward", "incremental,onward").split()[1:])
-    scores = pl.read_parquet(copy / "scores.parquet").sort("id", "template", "step_index")
-    assert scores["conditioning"].value_counts(sort=True)["count"].to_list() == [3 * 4, 3 * 4]
-    by_step = scores.pivot("conditioning", index=["id", "template", "step_index"], values="cpmi")
-    rest = by_step.select(pl.col("incremental").cum_sum(reverse=True).over("id", "template"), "onward")
-    assert (rest["incremental"] - rest["onward"]).abs().max() < 1e-5
-
-
-def test_no_test_of_the_registries_has_to_change_for_the_examples(copy):
-    for example in examples().values():
-        insert(example, copy)
-    shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    rooms = [f"tests/{room}" for room in TESTED_ROOMS]
-    python(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *rooms)
-
-
-@pytest.mark.parametrize(("text", "times"), [("other\n", 0), ("line\nline\n", 2)])
-def test_a_line_that_is_gone_or_not_unique_is_named(text, times):
-    with pytest.raises(AssertionError, match=f"some.py has the line `line` {times} times, not once"):
-        Insertion("some.py", "code\n", "line").inserted(text)
-
-
-def test_code_without_a_place_is_found():
-    with pytest.raises(AssertionError, match="says not where it stands"):
-        examples("## Heading\n\nFiles: `a.py`\n\n```python\ncode\n```\n")
+def test_an_example_touches_the_files_that_it_names_and_does_what_the_page_says(heading, copy):
+    section, (most, check, printed) = sections()[heading], EXAMPLES[heading]
+    insert(section, copy)
+    files = [file.relative_to(copy) for room in ROOMS for file in (copy / room).rglob("*.py")]
+    changed = {str(file) for file in files if (copy / file).read_bytes() != (ROOT / file).read_bytes()}
+    (named,) = re.findall(r"^Files: (.+)$", section, re.MULTILINE)
+    assert changed == set(re.findall(r"`([^`]+)`", named)) and len(changed) <= most
+    python(copy, "-m", "ruff", "check", "--no-cache", *changed)
+    python(copy, "-m", "ruff", "format", "--no-cache", "--check", *changed)
+    (profile,) = blocks(section, "yaml")
+    for source in yaml.safe_load(profile).get("sources", {}).get("benchmarks", {}).values():
+        (copy / source["path"]).write_text("".join(blocks(section, "json")), encoding="utf-8")
+    (copy / "profile.yaml").write_text(profile, encoding="utf-8")
+    assert python(copy, "-c", PROGRAM + check) == printed

@@ -1,22 +1,30 @@
-"""One process works on a file at a time; who waits says so, and a file system without locks is named."""
+"""Locks between processes: one works and the others wait, a dead one holds nothing, a disk without locks is named."""
 
 import errno
+import subprocess
+import sys
 import threading
 
 import filelock
 import pytest
 
 from cpmi_dagster.errors import StorageError
-from cpmi_dagster.files import locks
+from cpmi_dagster.files import life_locks, locks
+from cpmi_dagster.files.life_locks import hold, life_of
 from cpmi_dagster.files.locks import locked
 
+HOLD = """
+import sys
+from pathlib import Path
+from cpmi_dagster.files.life_locks import hold
+lock = hold(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
 
-@pytest.fixture
-def impatient(monkeypatch):
+
+def test_who_waits_says_so_and_goes_on_when_the_lock_is_free(tmp_path, monkeypatch):
     monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.05)
-
-
-def test_who_waits_says_so_and_goes_on_when_the_lock_is_free(tmp_path, impatient):
     path, said, is_taken, was_said = tmp_path / "new" / "a.lock", [], threading.Event(), threading.Event()
 
     def say(line: str) -> None:
@@ -37,23 +45,26 @@ def test_who_waits_says_so_and_goes_on_when_the_lock_is_free(tmp_path, impatient
     assert [file.name for file in path.parent.iterdir()] == ["a.lock"]
 
 
-def test_a_file_system_that_gives_no_lock_to_anybody_is_named(tmp_path, impatient, monkeypatch):
-    monkeypatch.setattr(filelock._unix, "lock_fd_nonblocking", lambda _: False)
-    with pytest.raises(StorageError, match=r"has no file locks \(flock\)"), locked(tmp_path / "a.lock"):
-        pass
+def test_a_file_system_that_knows_no_locks_is_named(tmp_path, monkeypatch):
+    held = hold(tmp_path / "held.lock")
 
-
-@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
-def test_a_file_system_that_knows_no_locks_is_named(tmp_path, monkeypatch, number):
-    def refuse(_):
-        raise OSError(number, "not supported")
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "not supported")
 
     monkeypatch.setattr(filelock._unix, "lock_fd_nonblocking", refuse)
-    with pytest.raises(StorageError, match=r"cannot be locked .*not supported.*CPMI_HOME"), locked(tmp_path / "a.lock"):
-        pass
+    monkeypatch.setattr(life_locks.fcntl, "flock", refuse)
+    for ask in (lambda path: locked(path).__enter__(), hold, life_of):
+        with pytest.raises(StorageError, match=r"cannot be locked .*not supported.*CPMI_HOME"):
+            ask(held.path)
 
 
-def test_a_lock_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match=r"a\.lock cannot be locked"), locked(tmp_path / "file" / "a.lock"):
-        pass
+def test_a_lock_is_held_while_its_process_lives_and_free_once_it_is_killed(tmp_path):
+    path = tmp_path / "alive" / "run.lock"
+    assert life_of(path) == "absent"
+    command = [sys.executable, "-c", HOLD, str(path)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout and process.stdout.readline() == "held\n"
+    assert [life_of(path), life_of(path)] == ["held", "held"]
+    process.kill()
+    process.communicate()
+    assert life_of(path) == "free"

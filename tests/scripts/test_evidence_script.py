@@ -5,30 +5,23 @@ import pytest
 
 from scripts.evidence import answers, figures_of_head, parsed, rung_of
 
-STEPS = ["a", "b", "c"]
-
 
 @pytest.mark.whole_run
 def test_a_home_answers_what_its_labels_allow_and_does_not_differ_from_itself(finished):
     rung = rung_of(finished)
-    found = list(answers([rung, rung._replace(name="larger")]))
-    assert found[0].question == "(a) CPMI (incremental), best free label"
-    assert found[0].difference.value == pytest.approx(found[0].ours.value - found[0].other.value)
-    assert {answer.question[:3] for answer in found} == {"(a)", "(b)", "(c)", "(d)"}
-    [apart] = [answer.difference for answer in found if answer.question == f"(c) larger, {rung.name}"]
+    asked = list(answers([rung, rung._replace(name="larger")]))
+    assert asked[0].question == "(a) CPMI (incremental), best free label"
+    assert asked[0].difference.value == pytest.approx(asked[0].ours.value - asked[0].other.value)
+    assert {answer.question[:3] for answer in asked} == {"(a)", "(b)", "(c)", "(d)"}
+    [apart] = [answer.difference for answer in asked if answer.question == f"(c) larger, {rung.name}"]
     assert (apart.value, apart.low, apart.high, apart.p_value) == (0, 0, 0, 1)
 
 
-@pytest.fixture
-def problems() -> pl.DataFrame:
-    """Every second solution has its first error at the second of three steps."""
-    rows = [(f"p{number}", f"question {number}", STEPS, 1 if number % 2 else -1) for number in range(40)]
-    named = pl.DataFrame(rows, schema=["problem_id", "question", "steps", "first_error"], orient="row")
-    return named.with_columns(benchmark=pl.lit("processbench_gsm8k"))
-
-
 @pytest.mark.parametrize("after_error", [0.0, 1.0])
-def test_steps_after_the_first_error_do_not_count(problems, after_error):
+def test_steps_after_the_first_error_do_not_count(after_error):
+    rows = [(f"p{number}", f"question {number}", ["a", "b", "c"], 1 if number % 2 else -1) for number in range(40)]
+    problems = pl.DataFrame(rows, schema=["problem_id", "question", "steps", "first_error"], orient="row")
+    problems = problems.with_columns(benchmark=pl.lit("processbench_gsm8k"))
     scores = pl.when(pl.col("first_error") < 0).then(pl.lit([1.0] * 3)).otherwise(pl.lit([1.0, 0.0, after_error]))
     steps = problems.select("benchmark", "problem_id", probability=scores, step_index=[0, 1, 2]).explode(
         "probability", "step_index"
