@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -32,6 +32,14 @@ def changed(words: list[str], options: dict[str, str]) -> list[str]:
         if f"--{option}" in arguments:
             arguments[arguments.index(f"--{option}") + 1] = value
     return [str(Path(sys.executable).with_name(program)), *arguments]
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(60)
+    process.kill()
+    process.wait()
 
 
 def test_a_run_asked_for_in_the_ui_is_made_by_the_services_of_the_compose_file(tmp_path):
@@ -70,8 +78,7 @@ def test_a_run_asked_for_in_the_ui_is_made_by_the_services_of_the_compose_file(t
         for service in ports:
             command = changed(SERVICES[service]["command"], options(service))
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
+            stack.callback(end, process)
             if service == "code":
                 wait_until(lambda: is_healthy("code"), SECONDS, "the code server is not healthy", every=1)
         wait_until(lambda: ask("{ version }"), SECONDS, "the UI does not answer", every=1)

@@ -16,13 +16,7 @@ import polars as pl
 from kept_questions import Kept, Killed
 
 from cpmi_dagster.assets import alignment, labels, selection, sources
-from cpmi_dagster.contracts.keys import (
-    NEGATIVES,
-    POLICY_ROLLOUTS,
-    SCORES,
-    STEP_REWARDS,
-    TRAJECTORIES,
-)
+from cpmi_dagster.contracts.keys import NEGATIVES, POLICY_ROLLOUTS, SCORES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
