@@ -10,17 +10,11 @@ import yaml
 from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files import whole_files
-from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder, open_instance, write_dagster_yaml
 from cpmi_dagster.resources.dag.status import home_status
 from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def settings(tmp_path):
-    return load_settings("miniature", tmp_path)
 
 
 @pytest.fixture
@@ -77,7 +71,7 @@ def test_a_damaged_database_of_dagster_is_named_with_what_to_do(settings, file):
 def test_a_configuration_of_somebody_else_that_makes_no_sense_is_named(settings, monkeypatch, content):
     monkeypatch.setattr("os.execve", lambda *_: pytest.fail("the UI was started"))
     file = dagster_folder(settings) / "dagster.yaml"
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     file.write_bytes(content)
     for command in (open_instance, lambda settings: serve_ui(settings, 3000, lambda: None)):
         with pytest.raises(SettingsError, match=rf"Dagster cannot use {file} \(.*correct it, or move it"):

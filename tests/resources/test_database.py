@@ -26,11 +26,6 @@ WRITER += "print('open', flush=True); time.sleep(600)"
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return load_settings("miniature", tmp_path)
-
-
-@pytest.fixture
 def lake(settings: Settings) -> Lake:
     return Lake.of(settings)
 
@@ -123,8 +118,7 @@ def test_a_home_that_was_copied_answers_from_its_own_files_also_where_it_cannot_
 ):
     negatives(lake, "000", "a")
     publish(lake, settings)
-    place = tmp_path.with_name(f"{tmp_path.name} it's a home")
-    shutil.copytree(tmp_path, place)
+    place = shutil.copytree(settings.home, tmp_path / "it's a home")
     negatives(lake, "001", "of the first home")
     copied = load_settings("miniature", place)
     monkeypatch.setattr(database, "publish", Mock(side_effect=StorageError("read-only file system")))
@@ -165,6 +159,7 @@ def test_without_results_the_error_says_where_it_looked(lake, settings):
 def test_a_disk_that_fills_up_leaves_no_part_of_a_database_and_a_killed_publisher_nothing(
     lake, settings, path, full_disk
 ):
+    lake.home.mkdir()
     path.with_name(".cpmi.duckdb.5f0c1f2a.cpmi-tmp.wal").touch()
     with full_disk(150_000), pytest.raises(StorageError, match=f"{path} cannot be written .*make room"):
         publish(lake, settings)

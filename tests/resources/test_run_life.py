@@ -4,10 +4,9 @@ import subprocess
 import sys
 
 import dagster as dg
-import pytest
 from dagster._core.events import AssetMaterializationPlannedData
 
-from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag import run_life
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder, open_instance, view_instance
 from cpmi_dagster.resources.dag.run_life import ALIVE, hold_run
@@ -23,11 +22,6 @@ from cpmi_dagster.files.life_locks import hold
 locks = [hold(Path(sys.argv[1], f"{run_id}.lock")) for run_id in sys.argv[2:]]
 os._exit(9)
 """
-
-
-@pytest.fixture
-def settings(tmp_path) -> Settings:
-    return load_settings("miniature", tmp_path)
 
 
 @dg.job

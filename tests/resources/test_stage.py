@@ -6,9 +6,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from stage_examples import SHARD, bring, count_selected, rewards, select, state, with_stages, write
+from stage_examples import SHARD, bring, count_selected, negatives, rewards, select, state, with_stages, write
 
 from cpmi_dagster.assets.models import process_reward_models
+from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import LOGPROBS, NEGATIVES, SELECTED, SOFT_LABELS, STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs
 from cpmi_dagster.errors import LakeError
@@ -133,6 +134,14 @@ def test_what_nothing_asks_for_is_empty_says_why_and_needs_no_input(home):
     assert [bring(home, unasked) for _ in range(2)] == [True, False]
     assert home.lake.read(NEGATIVES, SHARD).is_empty()
     assert home.lake.record(NEGATIVES, SHARD).notes == [NOTHING_ASKED_FOR]
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_what_inputs_cost_counts_if_a_stage_says_so(home, counts):
+    declared = replace(reward, counts_costs=counts)
+    for seconds in (1.0, 9.0):
+        write(home, NEGATIVES, negatives("t1"), cost=Cost(seconds, 2, 3).to_dict())
+        assert bring(home, declared) == (counts or seconds == 1.0)
 
 
 def test_a_recipe_follows_from_its_own_soft_labels_alone(home):
