@@ -143,8 +143,10 @@ def test_a_database_that_is_damaged_or_held_by_another_program_stops_no_query(la
     publish(lake, settings)
     with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout and writer.stdout.readline() == "open\n"
-        assert ids(lake, settings) == ["a"]
-        writer.kill()
+        try:
+            assert ids(lake, settings) == ["a"]
+        finally:
+            writer.kill()
     for content in (b"no database", path.read_bytes()[:-8_000]):
         path.with_name("cpmi.duckdb.wal").write_bytes(b"no log")
         path.write_bytes(content)

@@ -29,6 +29,7 @@ def test_processes_share_the_gpus_evenly_and_one_that_is_killed_gives_its_own_ba
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout and process.stdout.readline() == "cuda:0\n"
         others = [GpuDealer(4, tmp_path) for _ in range(3)]
-        assert [dealer.device() for dealer in others] == ["cuda:1", "cuda:0", "cuda:1"]
+        devices = [dealer.device() for dealer in others]
         process.kill()
+    assert devices == ["cuda:1", "cuda:0", "cuda:1"]
     assert GpuDealer(4, tmp_path).device() == "cuda:0"
