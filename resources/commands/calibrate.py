@@ -6,11 +6,11 @@
     CPMI (incremental)    0.44          0.64 [0.57, 0.73]
     Together                            0.74 [0.66, 0.82]
     More than the best                  0.08 [0.03, 0.13]
-    Where the interval of the gain holds 0: use step length alone
+    If the interval of the gain includes 0: use step length alone
     -> calibrated.jsonl   {"trajectory_id": "t000000036", "rewards": [0.91, 0.72, 0.13]}
 
-The labels of a profile are user-supplied ones of another (`sources.step_labels`), so they become a reward type like any
-other. A step of known truth has the probability by a regression on other questions, so that it can be judged.
+A profile that names the file in `sources.step_labels` has the combination as a reward type. The probability of a judged
+step comes from a regression on other questions, so that it can be compared with the judgement.
 """
 
 import json
@@ -47,13 +47,13 @@ class Calibration(NamedTuple):
     """A combination of labels.
 
     Attributes:
-        coefficients: log-odds for a standard deviation of each label, by reward type.
-        alone: label AUC without last steps of each.
-        together: that of the combination, cross-validated by question.
-        gain: over the best of them, chosen anew in every resample.
-        instead: the label to use alone if the combination is not shown to be better; empty if it is.
-        solutions: how many it was fitted on.
-        probabilities: trajectory_id, step_index and reward of every step that was asked for.
+        coefficients: log-odds per standard deviation of each label, by reward type.
+        alone: label AUC without last steps, by reward type.
+        together: label AUC of the combination, cross-validated by question.
+        gain: of `together` over the best label, chosen anew in every resample.
+        instead: the label to use alone if the gain is not shown to be positive; else empty.
+        solutions: number of fitted solutions.
+        probabilities: trajectory_id, step_index and reward of each step.
     """
 
     coefficients: dict[str, float]
@@ -66,7 +66,7 @@ class Calibration(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """What to use in the combination's place; empty if it is shown to be better than each label alone."""
+        """Which label to use alone; empty if the combination is shown to be better."""
         if not self.instead:
             return ""
         named = f"{reward_label(self.instead)} ({self.instead})"
@@ -74,7 +74,7 @@ class Calibration(NamedTuple):
 
     @property
     def table(self) -> pl.DataFrame:
-        """label, coefficient and AUC, as the module's docstring has them."""
+        """The table of the module's docstring: label, coefficient, AUC."""
         weights = self.coefficients
         rows = [(reward_label(name), round(weights[name], 3), shown(auc)) for name, auc in self.alone.items()]
         rows += [("Together", None, shown(self.together)), ("More than the best", None, shown(self.gain))]
@@ -83,12 +83,12 @@ class Calibration(NamedTuple):
 
 
 def calibrate(judged: Settings, names: Sequence[str], asked: Settings) -> Calibration:
-    """Fit a regression on the judged steps of one profile, and give every step of another its probability.
+    """Fit a regression on the judged steps of one profile, and apply it to the steps of another.
 
     Args:
         judged: a finished profile with `sources.step_truth`.
         names: reward types that both profiles have.
-        asked: a finished profile, perhaps the same.
+        asked: a finished profile, possibly the same.
 
     Raises:
         UsageError: fewer than two names, or one twice.
@@ -97,14 +97,14 @@ def calibrate(judged: Settings, names: Sequence[str], asked: Settings) -> Calibr
     if len(set(names)) < max(2, len(names)):
         raise UsageError("--labels needs at least two reward types, each once, such as step_surprisal,step_length")
     lake = Lake.of(judged)
-    own, rewards = lake.read(STEP_REWARDS), Lake.of(asked).read(STEP_REWARDS)
-    for settings, present in ((judged, own), (asked, rewards)):
+    fitted, rewards = lake.read(STEP_REWARDS), Lake.of(asked).read(STEP_REWARDS)
+    for settings, present in ((judged, fitted), (asked, rewards)):
         if missing := sorted(set(names) - set(present["reward_type"].unique())):
             raise BenchmarkError(
                 f"profile `{settings.profile}` has no labels `{', '.join(missing)}`; add them to rewards.types and "
                 "run it"
             )
-    frames = {STEP_REWARDS: own, TRAJECTORIES: lake.read(TRAJECTORIES), TRUTH: lake.read(TRUTH)}
+    frames = {STEP_REWARDS: fitted, TRAJECTORIES: lake.read(TRAJECTORIES), TRUTH: lake.read(TRUTH)}
     inputs = ReportInputs(frames, bootstrap_samples=judged.benchmarks.bootstrap_samples, seed=judged.seed)
     steps = steps_with_truth(inputs)
     if steps.is_empty():
@@ -115,13 +115,12 @@ def calibrate(judged: Settings, names: Sequence[str], asked: Settings) -> Calibr
 def combined(
     steps: pl.DataFrame, rewards: pl.DataFrame, names: Sequence[str], samples: int, seed: int, is_judged: bool
 ) -> Calibration:
-    """A logistic regression on several labels of judged steps, and the probabilities of other steps by it.
+    """A logistic regression on several labels of judged steps, applied to `rewards`.
 
     Args:
         steps: rows of `labelled_steps`.
-        rewards: `StepRewards` columns of the steps that are asked for.
-        is_judged: these are the judged steps and more: a judged one has its probability by a regression on other
-            questions.
+        rewards: rows of `StepRewards`.
+        is_judged: `rewards` includes the judged steps, whose probabilities come from regressions on other questions.
 
     Raises:
         BenchmarkError: too few solutions are judged.
@@ -160,7 +159,7 @@ def combined(
 
 
 def best_alone(inner: pl.DataFrame, names: Sequence[str], samples: int, seed: int) -> str:
-    """The best single label: of these, unless one that costs nothing is as good as far as the steps can tell."""
+    """The best single label; a free control instead, unless the best is shown to be better."""
     aucs = label_aucs(inner, samples, seed)
     best = max((name for name in names if name in aucs), key=lambda name: aucs[name].value)
     free = best_free_control(aucs)
@@ -172,7 +171,7 @@ def best_alone(inner: pl.DataFrame, names: Sequence[str], samples: int, seed: in
 
 
 def write_labels(probabilities: pl.DataFrame, path: Path) -> int:
-    """Write them as user-supplied labels; returns the number of trajectories."""
+    """Write probabilities as user-supplied labels; returns the number of trajectories."""
     rows = probabilities.group_by("trajectory_id", maintain_order=True).agg(rewards="reward")
     write_whole(path, "".join(json.dumps(row) + "\n" for row in rows.iter_rows(named=True)))
     return rows.height

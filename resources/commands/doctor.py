@@ -1,4 +1,4 @@
-"""`cpmi doctor`: what this machine has, and what a profile lacks on it; nothing is downloaded, no weights are loaded.
+"""`cpmi doctor`: what this machine has, and what a profile lacks; nothing is downloaded, no weights are loaded.
 
 fine     cpmi-dagster 0.1.0, torch 2.13.0, … on Python 3.11.9
 fine     GPU 0: NVIDIA H100, 79.1 GiB free
@@ -35,18 +35,18 @@ HUB_SECONDS = 5.0
 DOWNLOADED = "on the hub, downloaded at its first use"
 PACKAGES = (DISTRIBUTION, "torch", "transformers", "dagster", "duckdb", "polars")
 PIECES = ("How many?\n", "3 * 4 = 12\n", "The answer is: 12")
-"""Question, step and answer, of which a labeler's tokenizer has to make the text that they are together."""
+"""Question, step and answer, which a labeler's tokenizer must read in pieces as it reads them joined."""
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at, and what was found; a problem keeps the profile from running."""
+    """A finding; a problem keeps the profile from running."""
 
     state: Literal["fine", "problem"]
     what: str
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """What this machine has and what a profile needs, one finding after another."""
+    """The findings on this machine, and on the home, models and sources of a profile."""
     import torch
 
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
@@ -71,7 +71,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
 
 
 def _finding(what: str, look: Callable[..., str], *arguments: Any) -> Finding:
-    """How it stands with something that a profile needs; the problem if looking at it raises one."""
+    """The finding of a function, or the problem that it raises."""
     try:
         return Finding("fine", f"{what}: {look(*arguments)}")
     except (CpmiError, OSError) as error:
@@ -88,7 +88,7 @@ def _home(home: Path) -> str:
 
 
 def _model(role: str, model: LanguageModel, revision: str | None) -> str:
-    """How large a model's weights are; the labeler has to read text in pieces as it reads the whole."""
+    """The size of a model's weights; also checks the labeler's tokenizer on `PIECES`."""
     if model.engine == "endpoint":
         if model.api_key_variable and not environment_variable(model.api_key_variable):
             raise SettingsError(f"put the endpoint's key into the environment variable {model.api_key_variable}")
@@ -115,7 +115,7 @@ def _source(settings: Settings, source: DataSource, revision: str | None) -> str
 
 
 def _in_cache(name: str, kind: Literal["model", "dataset"], revision: str | None) -> Path | None:
-    """The folder in the hub's cache; None if some of it is missing, and the hub has it."""
+    """The folder in the hub's cache; None if it is incomplete, and the hub has it."""
     from httpx2 import HTTPError
     from huggingface_hub import HfApi, snapshot_download
 

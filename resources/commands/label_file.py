@@ -1,10 +1,10 @@
-"""`cpmi label`: a file of solutions in, the same rows with a label for every step out; no profile to write.
+"""`cpmi label`: a file of solutions in, the same rows with labels for every step out; no profile needed.
 
 in   {"id": "a7", "question": "2 + 3?", "response": "2 + 3 = 5.", "answer": 5}
-out  the same, and "steps": ["2 + 3 = 5."], "rewards": {"cpmi": [0.8]}, "soft_labels": {"cpmi": [0.9]}, "reason": null
+out  the same and "steps": ["2 + 3 = 5."], "rewards": {"cpmi": [0.8]}, "soft_labels": {"cpmi": [0.9]}, "reason": null
 
-It is a run of the DAG up to the soft labels, in the home `.cpmi/label-…` of the working folder, which is named by the
-input and the model: a labeling that was killed goes on, and one of a file that grew asks for the new rows alone.
+It runs the DAG up to the soft labels in the home `.cpmi/label-…` of the working folder, named by the hash of input and
+model, so a killed labeling goes on, and one of a longer file asks for the new rows alone.
 """
 
 import json
@@ -32,7 +32,7 @@ HOMES = Path(".cpmi")
 NAME_CHARACTERS = 12
 FORMATS = (".jsonl", ".parquet")
 OURS = ("steps", "rewards", "soft_labels", "reason")
-"""Columns that are added; a column of the input with the name of one, but for its steps, is called `input_…`."""
+"""The added columns; a column of the input with such a name, except `steps`, becomes `input_…`."""
 UNANSWERED = "the row has no gold answer: it has only the labels that need none"
 
 
@@ -44,18 +44,18 @@ def labeling_settings(
     advance: Callable[[int, int], None] = lambda count, total: None,
     **settings: Any,
 ) -> Settings:
-    """The profile that labels a file, written beside the home that is kept for it.
+    """Write the profile that labels a file, beside its home, and load it.
 
     Args:
         source: file, folder or hub id, in any form that `cpmi init` reads.
         model: the labeler.
         rewards: reward types.
-        output: where the labels go.
+        output: file of the labels.
         advance: called with the percent of the source just read, and 100.
-        settings: of the source, as `starter_for` has them.
+        settings: of the source, as in `starter_for`.
 
     Raises:
-        UsageError: the output has another ending than one of `FORMATS`.
+        UsageError: the output does not end in one of `FORMATS`, or is the input.
         SettingsError, ModelError, SourceError: as `starter_for`; or there is no such reward type.
     """
     if output.suffix not in FORMATS:
@@ -74,10 +74,10 @@ def labeling_settings(
 
 
 def write_labelled(settings: Settings, output: Path) -> tuple[int, int]:
-    """Write the rows of the input with their labels, in their order; `reason` says what a row lacks, and why.
+    """Write the rows of the input with their labels, in order; `reason` says why a row lacks some.
 
     Returns:
-        How many rows have labels, and how many there are.
+        The numbers of labelled rows, and of all.
     """
     count = labelled = 0
 
@@ -89,7 +89,7 @@ def write_labelled(settings: Settings, output: Path) -> tuple[int, int]:
 
     with whole_file(output) as unfinished:
         if output.suffix == ".parquet":
-            # a column of objects or lists may hold something else in another row
+            # a column may hold an object in one row and a text in another
             rows = [{name: _as_cell(name, value) for name, value in row.items()} for row in counted()]
             pl.DataFrame(rows, infer_schema_length=None, strict=False).write_parquet(unfinished)
         else:
@@ -106,7 +106,7 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
     rows = trajectories.join(rejected, on="trajectory_id", how="left").select(
         "row_number", "trajectory_id", "steps", pl.coalesce(unanswered, "reason")
     )
-    found = {number: rest for number, *rest in rows.iter_rows()}
+    by_number = {number: rest for number, *rest in rows.iter_rows()}
     reasons = dict(lake.read(REJECTED_ROWS, shards).select("row_number", "reason").iter_rows())
     rewards = _by_type(lake.read(STEP_REWARDS, shards), "reward")
     soft_labels = _by_type(lake.read(SOFT_LABELS), "soft_label")
@@ -115,21 +115,21 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
     for number, (row, _) in enumerate(DataSources(settings).stream(as_it_came)):
         given = {"text": row.text} if isinstance(row, Unreadable) else row
         kept = {_free_name(name, given): _plain(value) for name, value in given.items()}
-        trajectory_id, steps, reason = found.get(number, (None, given.get("steps"), reasons.get(number)))
+        trajectory_id, steps, reason = by_number.get(number, (None, given.get("steps"), reasons.get(number)))
         known = rewards.get(trajectory_id, {})
         if trajectory_id and reason is None and (lacking := [kind for kind in types if kind not in known]):
             reason = f"it has no {', '.join(lacking)}: it states no final answer, or the labeler cannot read it"
-        own = {
+        yield {
+            **kept,
             "steps": steps,
             "rewards": _of_each_step(known, steps),
             "soft_labels": _of_each_step(soft_labels.get(trajectory_id, {}), steps),
             "reason": reason,
         }
-        yield {**kept, **own}
 
 
 def _free_name(name: str, row: Mapping[str, Any]) -> str:
-    """The name of a column of the input beside ours."""
+    """The name of an input column in the output."""
     free = name
     while free in OURS[1:] or (free != name and free in row):
         free = f"input_{free}"
@@ -137,7 +137,7 @@ def _free_name(name: str, row: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it: no lone surrogates, and null for what is not a number."""
+    """A value as JSON holds it: without lone surrogates, and null for NaN and infinities."""
     if isinstance(value, str):
         return encodable(value)
     if isinstance(value, Mapping):
@@ -148,13 +148,13 @@ def _plain(value: Any) -> Any:
 
 
 def _as_cell(name: str, value: Any) -> Any:
-    """A value of a column of Parquet: objects and lists of the input are JSON there."""
+    """A cell of Parquet: objects and lists of the input become JSON texts."""
     is_nested = name not in OURS and isinstance(value, dict | list)
     return json.dumps(value, ensure_ascii=False, default=str) if is_nested else value
 
 
 def _by_type(frame: pl.DataFrame, column: str) -> dict[str | None, dict[str, dict[int, float]]]:
-    """By trajectory and reward type, the values of the steps that have one."""
+    """Values by trajectory, reward type and step."""
     values: dict[str | None, dict[str, dict[int, float]]] = {}
     for name, kind, step, value in frame.select("trajectory_id", "reward_type", "step_index", column).iter_rows():
         values.setdefault(name, {}).setdefault(kind, {})[step] = value
@@ -162,5 +162,5 @@ def _by_type(frame: pl.DataFrame, column: str) -> dict[str | None, dict[str, dic
 
 
 def _of_each_step(values: Mapping[str, Mapping[int, float]], steps: Any) -> dict[str, list[float | None]] | None:
-    """Lists as long as the steps, null where a step has no value; None without any."""
+    """Lists by reward type, as long as the steps, null for a step without a value; None if there are none."""
     return {kind: [known.get(step) for step in range(len(steps))] for kind, known in values.items()} or None

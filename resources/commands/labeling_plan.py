@@ -1,4 +1,4 @@
-"""`cpmi plan`: what labeling the selected trajectories of a home by each method will take.
+"""`cpmi plan`: tokens and GPU-hours of labeling the selected trajectories of a home, by method.
 
 Qwen3-8B in bfloat16 on an H100:
 
@@ -8,8 +8,8 @@ cpmi            142,000,000         3,100,000        2.0
 cpmi_merge1     640,000,000       480,000,000       46.1
 together      3,160,000,000     2,873,100,000      267.8
 
-If shards are labelled, what they took (`labels.labeling_costs`) is scaled to all trajectories; if not, tokens are
-counted on some shards, and billed to the methods as a run does.
+If shards are labelled, their costs (`labels.labeling_costs`) are scaled to all trajectories; if not, tokens are counted
+on some shards, and attributed to the methods as in a run.
 """
 
 import random
@@ -40,7 +40,7 @@ from cpmi_dagster.resources.workers.language_models import Role
 from cpmi_dagster.rewards.costs import labeling_costs
 
 SAMPLE = 2000
-"""Trajectories whose tokens are counted: those of random shards, the last of them in part."""
+"""The number of trajectories whose tokens are counted, from random shards."""
 BASE, TOGETHER = "mc", "together"
 COLUMNS = ["method", "trajectories", "wall_seconds", "forward_tokens", "generated_tokens"]
 STAGES = (NEGATIVES, LOGPROBS, POLICY_ROLLOUTS, PROVER_ROLLOUTS)
@@ -50,10 +50,10 @@ class Plan(NamedTuple):
     """What labeling will take.
 
     Attributes:
-        frame: columns method, forward_tokens (generated ones included), generated_tokens, gpu_hours.
-        trajectories: how many it is for.
-        counted: how many of them were labelled, or their tokens counted.
-        is_measured: they were labelled; if not, hours are the hardware's.
+        frame: columns method, forward_tokens (with generated ones), generated_tokens, gpu_hours.
+        trajectories: number of trajectories to label.
+        counted: number of those that were labelled or whose tokens were counted.
+        is_measured: they were labelled; if not, the hours follow from the hardware.
     """
 
     frame: pl.DataFrame
@@ -72,8 +72,8 @@ def plan(
     """What labeling the selected trajectories by each method will take.
 
     Args:
-        hardware: name in the table; by default this machine's, and what labelled shards of this home took.
-        advance: called with the numbers of trajectories just counted and to count.
+        hardware: name in the table; by default this machine's, and the costs of labelled shards.
+        advance: called with the numbers of trajectories just counted and in all.
         makers: the stage behind each table.
 
     Raises:
@@ -88,8 +88,8 @@ def plan(
         )
     shards = sorted(selected["shard"].unique())
     labelled = [shard for shard in shards if not hardware and states.state(COSTS, shard).kind == "current"]
-    bills = _taken(lake, selected, labelled) if labelled else _estimates(states, selected, card, advance)
-    # where rollouts are drawn for a sample, a shard may have none
+    bills = _measured(lake, selected, labelled) if labelled else _estimates(states, selected, card, advance)
+    # if rollouts are drawn for a sample, a shard may have none
     sums = pl.concat(bills).group_by("method", maintain_order=True).sum().filter(pl.col("trajectories") > 0)
     scale = selected.height / pl.col("trajectories")
     tokens = (pl.col("forward_tokens", "generated_tokens") * scale).round().cast(pl.Int64)
@@ -97,20 +97,20 @@ def plan(
     return Plan(frame, card.name, selected.height, max(sums["trajectories"]), bool(labelled))
 
 
-def _taken(lake: Lake, selected: pl.DataFrame, shards: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """What labeling some shards took, a frame a shard."""
+def _measured(lake: Lake, selected: pl.DataFrame, shards: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """The costs of labelled shards, a frame per shard."""
     for shard in shards:
         records = [lake.record(key, shard) for key in STAGES]
         costs = [Cost.from_dict(record.cost) for record in records if record and record.cost]
-        yield _with_total(lake.read(COSTS, shard), selected.filter(shard=shard).height, costs)
+        yield _add_total(lake.read(COSTS, shard), selected.filter(shard=shard).height, costs)
 
 
 def _estimates(
     states: States, selected: pl.DataFrame, card: Hardware, advance: Callable[[int, int], None]
 ) -> Iterator[pl.DataFrame]:
-    """What labeling some shards will take, a frame a shard, the last of them in part."""
+    """The estimated costs of some shards, a frame per shard; the last shard may be counted in part."""
     settings, lake = states.settings, states.lake
-    # methods are compared with MC, which the profile may not have
+    # MC, to which methods are compared, may not be in the profile
     types = tuple(dict.fromkeys((BASE, *settings.rewards.types)))
     compared = settings.model_copy(update={"rewards": settings.rewards.model_copy(update={"types": types})})
     roles: tuple[Role, ...] = ("labeler", "rollouts", "prover")
@@ -126,15 +126,15 @@ def _estimates(
             sampled = lake.read(NEGATIVES, shard), cost
         measured = count_labels(rows, compared, models, sampled)
         costs = labeling_costs(shard, rows.height, measured, compared.rewards, compared.negatives.count, names)
-        yield _with_total(costs, rows.height, measured.costs.values())
+        yield _add_total(costs, rows.height, measured.costs.values())
         left -= rows.height
         advance(rows.height, total)
         if not left:
             break
 
 
-def _with_total(costs: pl.DataFrame, trajectories: int, parts: Iterable[Cost]) -> pl.DataFrame:
-    """The rows of `labels.labeling_costs` of a shard, and what all methods take together, which share what they use."""
+def _add_total(costs: pl.DataFrame, trajectories: int, parts: Iterable[Cost]) -> pl.DataFrame:
+    """Rows of `labels.labeling_costs` with the total, in which what methods share counts once."""
     cost = sum(parts, Cost.zero())
     total = (TOGETHER, trajectories, cost.wall_seconds, cost.forward_tokens, cost.generated_tokens)
     return pl.concat([costs.select(COLUMNS), pl.DataFrame([total], COLUMNS, orient="row")], how="vertical_relaxed")

@@ -1,6 +1,6 @@
-"""`cpmi init`: a look at a file of trajectories, and a first profile for it.
+"""`cpmi init`: summarizes a file of trajectories, and makes a first profile for it.
 
-starter_for("rows.jsonl", "Qwen/Qwen3-8B-Base")  ->  what the rows hold, and the text of rows.yaml, not written yet
+starter_for("rows.jsonl", "Qwen/Qwen3-8B-Base")  ->  what the rows hold, and the text of rows.yaml, not yet written
 """
 
 import os
@@ -31,7 +31,7 @@ HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 
 @dataclass(frozen=True)
 class Starter:
-    """A profile to be written, what its trajectories are, and its model, whose place is None for a hub id."""
+    """A profile to write, a summary of its trajectories, and its model, whose place is None for a hub id."""
 
     path: Path
     text: str
@@ -53,19 +53,18 @@ def starter_for(
     advance: Callable[[int, int], None] = lambda count, total: None,
     **settings: Any,
 ) -> Starter:
-    """Look at trajectories, for a profile that labels them and trains a reward model.
+    """Summarize trajectories, and make a profile that labels them and trains a reward model.
 
     Args:
         source: file or folder of the trajectories, or their hub id.
         model: labeler and backbone: local folder, GGUF file, `package:NAME/FILE.gguf`, hub id or `miniature:NAME`.
-        output: where the profile goes; by default the source's name with `.yaml`, in the working folder.
-        force: replace a profile that is there.
+        output: file of the profile; by default the source's name with `.yaml`, in the working folder.
+        force: replace an existing profile.
         advance: called with the percent just read, and 100.
-        settings: of the source, as `TrajectorySource` has them.
+        settings: of the source, as in `TrajectorySource`.
 
     Raises:
-        SettingsError: the profile is there already, or its name is none for a profile, such as that of the data; or
-            a setting of the source is wrong.
+        SettingsError: the profile exists, its name is not one of a profile, or a setting of the source is wrong.
         ModelError: the model is not a model folder, a GGUF file or a hub id.
         SourceError: there is no such file, it holds no trajectories, or the profile cannot be written.
     """
@@ -84,7 +83,7 @@ def starter_for(
 
 
 def _source(place: str, settings: Mapping[str, Any]) -> TrajectorySource:
-    """Where the trajectories are: on the hub, where the place looks like a hub id and there is no such file."""
+    """The source of the trajectories: on the hub, if the place looks like a hub id and no such file exists."""
     path = expanded(place)
     is_hub = HUB_ID.fullmatch(place) and not path.exists() and not place.lower().endswith(SUFFIXES)
     where = {"hub": place} if is_hub else {"path": str(path)}
@@ -109,7 +108,7 @@ def _rows(source: TrajectorySource, advance: Callable[[int, int], None]) -> Iter
 
 
 def _from(folder: Path, path: Path) -> str:
-    """The path as a profile in the folder writes it: relative, unless it was given whole and lies elsewhere."""
+    """The path in a profile of a folder: relative, unless it was given absolute and lies elsewhere."""
     real = path.parent.resolve() / path.name
     relative = os.path.relpath(real, folder.resolve())
     if not relative.startswith(os.pardir):

@@ -1,6 +1,6 @@
-"""Everything a label came from: the source row, the answers it was contrasted with, models, settings, code and runs."""
+"""`cpmi trace`: the source row, answers, models, settings, code and runs behind a label."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,10 +63,10 @@ class Trace:
     """What one trajectory and its labels came from.
 
     Attributes:
-        facts: one mapping of column to value per title.
-        tables: one frame per title.
-        files: the record of every lake file it went through, by table key.
-        step: the step that was asked for; None is all.
+        facts: values by column, by title.
+        tables: frame by title.
+        files: record by table key.
+        step: index of the step; None for all.
     """
 
     facts: Mapping[str, Mapping[str, Any]]
@@ -79,9 +79,8 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
     """Follow a trajectory, or one of its steps, back to its source.
 
     Args:
-        settings: the profile; its home holds the published results and the files behind them.
-        trajectory_id: of `alignment.trajectories`, or the id that the user's row has (`source_id`).
-        step: 0-based step; all by default.
+        trajectory_id: of `alignment.trajectories`, or the id of the user's row (`source_id`).
+        step: from 0; all by default.
 
     Raises:
         CpmiError: there is no such trajectory or step.
@@ -89,10 +88,12 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
     """
     lake = Lake.of(settings)
     with reader(lake, settings) as connection:
-        trajectory_id = _resolved(connection, trajectory_id)
-        found = {title: _rows(connection, sql, trajectory_id, step) for title, sql in ONE_ROW.items()}
-        facts = {title: next(rows.iter_rows(named=True), {}) for title, rows in found.items()}
-        _check_step(facts["trajectory"], trajectory_id, step)
+        trajectory_id = _resolve_id(connection, trajectory_id)
+        first = {title: _rows(connection, sql, trajectory_id, step) for title, sql in ONE_ROW.items()}
+        facts = {title: next(rows.iter_rows(named=True), {}) for title, rows in first.items()}
+        last = len(facts["trajectory"]["steps"]) - 1
+        if step is not None and not 0 <= step <= last:
+            raise CpmiError(f"trajectory {trajectory_id} has no step {step}; its steps are 0 to {last}")
         tables = {title: _rows(connection, sql, trajectory_id, step) for title, sql in MANY_ROWS.items()}
     shard = shard_key(facts["trajectory"]["question_id"], settings.shards)
     groups = GROUPS if facts["selection"] else GROUPS[:-1]
@@ -106,19 +107,13 @@ def _rows(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str, s
     return ask(connection, sql, {name: wanted[name] for name in wanted if f"${name}" in sql})
 
 
-def _resolved(connection: duckdb.DuckDBPyConnection, name: str) -> str:
-    """The trajectory id behind a name: itself, or that of the row with this id."""
-    if (found := ask(connection, NAMED, {"id": name})).height:
-        return found.item()
+def _resolve_id(connection: duckdb.DuckDBPyConnection, name: str) -> str:
+    """The trajectory id of a name, which is that id or the id of a row."""
+    if (named := ask(connection, NAMED, {"id": name})).height:
+        return named.item()
     if (rejected := ask(connection, REJECTED, {"id": name})).height:
         row_number, reason = rejected.row(0)
         raise CpmiError(f"row {row_number + 1} with the id `{name}` was rejected: {reason}")
     first = ask(connection, "select min(trajectory_id) from selection.selected_trajectories").item()
     example = f", for example {first}" if first else ""
     raise CpmiError(f"there is no trajectory `{name}`; alignment.trajectories lists the ids{example}")
-
-
-def _check_step(trajectory: Mapping[str, Any], trajectory_id: str, step: int | None) -> None:
-    steps: Sequence[str] = trajectory["steps"]
-    if step is not None and not 0 <= step < len(steps):
-        raise CpmiError(f"trajectory {trajectory_id} has no step {step}; its steps are 0 to {len(steps) - 1}")

@@ -1,4 +1,4 @@
-"""`cpmi status --verify`: every file of a home is read, and compared with the hash that it was written with."""
+"""`cpmi status --verify`: compares every file of a home with the hash from when it was written."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +14,10 @@ from cpmi_dagster.resources.lake.sealed_parquet import is_intact
 
 
 def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> tuple[int, list[str]]:
-    """The number of Parquet files in a home's lake, and a sentence for each file or model that is damaged or stray.
+    """The number of Parquet files in a home's lake, and a sentence for each damaged or stray file or model.
 
     Args:
-        advance: called with the numbers of files just read and of all.
+        advance: called with the numbers of files just read and in all.
     """
     lake, damage = Lake.of(settings), list[str]()
     files = sorted(path for path in lake.root.rglob("*.parquet") if not path.is_relative_to(lake.work_folder("")))
@@ -35,12 +35,12 @@ def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> tupl
 
 
 def _damage(lake: Lake, path: Path) -> str | None:
-    """What is wrong with a file of the lake, and what follows."""
+    """What is wrong with a file of the lake, and what to do."""
     inside = path.relative_to(lake.root)
     if CALLS in inside.parts:
         return None if is_intact(path) else f"{path} is damaged; its questions are asked again"
     if EARLIER in inside.parts:
-        return None if is_intact(path) else f"{path} is damaged, and holds what stood there before; remove it"
+        return None if is_intact(path) else f"{path} is damaged, and holds previous rows; remove it"
     key, partition = inside.parent.as_posix(), None if path.stem == ALL else path.stem
     if key in TABLES and lake.record(key, partition) and is_intact(path):
         return None

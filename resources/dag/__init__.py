@@ -1,1 +1,1 @@
-"""What a stage of the DAG is, whether its files are current, and how runs of it live, fail and end."""
+"""Stages of the DAG, the states of their files, and their runs in Dagster."""

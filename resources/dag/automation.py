@@ -1,4 +1,4 @@
-"""Jobs in the order of `cpmi run`, each for a purpose, and what follows labels by itself where somebody turns it on."""
+"""The jobs, in the order of `cpmi run`, and two sensors that make what follows labels, off by default."""
 
 from typing import Any, Literal
 
@@ -46,14 +46,10 @@ def _assets(tables: list[str]) -> dg.AssetSelection:
 
 
 def jobs(settings: Settings) -> dict[str, Any]:
-    """A job for each purpose, by name; their runs carry the profile's name as a tag."""
+    """The jobs by name; their runs have the profile's name as a tag."""
+    tags = {PROFILE_TAG: settings.profile}
     return {
-        name: dg.define_asset_job(
-            name,
-            _assets(tables),
-            description=PURPOSES[name],
-            tags={PROFILE_TAG: settings.profile},
-        )
+        name: dg.define_asset_job(name, _assets(tables), description=PURPOSES[name], tags=tags)
         for name, tables in PHASES.items()
     }
 
@@ -73,6 +69,6 @@ AUTOMATION = (FOLLOW_LABELS, FOLLOW_DATASET)
 
 
 def shards_of(run: dg.DagsterRun, settings: Settings) -> list[str]:
-    """The shards that a run was started for; none for a run that is not of shards."""
+    """The shards of a run, by its partition tags."""
     first, last = (run.tags.get(tag, run.tags.get(PARTITION_TAG, "")) for tag in (FIRST_TAG, LAST_TAG))
     return [shard for shard in settings.shard_keys if first <= shard <= last]

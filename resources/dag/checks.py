@@ -1,4 +1,4 @@
-"""Asset checks: what must hold of the data, whatever its size. Blocking where later work would be worthless."""
+"""Asset checks of the data; one is blocking if its failure makes later work worthless."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ from cpmi_dagster.trajectories.own_labels import notes_on_others, own_rewards
 
 SCORED = (LOGPROBS, REJECTED_TRAJECTORIES)
 EXAMPLE = 100
-"""Characters of a question that a message shows."""
+"""Characters of a question in a message."""
 LOWEST_MATCH_RATE = 0.9
 RATIO_TOLERANCE = 0.02
 DISTRIBUTION = "distribution"
@@ -48,24 +48,20 @@ DISTRIBUTION = "distribution"
 
 
 def _rows(lake: Lake, table: str, settings: Settings) -> pl.DataFrame:
-    """Rows of the profile's partitions that have been made."""
+    """Rows of the profile's partitions that are whole."""
     return lake.read(table, _made(lake, partitions_of(table, settings) or (), table))
 
 
 def _made(lake: Lake, partitions: Sequence[str], *tables: str) -> list[str]:
-    """The partitions that have been made of tables partitioned alike.
-
-    One that is damaged, or half made by a run that was killed, is made again by its own run, and stops no other.
-    """
+    """The partitions of which all tables are whole; another is made again by its own run, and stops no check."""
     return [name for name in partitions if all(lake.is_whole(table, name) for table in tables)]
 
 
 def every_row_accounted_for(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
     """Each source row is in exactly one of `trajectories` and `rejected_rows`."""
-    made = _made(lake, shards, SHEPHERD, TRAJECTORIES, REJECTED_ROWS)
-    source, kept, rejected = (
-        lake.read(table, made, ["row_number"])["row_number"] for table in (SHEPHERD, TRAJECTORIES, REJECTED_ROWS)
-    )
+    tables = (SHEPHERD, TRAJECTORIES, REJECTED_ROWS)
+    whole = _made(lake, shards, *tables)
+    source, kept, rejected = (lake.read(table, whole, ["row_number"])["row_number"] for table in tables)
     accounted = pl.concat([kept, rejected]).sort()
     counts = {"source": source.len(), "trajectories": kept.len(), "rejected": rejected.len()}
     return dg.AssetCheckResult(passed=source.sort().equals(accounted), metadata=counts)
@@ -137,7 +133,7 @@ def no_benchmark_question_is_trained_on(lake: Lake, settings: Settings) -> dg.As
 
 
 def _words_on_shared(shared: pl.DataFrame, selected: int) -> str | None:
-    """How many trajectories ask questions of which benchmarks, an example, and what to do."""
+    """The number of shared questions by benchmark, an example, and what to do."""
     if shared.is_empty():
         return None
     first = shared.row(0, named=True)
@@ -145,15 +141,13 @@ def _words_on_shared(shared: pl.DataFrame, selected: int) -> str | None:
         f"{problems:,} of the problems of {name} (asked by {asking:,} of {selected:,} selected trajectories)"
         for name, problems, asking in shared.select("benchmark", "problems", "trajectories").iter_rows()
     )
-    # the UI reads a description as Markdown: within backquotes it means nothing
+    # the UI shows a description as Markdown, which backquotes switch off
     example = shorten(first["example"], EXAMPLE, placeholder=" …").replace("`", "'")
-    found = f"reward models would be trained on {counts}, for example on `{example}`"
-    if first["tolerated"]:
-        return (
-            f"{found}; this benchmark takes questions from training splits: keep that in mind when you read its figures"
-        )
-    rows = "remove the rows of these questions from the source at sources.trajectories"
-    return f"{found}; {rows}, or {first['benchmark']} from sources.benchmarks"
+    advice = "this benchmark takes questions from training splits: keep that in mind when you read its figures"
+    if not first["tolerated"]:
+        advice = "remove the rows of these questions from the source at sources.trajectories, or "
+        advice += f"{first['benchmark']} from sources.benchmarks"
+    return f"reward models would be trained on {counts}, for example on `{example}`; {advice}"
 
 
 def negatives_differ_from_gold(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
@@ -175,20 +169,20 @@ def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str
     if not settings.demand.conditionings:
         return dg.AssetCheckResult(passed=True, metadata={"asked_for": "nothing"})
     wanted = missing = infinite = reasons = unlabelled = 0
-    for shard in _made(lake, shards, *SCORED):  # one after another: the rows of all need not fit into memory
+    for shard in _made(lake, shards, *SCORED):  # shard by shard: all rows may not fit into memory
         logprobs = lake.read(SCORED[0], shard, ["trajectory_id", "logprob_sum"])
         rejected = lake.read(SCORED[1], shard, ["trajectory_id"])
-        own = lake.read(SELECTED, shard, ["trajectory_id"])
+        selected = lake.read(SELECTED, shard, ["trajectory_id"])
         seen = pl.concat([logprobs["trajectory_id"], rejected["trajectory_id"]])
-        wanted += own.height
-        missing += own.filter(~pl.col("trajectory_id").is_in(seen.unique().implode()))["trajectory_id"].n_unique()
+        wanted += selected.height
+        missing += selected.filter(~pl.col("trajectory_id").is_in(seen.unique().implode()))["trajectory_id"].n_unique()
         infinite += int((~logprobs["logprob_sum"].is_finite()).sum())
         reasons += rejected.height
         unlabelled += rejected["trajectory_id"].n_unique()
     broken = missing + infinite
     return dg.AssetCheckResult(
         passed=not broken and not unlabelled,
-        # a trajectory that cannot be scored has its reason, and the others go on
+        # one that cannot be scored has its reason, and stops no other
         severity=dg.AssetCheckSeverity.ERROR if broken else dg.AssetCheckSeverity.WARN,
         description=f"{unlabelled:,} of {wanted:,} trajectories have no labels; `labels.rejected_trajectories` says why"
         if unlabelled
@@ -237,11 +231,11 @@ class TableCheck:
     """A check of a table.
 
     Attributes:
-        table: that is checked.
-        body: its name and docstring are the check's.
-        reads: a further table that it reads.
-        blocking: where it fails, nothing that follows is made.
-        by_shard: it is asked of each shard as it is made; the body takes the shards that it looks at.
+        table: key of the table.
+        body: gives the check its name and description.
+        reads: key of a further table that it reads.
+        blocking: a failure stops what follows.
+        by_shard: it runs for each shard as that is made; the body takes the shards.
     """
 
     table: str

@@ -1,4 +1,4 @@
-"""Dagster's own folder, `<home>/dagster`: the `dagster.yaml` written there, and the instance opened from it."""
+"""Dagster's folder, `<home>/dagster`: its `dagster.yaml`, and the instance opened from it."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -23,16 +23,16 @@ UNDAMAGED = {
     "unable to open database file": "make that folder and its files writable",
     "database is locked": "end what else writes to it",
 }
-"""Words of SQLite for what is wrong around a database that is whole, and what to do about it."""
-# a step in this process writes to the terminal itself: captured, each has processes that a Ctrl-C ends in tracebacks;
-# Dagster documents the class, but exports it nowhere else
+"""What to do, by the words of SQLite, if a database cannot be used though it is not damaged."""
+# capturing the output of steps starts helper processes, which a Ctrl-C ends in tracebacks; Dagster documents the class,
+# but exports it nowhere else
 UNCAPTURED = {
     "compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 }
 
 
 class UnwritableHome(SettingsError):
-    """The home is a file, or on a disk that takes no files."""
+    """The home is a file, or its disk cannot be written."""
 
 
 def dagster_folder(settings: Settings) -> Path:
@@ -41,7 +41,7 @@ def dagster_folder(settings: Settings) -> Path:
 
 
 def write_dagster_yaml(settings: Settings) -> Path:
-    """Write `dagster.yaml` if it is missing or the profile changed it; one that somebody else wrote stays.
+    """Write `dagster.yaml` if it is missing or the profile has changed; the user's own stays.
 
     Returns:
         The folder to use as `DAGSTER_HOME`.
@@ -50,16 +50,6 @@ def write_dagster_yaml(settings: Settings) -> Path:
         UnwritableHome: the home is a file, or cannot be written.
     """
     folder = dagster_folder(settings)
-    _check_writable(folder)
-    text = OURS + yaml.safe_dump(_configuration(settings), sort_keys=False)
-    file = folder / "dagster.yaml"
-    found = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else OURS
-    if found.startswith(OURS) and found != text:
-        write_whole(file, text)
-    return folder
-
-
-def _check_writable(folder: Path) -> None:
     try:
         try_to_write(folder)
     except OSError as error:
@@ -67,15 +57,21 @@ def _check_writable(folder: Path) -> None:
             f"the home {folder.parent} cannot be written ({error.strerror}); make it a folder that you may write to, "
             "or set CPMI_HOME to another"
         ) from error
+    text = OURS + yaml.safe_dump(_configuration(settings), sort_keys=False)
+    file = folder / "dagster.yaml"
+    before = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else OURS
+    if before.startswith(OURS) and before != text:
+        write_whole(file, text)
+    return folder
 
 
 def view_instance(settings: Settings) -> dg.DagsterInstance:
-    """The Dagster instance of a home, to look at: no run is changed. What runs in this process is not captured.
+    """The Dagster instance of a home; runs are not changed, and the output of steps here is not captured.
 
     Raises:
         UnwritableHome: the home cannot be written.
-        SettingsError: Dagster's database is damaged, its disk is full, or its server refuses; or the user's own
-            `dagster.yaml` is not one.
+        SettingsError: Dagster's database is damaged, its disk is full, its server refuses, or the user's `dagster.yaml`
+            is not valid.
     """
     folder = write_dagster_yaml(settings)
     try:
@@ -85,7 +81,7 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
             instance.event_log_storage.get_concurrency_keys()
     except SettingsError:
         raise
-    except Exception as error:  # Dagster has no class of its own for a value that it does not take
+    except Exception as error:  # Dagster has no class for an invalid value
         reason = " ".join(str(error).split()).partition(" Expected: ")[0]
         raise SettingsError(
             f"Dagster cannot use {folder / 'dagster.yaml'} ({reason}); correct it, or move it away, and run again"
@@ -94,9 +90,9 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
 
 
 def _write_in_process(folder: Path) -> str:
-    """Write the configuration of runs in this process, which is that of the folder but for what `UNCAPTURED` says."""
-    found = yaml.safe_load((folder / "dagster.yaml").read_text(encoding="utf-8")) or {}
-    text = OURS + yaml.safe_dump({**found, **UNCAPTURED}, sort_keys=False)
+    """Write the configuration of runs in this process: that of the folder with `UNCAPTURED`."""
+    configuration = yaml.safe_load((folder / "dagster.yaml").read_text(encoding="utf-8")) or {}
+    text = OURS + yaml.safe_dump({**configuration, **UNCAPTURED}, sort_keys=False)
     file = folder / IN_PROCESS
     if not file.is_file() or file.read_text(encoding="utf-8") != text:
         write_whole(file, text)
@@ -105,7 +101,7 @@ def _write_in_process(folder: Path) -> str:
 
 @contextmanager
 def storage_errors(settings: Settings) -> Iterator[None]:
-    """Say in one sentence what is wrong with Dagster's database, or with the disk that it is on.
+    """Turn errors of Dagster's database, or of its disk, into one sentence.
 
     Raises:
         SettingsError: see `unusable_storage`.
@@ -113,7 +109,7 @@ def storage_errors(settings: Settings) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # by name: dagster-postgres need not be installed; `orig` is what SQLAlchemy wraps
+        # by name, since dagster-postgres may not be installed; SQLAlchemy's errors have `orig`
         is_of_server = type(error).__name__ == "DagsterPostgresException"
         if not (is_of_server or hasattr(error, "orig") or isinstance(error, sqlite3.DatabaseError)):
             raise
@@ -121,11 +117,7 @@ def storage_errors(settings: Settings) -> Iterator[None]:
 
 
 def unusable_storage(folder: Path, error: Exception) -> SettingsError:
-    """What a user reads where Dagster's database is damaged, does not answer, or is on a full disk.
-
-    Args:
-        folder: the home's `dagster`.
-    """
+    """The error of a database of Dagster that is damaged, does not answer, or is on a full disk."""
     original = getattr(error, "orig", None) or error
     cause = first_line(original)
     if not isinstance(original, sqlite3.Error):
@@ -159,10 +151,10 @@ def _configuration(settings: Settings) -> dict[str, object]:
         "nux": {"enabled": False},
         "concurrency": {
             "runs": {"max_concurrent_runs": max(2, gpus)},
-            # slots of steps would stay with a run that was killed
+            # with granularity `op`, a killed run would keep its slots
             "pools": {"granularity": "run", "default_limit": gpus},
         },
-        # a run waits in the queue while the code server is started again; by default it fails at once
+        # runs stay queued while the code server restarts; by default they fail at once
         "run_queue": {"max_user_code_failure_retries": 30, "user_code_failure_retry_delay": 10},
         "run_monitoring": {"enabled": True, "poll_interval_seconds": 30},
         "run_retries": {"enabled": True, "max_retries": 1, "retry_on_asset_or_op_failure": False},

@@ -1,4 +1,4 @@
-"""What a stage of the DAG declares; `states` judges it, `stage` runs it, `presentation` shows it."""
+"""The declaration of a stage: `states` judges its files, `stage` runs it, `presentation` shows it in Dagster."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,15 +19,15 @@ NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
 
 @dataclass(frozen=True)
 class StageOutput:
-    """What a stage returns.
+    """The rows of a stage and their provenance.
 
     Attributes:
-        frames: rows of its table, or by table where it makes several; of a stage that makes all partitions at once,
-            batches of rows with a column `shard` that says in which each is.
-        model: identity of the language model used.
-        cost: of the answers of models that the rows use.
-        notes: what a reader of the rows should know.
-        files: what the rows point at, relative to the home.
+        frames: rows of the table; rows by table, if the stage makes several; batches of rows with a column `shard`, if
+            it makes all shards at once.
+        model: identity of the language model.
+        cost: of the model answers that the rows use.
+        notes: sentences for readers of the rows.
+        files: paths that the rows name, relative to the home.
         metadata: shown by Dagster.
     """
 
@@ -39,13 +39,13 @@ class StageOutput:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def frame(self, key: str) -> pl.DataFrame:
-        """The rows of one of the stage's tables."""
+        """The rows of a table of the stage."""
         if isinstance(self.frames, Mapping):
             return cast("Mapping[str, pl.DataFrame]", self.frames)[key]
         return cast("pl.DataFrame", self.frames)
 
     def batches(self) -> Iterable[pl.DataFrame]:
-        """The rows of a stage that makes all partitions at once, batch by batch."""
+        """The rows of a stage that makes all shards at once, batch by batch."""
         return [self.frames] if isinstance(self.frames, pl.DataFrame) else cast("Iterable[pl.DataFrame]", self.frames)
 
 
@@ -54,27 +54,27 @@ class Declaration:
     """What a stage reads, makes and depends on.
 
     Attributes:
-        body: makes the rows of one partition, from a `StageRun`.
-        table: key of the table it makes.
-        also: keys of further tables that the same body makes.
-        inputs: keys of the tables it reads; of one that is partitioned as the stage is, the stage's own partition.
-        settings: dotted paths of the settings its rows depend on; the seed always counts.
-        asked: whether the profile asks for any rows; if not, the body is not called.
+        body: makes the rows of a partition from a `StageRun`.
+        table: key of its table.
+        also: keys of further tables that the body makes.
+        inputs: keys of the tables it reads; if one is partitioned as the stage is, the stage's own partition.
+        settings: dotted paths of the settings that its rows depend on, beside the seed.
+        asked: whether the profile needs any rows; if not, the body is not called.
         unasked: why the table is empty then.
-        feeds: whether a partition depends on an input at all.
-        rows_of: by an input in one file, the rows of it that a partition depends on.
-        at_once: one run makes all partitions of its table, from all of its inputs.
-        counts_costs: its rows depend on what its inputs cost too.
-        models: roles of the models it uses.
-        named_models: further models it uses, by name.
-        sources: the external sources it reads, by name.
-        code_version: raised by hand when the same inputs would give other rows.
-        pool: Dagster pool that limits how many run at once.
+        feeds: whether a partition depends on an input.
+        rows_of: filter by input in one file: the rows that a partition depends on.
+        at_once: one run makes all partitions.
+        counts_costs: the rows depend on the costs of the inputs.
+        models: roles of its models.
+        named_models: further models, by name.
+        sources: external sources, by name.
+        code_version: raised by hand if the same inputs would give other rows.
+        pool: Dagster pool that limits parallel runs.
         kinds: technologies that Dagster shows.
         lineage: columns made from columns of other names, as `column: [group/name.column, ...]`.
-        eager: remade automatically when its inputs change, where automation is on.
-        prefix: what its asset keys and its op begin with, in a project of somebody else's.
-        upstream: keys of the assets of that project that write its sources.
+        eager: made again when inputs change, if automation is on.
+        prefix: of its asset keys and op, in a Dagster project of the user's.
+        upstream: asset keys of that project that write its sources.
     """
 
     body: Callable[..., StageOutput]
@@ -101,31 +101,31 @@ class Declaration:
 
     @property
     def name(self) -> str:
-        """Name of the stage and its body."""
+        """The name of the body."""
         return self.body.__name__
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Keys of all tables it makes."""
+        """The keys of all its tables."""
         return (self.table, *self.also)
 
     @property
     def partitioning(self) -> Partitioning | None:
-        """How its runs are partitioned: each makes one partition."""
+        """How its runs are partitioned; None if one run makes the whole table."""
         return None if self.at_once else TABLES[self.table].partitioning
 
     def column_sources(self, key: str) -> dict[str, list[tuple[str, str]]]:
-        """By column of a table, the columns of inputs it is made from: of the same name, and those in `lineage`."""
+        """By column of a table, its input columns: those of the same name, and those in `lineage`."""
         upstream = {name: TABLES[name].schema.columns() for name in self.inputs}
         sources = {}
         for column in TABLES[key].schema.columns():
             same = [(name, column) for name, columns in upstream.items() if column in columns]
             named = [tuple(source.rsplit(".", maxsplit=1)) for source in self.lineage.get(column, ())]
-            if found := list(dict.fromkeys([*same, *named])):
-                sources[column] = found
+            if same or named:
+                sources[column] = list(dict.fromkeys([*same, *named]))
         return sources
 
 
 def distinct(stages: Iterable[Declaration]) -> list[Declaration]:
-    """Each stage once, also one that makes several tables."""
+    """Each stage once, though it may make several tables."""
     return list({stage.table: stage for stage in stages}.values())

@@ -1,11 +1,11 @@
-"""`cpmi run --dry`: what a run would make and what it would keep, before a model is loaded.
+"""`cpmi run --dry`: the tables that a run would make and keep; no model is loaded.
 
 table                            partitions   rows now   answers kept   why
 selection/selected_trajectories           1          5                  selection.trajectories: 5 (a pilot, …
 labels/answer_logprobs                    1        400            960   selection/selected_trajectories has …
 dataset/soft_labels                       1                             not made yet
 
-Answers that are kept are not asked for again (see `calls`).
+Kept answers are not asked for again (see `calls`).
 """
 
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ SCHEMA = {
 
 
 class DryRun(NamedTuple):
-    """What a run would make, a row a table; how many tables and rows it would keep; the most trajectories it labels.
+    """The tables to make, the number of tables and rows to keep, and the most trajectories to label.
 
-    Before the rows are aligned, nobody knows how many trajectories there are.
+    `trajectories` is None before the source is aligned.
     """
 
     to_make: pl.DataFrame
@@ -42,21 +42,21 @@ class DryRun(NamedTuple):
 def dry_run(
     home_of: HomeOf, settings: Settings, shards: Sequence[str], only: Sequence[str], force: bool, until: Sequence[str]
 ) -> DryRun:
-    """What `run_profile` would make with the same arguments."""
+    """What `run_profile` would do with the same arguments."""
     home = home_of(settings, LoggedProgress())
     states, stages = home.states(), distinct(home.stages.values())
     wanted, to_make, tables, rows = chosen_tables(only, until, stages), [], 0, 0
     for stage in stages:
         if not wanted & set(stage.tables):
             continue
-        found = {name: states.state(stage.table, name) for name in stage_partitions(stage, settings, shards)}
-        due = [name for name, state in found.items() if force or state.kind != "current"]
-        files = [(name, home.lake.record(*file)) for name in found for file in states.files(stage, name)]
-        why = next((found[name].reason for name in due if found[name].reason), "--force" if force else "not made yet")
+        judged = {name: states.state(stage.table, name) for name in stage_partitions(stage, settings, shards)}
+        due = [name for name, state in judged.items() if force or state.kind != "current"]
+        files = [(name, home.lake.record(*file)) for name in judged for file in states.files(stage, name)]
+        why = next((judged[name].reason for name in due if judged[name].reason), "--force" if force else "not made yet")
         for key in stage.tables:
             counts = [(name, record.rows) for name, record in files if record and record.table == key]
             rows += sum(count for name, count in counts if name not in due)
-            tables += bool(found) and not due
+            tables += bool(judged) and not due
             if due:
                 now = sum(count for name, count in counts if name in due)
                 to_make.append((key, len(due), now or None, kept_answers(home.lake, key) or None, why))
@@ -73,6 +73,6 @@ def _to_label(states: States, shards: Sequence[str]) -> int | None:
 
 
 def kept_answers(lake: Lake, key: str) -> int:
-    """How many answers of models are kept for a table, whatever they were asked by."""
+    """The number of model answers kept for a table, of all models and sampling settings."""
     files = (lake.root / key / CALLS).glob("*/*/*/*.parquet")
     return sum(pl.scan_parquet(file).select(pl.len()).collect().item() for file in files)

@@ -1,4 +1,4 @@
-"""`cpmi run` on several GPUs: one process for each labels its part of the shards.
+"""`cpmi run` on several GPUs: a child process for each labels its part of the shards.
 
 orchestration.gpus: 4, shards 000 to 007   ->   000 and 004 on the first GPU, 001 and 005 on the second, …
 """
@@ -21,18 +21,18 @@ Current = Callable[[Sequence[str], str], bool]
 LOOK_EVERY_SECONDS = 5.0
 LAST_LINES = 3
 CHILD = "LABELS_FOR_CPMI_RUN"
-"""The environment variable by which a process knows that it is one of these."""
+"""The environment variable that marks a child process."""
 LOG = logging.getLogger(__name__)
 
 
 def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], is_current: Current) -> set[str]:
-    """Label shards in one process a GPU, if the profile has several and more than one shard is to be labelled.
+    """Label shards in one child process per GPU, if the profile has several GPUs and several shards are due.
 
-    A process that fails or dies is warned of. The caller labels what is missing afterwards, so it meets an error that
-    was not the process's own.
+    A child that fails is logged. The caller labels what is missing afterwards, and meets the error itself if it was not
+    the child's alone.
 
     Returns:
-        The shards that were given to processes.
+        The shards that were given to children.
     """
     settings = home.settings
     if settings.orchestration.gpus == 1 or settings.is_pilot or environment_variable(CHILD):
@@ -41,7 +41,7 @@ def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], is_c
     if len(due) < 2:
         return set()
     parts = [due[start :: settings.orchestration.gpus] for start in range(min(settings.orchestration.gpus, len(due)))]
-    home.models.release()  # the GPU that this process works on is one of theirs
+    home.models.release()  # a child needs this process's GPU
     remaining, advance = set(due), home.progress.start(f"shards on {len(parts)} GPUs", len(due), LOG.info)
 
     def show() -> None:
@@ -50,7 +50,7 @@ def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], is_c
         advance(len(labelled))
 
     with ExitStack() as files:
-        # a pipe that nobody reads would stop its process
+        # a full pipe would stop a child
         errors = [files.enter_context(TemporaryFile("w+", encoding="utf-8", errors="replace")) for _ in parts]
         children = [_start(settings, number, part, tables, errors[number]) for number, part in enumerate(parts)]
         try:
@@ -59,8 +59,11 @@ def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], is_c
         finally:
             for child in children:
                 child.terminate()
-        said = [_last_lines(error) for error in errors]
-    for child, part, lines in zip(children, parts, said, strict=True):
+        last_lines = []
+        for file in errors:
+            file.seek(0)
+            last_lines.append(file.read().strip().splitlines()[-LAST_LINES:])
+    for child, part, lines in zip(children, parts, last_lines, strict=True):
         if child.returncode:
             reason = "; ".join(lines) or f"exit code {child.returncode}"
             place = f"of shards {', '.join(part)} ended early"
@@ -69,17 +72,12 @@ def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], is_c
 
 
 def _wait(child: subprocess.Popen[str], show: Callable[[], None]) -> None:
-    """Wait until a process ends, and show the progress meanwhile."""
+    """Wait until a child ends, and show the progress meanwhile."""
     while True:
         with suppress(subprocess.TimeoutExpired):
             child.wait(timeout=LOOK_EVERY_SECONDS)
             return
         show()
-
-
-def _last_lines(file: IO[str]) -> list[str]:
-    file.seek(0)
-    return file.read().strip().splitlines()[-LAST_LINES:]
 
 
 def _start(
@@ -89,6 +87,6 @@ def _start(
     only = [word for table in tables for word in ("--only", table)]
     visible = [name for name in environment_variable("CUDA_VISIBLE_DEVICES").split(",") if name]
     device = visible[number] if number < len(visible) else str(number)
-    own = {"CUDA_VISIBLE_DEVICES": device, CHILD: "1", "CPMI_HOME": str(settings.home.absolute())}
+    variables = {"CUDA_VISIBLE_DEVICES": device, CHILD: "1", "CPMI_HOME": str(settings.home.absolute())}
     command = [sys.executable, "-m", "cpmi_dagster", "run", *options, *only]
-    return subprocess.Popen(command, env={**os.environ, **own}, stderr=errors, text=True)
+    return subprocess.Popen(command, env={**os.environ, **variables}, stderr=errors, text=True)

@@ -1,4 +1,4 @@
-"""What Dagster shows of a stage: specs, column schemas and lineage, row counts, previews, links to the code."""
+"""A stage in the Dagster UI: specs, column schemas and lineage, row counts, previews, links to the code."""
 
 import inspect
 import warnings
@@ -19,27 +19,27 @@ from cpmi_dagster.resources.dag.states import recipe_facts, setting_values
 from cpmi_dagster.resources.lake.records import Record, hash_of
 
 OWNERS = ["team:cpmi"]
-# keys that Dagster's UI shows in their own places
+# metadata keys to which Dagster's UI gives a place
 COLUMN_SCHEMA, COLUMN_LINEAGE, ROW_COUNT = "dagster/column_schema", "dagster/column_lineage", "dagster/row_count"
 CODE_REFERENCES = "dagster/code_references"
 INPUTS = "tables"
-"""The resource that hands tables to assets of somebody's project."""
+"""The resource by which assets of the user's project read tables."""
 PREVIEW_ROWS = 5
 PREVIEW_CHARACTERS = 80
 HASH_CHARACTERS = 8
 
 
-# a stage that was run and found unchanged is no reason to run what follows
+# a run that was skipped is no reason to run what follows
 ON_CHANGED_ROWS = dg.AutomationCondition.eager().replace(
     "any_deps_updated", dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
 )
 
 
 def asset_spec(stage: Declaration, key: str, settings: Settings) -> dg.AssetSpec:
-    """The Dagster asset of one of a stage's tables; its code version changes with the settings that its rows depend on.
+    """The spec of a table's asset; its code version includes a hash of the settings that its rows depend on.
 
-    Dagster shows an asset as stale when this differs from that of its last materialization, or when the data version of
-    an input does.
+    Dagster shows an asset as stale if its code version, or the data version of an input, differs from that of the last
+    materialization.
     """
     fresh_within_days = settings.orchestration.fresh_within_days
     table = TABLES[key]
@@ -48,12 +48,12 @@ def asset_spec(stage: Declaration, key: str, settings: Settings) -> dg.AssetSpec
         asset_key(key, stage.prefix),
         deps=[
             *(_dep(stage, name) for name in stage.inputs),
-            # however the project's asset is partitioned, each shard may have rows of all of it
+            # a shard may have rows from every partition of the project's asset
             *(dg.AssetDep(key, partition_mapping=dg.AllPartitionMapping()) for key in stage.upstream),
         ],
         description="\n\n".join(dict.fromkeys([table.meaning, inspect.getdoc(stage.body) or ""])),
         group_name=table.group,
-        code_version=f"{stage.code_version}-{hash_of(_own_settings(stage, settings))[:HASH_CHARACTERS]}",
+        code_version=f"{stage.code_version}-{hash_of(_settings_of(stage, settings))[:HASH_CHARACTERS]}",
         owners=OWNERS,
         kinds=set(stage.kinds),
         metadata={
@@ -61,7 +61,7 @@ def asset_spec(stage: Declaration, key: str, settings: Settings) -> dg.AssetSpec
             COLUMN_LINEAGE: column_lineage(stage, table),
             **_code_reference(stage),
         },
-        # in somebody's project, nothing happens by itself that they did not ask for
+        # in the user's project, automation is theirs
         automation_condition=ON_CHANGED_ROWS if stage.eager and not stage.prefix else None,
         freshness_policy=dg.FreshnessPolicy.time_window(timedelta(days=days)) if days is not None else None,
     )
@@ -69,7 +69,7 @@ def asset_spec(stage: Declaration, key: str, settings: Settings) -> dg.AssetSpec
 
 
 def _dep(stage: Declaration, key: str) -> dg.AssetDep:
-    """An input; one that is partitioned otherwise is read whole."""
+    """The dependency on an input; all partitions of one that is partitioned otherwise."""
     is_whole = stage.partitioning and TABLES[key].partitioning not in (None, stage.partitioning)
     return dg.AssetDep(asset_key(key, stage.prefix), partition_mapping=dg.AllPartitionMapping() if is_whole else None)
 
@@ -93,17 +93,16 @@ def column_schema(stage: Declaration, table: Table) -> dg.TableSchema:
 
 
 def column_lineage(stage: Declaration, table: Table) -> dg.TableColumnLineage:
-    """Which input columns each column is made from: those of the same name, and those the stage names."""
-    sources = stage.column_sources(table.key)
+    """The input columns of each column: those of the same name, and those the stage names."""
     deps = {
-        column: [dg.TableColumnDep(asset_key(key, stage.prefix), name) for key, name in found]
-        for column, found in sources.items()
+        column: [dg.TableColumnDep(asset_key(key, stage.prefix), name) for key, name in sources]
+        for column, sources in stage.column_sources(table.key).items()
     }
     return dg.TableColumnLineage(deps)
 
 
-def _own_settings(stage: Declaration, settings: Settings) -> list[Any]:
-    """What the profile says of a stage's rows, without looking at any file."""
+def _settings_of(stage: Declaration, settings: Settings) -> list[Any]:
+    """The settings that a stage's rows depend on; no file is read."""
     if not stage.asked(settings):
         return []
     models = [settings.models.of(role) for role in stage.models] + list(stage.named_models(settings).values())
@@ -113,7 +112,7 @@ def _own_settings(stage: Declaration, settings: Settings) -> list[Any]:
 
 
 def _sources(stage: Declaration, settings: Settings) -> list[Any]:
-    """Where a stage reads from; a file that is not there is an error of the run, and the graph is shown without it."""
+    """The sources of a stage; none if a file is missing, which is an error of the run, not of the graph."""
     try:
         return [source.model_dump(mode="json") for source in stage.sources(settings).values()]
     except CpmiError:
@@ -121,7 +120,7 @@ def _sources(stage: Declaration, settings: Settings) -> list[Any]:
 
 
 def facts_of(stage: Declaration, records: Sequence[Record], rows: pl.DataFrame) -> dict[str, Any]:
-    """Metadata of what a run has made or found: of one file, or of all shards of a table that are made at once."""
+    """Metadata of a run's files: one, or those of all shards that are made at once."""
     record = records[0]
     shown = {
         ROW_COUNT: sum(each.rows for each in records),
@@ -140,7 +139,7 @@ def facts_of(stage: Declaration, records: Sequence[Record], rows: pl.DataFrame) 
 
 
 def preview(frame: pl.DataFrame, rows: int | None = PREVIEW_ROWS) -> str:
-    """The first rows as a Markdown table; all where `rows` is None."""
+    """The first rows as a Markdown table; all if `rows` is None."""
     head = frame if rows is None else frame.head(rows)
     lines = ["| " + " | ".join(map(in_markdown, head.columns)) + " |", "|" + "---|" * head.width]
     lines += ["| " + " | ".join(_cell(value) for value in row) + " |" for row in head.iter_rows()]

@@ -1,4 +1,4 @@
-"""The progress of stages: in the run's log by default, on a terminal under `cpmi run`."""
+"""The progress of stages: in the run's log, or on a terminal under `cpmi run`."""
 
 import time
 from collections.abc import Callable
@@ -13,20 +13,20 @@ class Progress(Protocol):
     """Shows how far each stage is."""
 
     def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
-        """Begin `total` items of work; the returned function is called with the number just finished."""
+        """Begin `total` items of work; the returned function takes the number just finished."""
         ...
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
-        """One partition of a stage is up to date: `rows` rows, made now or found unchanged."""
+        """Note that a partition of a stage is up to date: `rows` rows, made now or skipped."""
         ...
 
     def count_kept(self, stage: str, kept: int, asked: int) -> None:
-        """A model is asked for `asked` trajectories, prompts or solutions; the answers to `kept` of them are known."""
+        """Note that of `asked` trajectories, prompts or solutions the answers to `kept` are known."""
         ...
 
 
 class LoggedProgress:
-    """Writes a line to the run's log every quarter of a minute, with the time left."""
+    """Writes a line with the time left to the run's log every 15 seconds."""
 
     def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
         """See `Progress.start`."""
@@ -47,4 +47,4 @@ class LoggedProgress:
         """Nothing: Dagster shows it."""
 
     def count_kept(self, stage: str, kept: int, asked: int) -> None:
-        """Nothing: the cost of what is kept is shown with it."""
+        """Nothing: Dagster shows the cost."""

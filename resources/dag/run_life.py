@@ -1,9 +1,9 @@
-"""Which runs of a home are orphaned: their process has ended, and nobody has recorded that.
+"""Orphaned runs: their process has ended, and Dagster has no record of that.
 
-The process of a run holds a lock for as long as it lives, `<home>/dagster/alive/RUN_ID.lock`; the system frees it,
-however the process ends. `cpmi run` takes it before the run exists, a run of the UI or a backfill in its first step. An
-unfinished run whose lock is free is orphaned, on this machine or another that shares the home: it is marked as failed
-when `cpmi run` begins, and at each tick of the schedule.
+The process of a run holds the lock `<home>/dagster/alive/RUN_ID.lock`, which the system frees however the process ends.
+`cpmi run` takes it before the run exists, a run of the UI or a backfill in its first step. An unfinished run whose lock
+is free is orphaned, on any machine that shares the home. It is marked as failed when `cpmi run` begins, and at each
+tick of the schedule.
 """
 
 import time
@@ -18,16 +18,16 @@ AT_WORK = [
     dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]  # fmt: skip
-"""Runs that may have a process; one that waits in the queue has none."""
+"""States of runs that may have a process; a queued run has none."""
 ORPHANED = "The process of this run ended silently (killed, or out of memory); run again to continue where it stopped."
 SECONDS_TO_TAKE_LOCK = 60.0
 """From the start of a run to its first step."""
 _held: dict[str, LifeLock] = {}
-"""The locks of this process: that of its run, or of the last run of `cpmi run`."""
+"""The lock of this process by run id: of its run, or of the last run of `cpmi run`."""
 
 
 def hold_run(dagster_home: Path, run_id: str) -> None:
-    """Hold the lock of a run that this process executes, until it ends or begins another."""
+    """Hold the lock of the run of this process, until the process ends or begins another run."""
     if run_id not in _held:
         _held[run_id] = hold(dagster_home / ALIVE / f"{run_id}.lock")
         for other in [name for name in _held if name != run_id]:
@@ -35,7 +35,7 @@ def hold_run(dagster_home: Path, run_id: str) -> None:
 
 
 def is_orphaned(dagster_home: Path, record: dg.RunRecord) -> bool:
-    """Whether a run that is at work has no process any more."""
+    """Whether an unfinished run has no process any more."""
     life = life_of(dagster_home / ALIVE / f"{record.dagster_run.run_id}.lock")
     if life != "absent":
         return life == "free"
@@ -47,7 +47,7 @@ def end_orphaned_runs(instance: dg.DagsterInstance, dagster_home: Path) -> None:
     free = [path for path in (dagster_home / ALIVE).glob("*.lock") if life_of(path) == "free"]
     for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
         run = instance.get_run_by_id(record.dagster_run.run_id) if is_orphaned(dagster_home, record) else None
-        # a run that ended after it was listed has freed its lock too
+        # a run that finished after it was listed has freed its lock too
         if run is not None and not run.is_finished:
             is_cancelled = run.status == dg.DagsterRunStatus.CANCELING
             (instance.report_run_canceled if is_cancelled else instance.report_run_failed)(run, ORPHANED)

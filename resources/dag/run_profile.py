@@ -34,21 +34,21 @@ def run_profile(
     quiet: bool,
     until: Sequence[str] = (),
 ) -> Outcome:
-    """Materialize what is missing or stale, with a line for every stage that made rows.
+    """Materialize what is missing or stale, with a line for each stage that made rows.
 
     Args:
-        home_of: what the stages of a profile use.
-        build: the code location of it.
-        only: `group/asset` keys or group names; all tables where neither is given.
-        until: likewise, with all that these are made from.
-        force: make tables again even where nothing changed; what models have answered is kept.
+        home_of: makes the home that the stages use.
+        build: makes the definitions of a home.
+        only: `group/asset` keys or group names; all tables if neither this nor `until` is given.
+        until: keys or group names, which are made with all of their inputs.
+        force: make tables again though nothing changed; answers of models are kept.
 
     Raises:
         UsageError: a name is no asset, or the disk of its history is full.
         SourceError: a model or data set is not on this disk, and the hub does not give it.
     """
     if _looks_at_few_shards(settings, shards, force):
-        if not only:  # all rows are laid out, then those of a few shards are looked at
+        if not only:  # the rows are divided into shards first, then a few shards are run
             first = _first_table(settings)
             is_laid_out = Lake(settings.home).exists(first)
             outcome = run_profile(home_of, build, settings, [], [first], force, console, quiet or is_laid_out)
@@ -84,7 +84,7 @@ def run_profile(
 
 
 def ask_hub(home: Home, stages: Sequence[Declaration]) -> None:
-    """Ask the hub once for each model and data set of some stages whose revision is not known, before they begin.
+    """Resolve the hub revision of each model and data set of some stages, before they begin.
 
     Raises:
         SourceError: the hub cannot be reached, or has none of that name.
@@ -102,13 +102,9 @@ def ask_hub(home: Home, stages: Sequence[Declaration]) -> None:
 
 
 def narrow_pilot(settings: Settings, shards: Sequence[str] | None = None, force: bool = False) -> Settings:
-    """The settings of a pilot that looks at the first shards which have enough rows; others as they are.
+    """Settings whose shards are the first ones with enough rows, if the profile is a pilot (`--limit`).
 
-    Before the rows are laid out in shards, a pilot looks at all.
-
-    Args:
-        shards, force: what the run is asked for; all shards by default. A pilot of some shards looks at these, and one
-            that makes everything again at all.
+    They stay as they are before the rows are divided into shards, if the run names `shards`, or under `force`.
     """
     if not _looks_at_few_shards(settings, settings.shard_keys if shards is None else shards, force):
         return settings

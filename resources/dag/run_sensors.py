@@ -15,7 +15,7 @@ SECONDS_TO_POST = 10.0
 
 
 def failed_runs(settings: Settings) -> dg.SensorDefinition:
-    """Logs every failed run in one line, and posts it to the webhook that the profile names."""
+    """The sensor that logs each failed run in one line, and posts it to the profile's webhook."""
 
     @dg.run_failure_sensor(
         name="failed_runs",
@@ -35,7 +35,7 @@ def failed_runs(settings: Settings) -> dg.SensorDefinition:
 
 
 def failure_facts(context: dg.RunFailureSensorContext, settings: Settings) -> dict[str, object]:
-    """What is posted of a failed run; `text` is what chat servers show."""
+    """The JSON that is posted for a failed run; chat servers show its `text`."""
     run = context.dagster_run
     steps = {event.step_key: reason_of(event) for event in context.get_step_failure_events()}
     reasons = [f"{step}: {reason}" for step, reason in steps.items()] or [context.failure_event.message or "unknown"]
@@ -55,7 +55,7 @@ def post(url: str, facts: Mapping[str, object]) -> str:
     """Post facts as JSON.
 
     Returns:
-        Why it could not be done; empty where it was. The address, which is a secret, is not in it.
+        Why that failed, without the address, which is a secret; empty if it did not.
     """
     if not url:
         return "the variable is not set"

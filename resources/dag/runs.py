@@ -1,11 +1,11 @@
-"""`cpmi run`: what is missing or stale, run after run in this process, so that models are loaded once.
+"""`cpmi run`: makes what is missing or stale, run after run in this process, so that models are loaded once.
 
     ingest         sources, alignment, selection        one run for each part of the graph that is partitioned alike
     label_shards   000, then 001, …                     one run a shard; a shard that fails stops no other
     build_dataset, train_and_evaluate, build_reports
 
-A partition that is current, recorded and checked is not run at all. On several GPUs, one process for each labels its
-part of the shards.
+A partition that is current, recorded and checked is not run. On several GPUs, a process for each labels its part of
+the shards.
 """
 
 import time
@@ -32,23 +32,25 @@ from cpmi_dagster.resources.dag.step_errors import INTERRUPTED, reason_of
 from cpmi_dagster.resources.lake.lake import partitions_of
 
 OF_ALL = {"MissingModel", "SettingsError", "StorageError", "UsageError"}
-"""Errors that every partition would meet."""
+"""Names of errors that every partition would meet."""
 CHECK_FAILED = "DagsterAssetCheckFailedError"
 DATA_VERSION, INPUT_VERSION = "dagster/data_version", "dagster/input_data_version"
 MOST_EVALUATIONS = 10_000
-"""Results of a check that are looked through for the latest of each partition; one before these is asked again."""
-# by which the pages of a job find its runs; those of this process come from no code server
+"""The newest results of a check that are read; a partition without one among them is checked again."""
+# the pages of a job find its runs by this tag, which Dagster sets on runs from a code server
 OF_THIS_LOCATION = {".dagster/repository": "__repository__@cpmi"}
-# people see progress in the log's place
+# the terminal shows progress instead of the log
 WITHOUT_LOG = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run of the phases went.
+    """The result of `cpmi run`, in sentences.
 
-    `failures` has a sentence per failed step; `failed_checks` has one per check that did not pass and stops nothing, by
-    its name; `waiting` says why a phase was not started.
+    Attributes:
+        failures: a sentence per failed step or blocking check.
+        failed_checks: by name, a sentence per failed check that stops nothing.
+        waiting: why a phase was not started.
     """
 
     failures: list[str] = field(default_factory=list)
@@ -65,15 +67,15 @@ class Runner:
     instance: dg.DagsterInstance
     outcome: Outcome = field(default_factory=Outcome)
     labelled_elsewhere: set[str] = field(default_factory=set)
-    """Shards that processes of other GPUs were given."""
+    """Shards that child processes label on the GPUs."""
 
     def run(self, shards: Sequence[str], wanted: Set[str], labelled: Callable[[], None]) -> Outcome:
         """Make what is missing or stale, phase by phase; a failed phase ends the run.
 
         Args:
-            shards: which shards to label; everything before labeling is done for all shards.
-            wanted: tables.
-            labelled: called when the labels are made, before reward models are trained.
+            shards: to label; what comes before labeling is made for all shards.
+            wanted: keys of tables.
+            labelled: called after labeling, before reward models are trained.
         """
         for phase, tables in PHASES.items():
             selection = [key for key in tables if key in wanted]
@@ -97,7 +99,7 @@ class Runner:
         return self.outcome
 
     def _run_phase(self, phase: str, shards: Sequence[str], selection: Sequence[str]) -> None:
-        """Make some tables of a phase; a partition that fails stops no other of its kind, but what follows."""
+        """Make some tables of a phase; a partition that fails stops what follows, but no other partition."""
         for stages in alike(self.home.stages, selection):
             keys = partitions_of(stages[0].table, self.home.settings) if stages[0].partitioning else None
             partitions = [None] if keys is None else list(shards) if phase == LABEL else keys
@@ -117,7 +119,7 @@ class Runner:
                 return
 
     def _is_current(self, tables: Sequence[str], partition: str) -> bool:
-        """Whether nothing of a shard is missing or stale, as far as files say."""
+        """Whether all files of a shard are current."""
         states = self.home.states()
         return all(states.state(key, partition).kind == "current" for key in tables)
 
@@ -128,7 +130,7 @@ class Runner:
         partition: str | None,
         checked: Sequence[dg.AssetCheckEvaluation | None],
     ) -> bool:
-        """Whether a run would do nothing: every file is current, Dagster has recorded it, and no check has failed."""
+        """Whether a run would do nothing: each file is current and recorded by Dagster, and no check has failed."""
         began, lake = time.monotonic(), self.home.lake
         for stage in stages:
             if (
@@ -152,7 +154,7 @@ class Runner:
         return True
 
     def _is_recorded(self, key: str, partition: str | None) -> bool:
-        """Whether Dagster knows of a partition; it does not where the history of runs was lost."""
+        """Whether Dagster has recorded a partition; it has not if the history of runs was lost."""
         if partition is None:
             return self.instance.get_latest_materialization_event(asset_key(key)) is not None
         if key not in (known := self.home.memo.setdefault("materialized partitions", {})):
@@ -160,14 +162,14 @@ class Runner:
         return partition in known[key]
 
     def _was_made_of_these(self, stage: Declaration, partition: str) -> bool:
-        """Whether Dagster has a partition as made of its inputs in one file as they are; else it shows it as stale."""
+        """Whether Dagster recorded the present data versions of the unpartitioned inputs; else it shows stale."""
         chosen = dg.AssetRecordsFilter(asset_key=asset_key(stage.table), asset_partitions=[partition])
         events = [each.asset_materialization for each in self.instance.fetch_materializations(chosen, limit=1).records]
         tags = events[0].tags or {} if events and events[0] else {}
         for key in stage.inputs:
             if key in self.home.stages and self.home.stages[key].partitioning is None:
-                made = self.instance.get_latest_materialization_event(asset_key(key))
-                event = made.asset_materialization if made else None
+                latest = self.instance.get_latest_materialization_event(asset_key(key))
+                event = latest.asset_materialization if latest else None
                 now = (event.tags or {}).get(DATA_VERSION) if event else None
                 if tags.get(f"{INPUT_VERSION}/{key}", now) != now:
                     return False
@@ -176,7 +178,7 @@ class Runner:
     def _evaluations(
         self, stages: Sequence[Declaration], partitions: Sequence[str | None]
     ) -> dict[str | None, list[dg.AssetCheckEvaluation | None]]:
-        """By partition, the latest result of each check of these tables; None of one that was never finished."""
+        """By partition, the latest result of each check of these tables; None if a check was never finished."""
         assets = {asset_key(key) for stage in stages for key in stage.tables}
         keys = [key for key in self.definitions.resolve_asset_graph().asset_check_keys if key.asset_key in assets]
         latest = {}
@@ -190,7 +192,7 @@ class Runner:
         """Run a job of a phase for a partition.
 
         Returns:
-            Whether others would fail as well: a signal ended it, or a model, the disk or a setting is wrong.
+            Whether other partitions would fail too: a signal ended it, or a model, the disk or a setting is wrong.
         """
         run_id = str(uuid.uuid4())
         tags = {**OF_THIS_LOCATION, "dagster/max_retries": "0"}
@@ -209,25 +211,26 @@ class Runner:
         failed = [evaluation for evaluation in result.get_asset_check_evaluations() if not evaluation.passed]
         stopping = [each for each in failed if each.blocking and each.severity == dg.AssetCheckSeverity.ERROR]
         errors = [event.step_failure_data.error for event in failures]
-        found = [f"{event.step_key}{f' {partition}' if partition else ''}: {reason_of(event)}" for event in failures]
+        where = f" {partition}" if partition else ""
+        sentences = [f"{event.step_key}{where}: {reason_of(event)}" for event in failures]
         if stopping and all(getattr(error, "cls_name", "") == CHECK_FAILED for error in errors):
-            # Dagster's own error says only that there was one
-            found, failed = [*_by_name(stopping).values()], [each for each in failed if each not in stopping]
-        self.outcome.failures.extend(each for each in found if each not in self.outcome.failures)
+            # Dagster's error does not say what the check saw
+            sentences, failed = [*_by_name(stopping).values()], [each for each in failed if each not in stopping]
+        self.outcome.failures.extend(each for each in sentences if each not in self.outcome.failures)
         self.outcome.failed_checks.update(_notes_on(failed))
-        if not result.success and not found:
-            # an error or a signal came between steps, in Dagster itself
-            where = f"{phase} {partition}" if partition else phase
-            self.outcome.failures.append(f"{where}: the run did not finish; run again to continue where it stopped")
+        if not result.success and not sentences:
+            # an error or signal between steps, in Dagster
+            unfinished = f"{phase}{where}: the run did not finish; run again to continue where it stopped"
+            self.outcome.failures.append(unfinished)
             return True
         causes = {getattr(getattr(error, "cause", None), "cls_name", "") for error in errors}
         return bool(causes & OF_ALL) or any(reason_of(event) == INTERRUPTED for event in failures)
 
 
 def alike(stages: dict[str, Declaration], selection: Sequence[str]) -> Iterator[list[Declaration]]:
-    """The stages of some tables in parts that are partitioned alike, each part after what it reads."""
+    """The stages of some tables in groups of one partitioning, each group after its inputs."""
     depth: dict[str, int] = {}
-    for stage in distinct(stages.values()):  # each comes after what it is made from
+    for stage in distinct(stages.values()):  # in the order of the DAG
         parents = [(stages[key], depth[key]) for key in stage.inputs if key in depth]
         place = max((deep + (parent.partitioning != stage.partitioning) for parent, deep in parents), default=0)
         depth.update(dict.fromkeys(stage.tables, place))
@@ -238,14 +241,14 @@ def alike(stages: dict[str, Declaration], selection: Sequence[str]) -> Iterator[
 
 
 def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequence[Declaration] = ()) -> set[str]:
-    """The tables that `--only` or `--until` names, keys or whole groups, with those that the same stage makes.
+    """The tables that `--only` or `--until` names, with the other tables of their stages; all tables by default.
 
     Args:
-        only: `group/asset` keys or group names; all tables by default.
-        until: likewise, with all that these are made from.
+        only: `group/asset` keys or group names.
+        until: keys or group names, which are taken with all of their inputs.
 
     Raises:
-        UsageError: a name is neither, or both options are given.
+        UsageError: a name is neither a key nor a group, or both options are given.
     """
     if only and until:
         raise UsageError("--only and --until exclude each other; --until takes what its assets are made from as well")
@@ -258,32 +261,32 @@ def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequen
             advice = f"did you mean {near}?" if near else f"groups are {', '.join(sorted(groups))}"
             raise UsageError(f"{'--only' if only else '--until'} {name}: there is no such asset or group; {advice}")
     chosen = {key for key, table in TABLES.items() if {key, table.group} & {*only, *until}}
-    for stage in reversed(stages):  # each comes after what it is made from
+    for stage in reversed(stages):
         if chosen & set(stage.tables):
             chosen |= {*stage.tables, *(stage.inputs if until else ())}
     return chosen
 
 
 def _lets_pass(evaluation: dg.AssetCheckEvaluation | None) -> bool:
-    """Whether what follows may be made: a check that was never asked, or failed as an error, is asked again."""
+    """Whether what follows may be made: a check that never ran, or failed as an error, runs again."""
     return evaluation is not None and (evaluation.passed or evaluation.severity == dg.AssetCheckSeverity.WARN)
 
 
 def _by_name(evaluations: Collection[dg.AssetCheckEvaluation]) -> dict[str, str]:
-    """By the name of each check that did not pass, the name with what it found."""
-    found = {}
+    """A sentence by name of failed check: the name, and the description or metadata."""
+    sentences = {}
     for each in evaluations:
         name = f"{each.asset_key.to_user_string()}: {each.check_name}"
         values = ", ".join(f"{label} {entry.value}" for label, entry in each.metadata.items())
-        found[name] = f"{name}: {each.description or values}".removesuffix(": ")
-    return found
+        sentences[name] = f"{name}: {each.description or values}".removesuffix(": ")
+    return sentences
 
 
 def _notes_on(evaluations: Collection[dg.AssetCheckEvaluation]) -> dict[str, str]:
-    """What checks found that stop nothing: a note of one that warns, without its name if it has a sentence."""
-    found = {}
+    """A sentence by name of failed check that stops nothing; a warning with a description goes without its name."""
+    notes = {}
     for each in evaluations:
         ((name, said),) = _by_name([each]).items()
         is_note = each.severity == dg.AssetCheckSeverity.WARN
-        found[name] = f"note: {each.description or said}" if is_note else f"check failed: {said}"
-    return found
+        notes[name] = f"note: {each.description or said}" if is_note else f"check failed: {said}"
+    return notes

@@ -1,4 +1,4 @@
-"""The schedule that requests shards which are missing, stale or failed: a few a tick, a run each.
+"""The schedule that requests missing, stale and failed shards: a few per tick, a run each.
 
 tick at 10:20      000-003 missing, 007 stale, 009 failed, 004 being labelled
 run requests       000, 001, 002, 003, 007, 009
@@ -25,7 +25,7 @@ NOTHING_TO_DO = "every shard is labelled, or being labelled"
 
 
 def check_schedule(settings: Settings) -> None:
-    """Refuse a schedule that Dagster could not follow.
+    """Check the profile's schedule.
 
     Raises:
         SettingsError: it is not a cron expression.
@@ -45,7 +45,7 @@ def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: A
 
     Args:
         stages: the stage behind each table.
-        job: the one that labels shards.
+        job: labels shards.
 
     Raises:
         SettingsError: the profile's schedule is not a cron expression.
@@ -62,7 +62,7 @@ def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: A
         lake = Lake.of(settings)
         if not lake.exists(SELECTED):
             return dg.SkipReason(f"{SELECTED} has not been made yet; run the job `{INGEST}` first")
-        # what is stale before labeling is not made current by labeling again
+        # only the stages of labels: labeling again would not make an earlier stage current
         judged = States.of(settings, {key: stages[key] for key in LABEL_TABLES})
         tick = context.scheduled_execution_time
         due = due_shards(context.instance, lake, settings, judged)
@@ -72,13 +72,13 @@ def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: A
 
 
 def due_shards(instance: dg.DagsterInstance, lake: Lake, settings: Settings, judged: States) -> list[str]:
-    """The shards to label now: no more than a tick allows, those whose last run failed at the end."""
+    """The shards to label now, at most `shards_per_tick`; those whose last run failed come last."""
     by_table = [partition_states(instance, lake, settings, table, judged) for table in LABEL_TABLES]
     states = {shard: {table[shard] for table in by_table} for shard in settings.shard_keys}
-    wanted = [shard for shard, found in states.items() if "running" not in found and found != {"done"}]
+    wanted = [shard for shard, kinds in states.items() if "running" not in kinds and kinds != {"done"}]
     return sorted(wanted, key=lambda shard: "failed" in states[shard])[: settings.orchestration.shards_per_tick]
 
 
 def _request(shard: str, tick: datetime) -> dg.RunRequest:
-    # the tick is in the run key, so that a shard that fails again is requested again
+    # with the tick in the run key, a shard that fails again is requested again
     return dg.RunRequest(run_key=f"{tick.isoformat()} {shard}", partition_key=shard, tags={SHARDS_TAG: shard})

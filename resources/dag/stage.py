@@ -1,15 +1,14 @@
-"""A stage of the DAG: it reads tables, calls the method, and returns the rows of the tables it makes.
+"""A stage of the DAG: reads tables, calls the method, and returns the rows of the tables it makes.
 
     @stage("dataset/soft_labels", inputs=["labels/step_rewards"], settings=["soft_labels", …])
     def soft_labels(run: StageRun) -> StageOutput:
         '''Soft labels: a robust z-score over the whole labelled set, then a sigmoid (Eq. 7).'''
-        rewards, own = run.read("labels/step_rewards"), run.settings.sources.probability_labels
-        return StageOutput(normalise(rewards, run.settings.soft_labels, own))
+        rewards, theirs = run.read("labels/step_rewards"), run.settings.sources.probability_labels
+        return StageOutput(normalise(rewards, run.settings.soft_labels, theirs))
 
-`bind` makes the Dagster asset of it: a run makes one partition, and is skipped while its file is current (see
-`states`). Around the body stand a lock, so that two runs do not do the same work, the contract check, the write, and
-what Dagster shows (schema, lineage, row counts, preview, cost). The data version is the hash of the rows: only what
-follows changed rows is stale for Dagster.
+`bind` makes its Dagster asset. A run makes one partition, and is skipped if the file is current (see `states`). A lock
+keeps two runs from the same work; the rows are checked against the contract, written, and shown in Dagster (schema,
+lineage, row counts, preview, cost). The data version is the hash of the rows, so unchanged rows make nothing stale.
 """
 
 import time
@@ -42,10 +41,10 @@ GPU_POOL = "gpu"
 
 
 class Stage(Declaration):
-    """A declared stage; `bind` makes the Dagster asset of it for a profile."""
+    """A declared stage."""
 
     def bind(self, home: Home) -> dg.AssetsDefinition:
-        """The Dagster asset of this stage in a home."""
+        """The Dagster asset of the stage in a home."""
         keys = partitions_of(self.table, home.settings) if self.partitioning else None
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
@@ -70,7 +69,7 @@ class Stage(Declaration):
         )(compute)
 
     def _content(self, home: Home, key: str, partition: str | None) -> str:
-        """The hash of the rows that a run has made of a table."""
+        """The hash of a table's rows after a run."""
         names = partitions_of(key, home.settings) if self.at_once else [partition]
         records = [home.lake.record(key, name) for name in names or [None]]
         contents = [record.content for record in records if record]
@@ -80,10 +79,10 @@ class Stage(Declaration):
         """Make a partition if it is missing or stale.
 
         Returns:
-            Per table, the metadata that Dagster shows; `skipped` is in it when nothing had changed.
+            Metadata for Dagster by table, with `skipped` if the partition was current.
 
         Raises:
-            CpmiError: an input is missing, or the body could not make the rows.
+            CpmiError: an input is missing, or the body fails.
         """
         began, lake, home = time.monotonic(), run.lake, run.home
         with lake.making(self.table, run.partition, run.log):
@@ -98,23 +97,23 @@ class Stage(Declaration):
         seconds = time.monotonic() - began
         files = home.states().files(self, run.partition)
         records = {key: [lake.record(*file) for file in files if file[0] == key] for key in self.tables}
-        rows = sum(record.rows for own in records.values() for record in own if record)
+        records = {key: [record for record in each if record] for key, each in records.items()}
+        rows = sum(record.rows for each in records.values() for record in each)
         home.progress.finish(self.name, run.partition, rows, seconds, skipped=is_made)
         if output is None:
             run.log(f"{self.name}{f' {run.partition}' if run.partition else ''}: skipped, unchanged")
-        made = {"skipped": "unchanged"} if output is None else {"seconds": round(seconds, 2), **output.metadata}
+        more = {"skipped": "unchanged"} if output is None else {"seconds": round(seconds, 2), **output.metadata}
         shown = {}
-        for key, own in records.items():
-            found = [record for record in own if record]
-            head = lake.head(key, found[0].partition, presentation.PREVIEW_ROWS)
-            shown[key] = presentation.facts_of(self, found, head) | made
+        for key, each in records.items():
+            head = lake.head(key, each[0].partition, presentation.PREVIEW_ROWS)
+            shown[key] = presentation.facts_of(self, each, head) | more
         return shown
 
     def _make(self, run: StageRun) -> StageOutput:
         """Call the body and write its rows.
 
         Raises:
-            LakeError: a model or a source has changed meanwhile.
+            LakeError: a model or source changed meanwhile.
         """
         note_home(run.settings, run.lake.remove_shards)
         files = run.home.states().files(self, run.partition)
@@ -127,8 +126,8 @@ class Stage(Declaration):
             empty = {key: TABLES[key].schema.create_empty() for key in self.tables}
             output = StageOutput([] if self.at_once else empty, notes=[self.unasked])
         self._write(run, output)
-        for left in run.checkpoints.parent.glob(f"{run.partition}-*"):  # those of earlier keys too
-            rmtree(left, ignore_errors=True)
+        for folder in run.checkpoints.parent.glob(f"{run.partition}-*"):  # of earlier keys too
+            rmtree(folder, ignore_errors=True)
         if is_new:
             publish(run.lake, run.settings)
         return output
@@ -139,34 +138,34 @@ class Stage(Declaration):
             where, what = words(self.table, run.partition), " and ".join(changed)
             raise LakeError(f"the {what} of {where} changed while its rows were made; nothing is written, run again")
 
-    def _write(self, run: StageRun, made: StageOutput) -> None:
-        """Commit the rows of all tables; the first table has the cost, since the body ran once for all of them."""
+    def _write(self, run: StageRun, output: StageOutput) -> None:
+        """Write the rows of all tables; the record of the first one has the cost."""
         record = Record(
             table=self.table,
             partition=run.partition,
             key=run.key,
             run_id=run.run_id,
-            model=made.model,
+            model=output.model,
             code_version=self.code_version,
             facts=run.facts,
-            cost=made.cost.to_dict(),
-            notes=list(made.notes),
-            files=list(made.files),
+            cost=output.cost.to_dict(),
+            notes=list(output.notes),
+            files=list(output.files),
         )
         if self.at_once:
             records = {name: replace(record, partition=name) for name in partitions_of(self.table, run.settings) or ()}
-            run.lake.write_stream(self.table, made.batches(), records, partial(self._check_unchanged, run))
+            run.lake.write_stream(self.table, output.batches(), records, partial(self._check_unchanged, run))
             return
         self._check_unchanged(run)
         for key in reversed(self.tables):
-            own = record if key == self.table else replace(record, table=key, cost={}, files=[])
-            run.lake.write(made.frame(key), own)
+            written = record if key == self.table else replace(record, table=key, cost={}, files=[])
+            run.lake.write(output.frame(key), written)
 
 
 def _declares(
     make: Callable[Concatenate[Callable[..., StageOutput], Options], Stage],
 ) -> Callable[Options, Callable[[Callable[..., StageOutput]], Stage]]:
-    """A decorator with the fields of a `Stage` as its arguments, all but the body, which it decorates."""
+    """A decorator of the body that takes the other fields of a `Stage` as its arguments."""
 
     def declare(*args: Options.args, **options: Options.kwargs) -> Callable[[Callable[..., StageOutput]], Stage]:
         return lambda body: make(body, *args, **options)
@@ -175,6 +174,6 @@ def _declares(
 
 
 stage = _declares(Stage)
-"""Declare a stage; the arguments are the attributes of `Declaration`."""
+"""Declares a stage; the arguments are the attributes of `Declaration`."""
 model_stage = partial(stage, pool=GPU_POOL, kinds=("pytorch", "huggingface"))
-"""Declare a stage that runs a language or reward model."""
+"""Declares a stage that runs a language or reward model."""

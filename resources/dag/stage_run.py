@@ -1,4 +1,4 @@
-"""What a stage's body may use while it runs."""
+"""A run of a stage, as its body sees it: inputs, settings, models, and the answers that are kept."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,12 +27,12 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels, Role
 
 @dataclass(frozen=True)
 class Home:
-    """What all stages of a process use: the profile, its files, models and sources.
+    """What all stages of a process share: the profile, its files, models and sources.
 
     Attributes:
         stages: the stage behind each table.
-        remake: tables that are made again even where nothing changed, each partition once.
-        memo: values that the runs of this process share.
+        remake: partitions to make again once though they are current, as `labels/step_rewards 003`.
+        memo: cache of values that runs of this process share.
     """
 
     settings: Settings
@@ -45,7 +45,7 @@ class Home:
     memo: dict[str, Any] = field(default_factory=dict)
 
     def states(self) -> States:
-        """The states of all partitions as their files are now."""
+        """The states of all partitions, judged anew from their files."""
         return States(self.settings, self.lake, self.models, self.sources, self.stages, self.memo)
 
 
@@ -54,9 +54,9 @@ class StageRun:
     """One run of a stage.
 
     Attributes:
-        partition: that is made; None for a stage without partitions.
-        facts: that the rows depend on, by kind.
-        key: their hash.
+        partition: to make; None for a stage without partitions.
+        facts: what the rows depend on, by kind.
+        key: hash of the facts.
     """
 
     stage: Declaration
@@ -74,12 +74,12 @@ class StageRun:
 
     @property
     def models(self) -> LanguageModels:
-        """The models that the stages use."""
+        """The language models by role."""
         return self.home.models
 
     @property
     def sources(self) -> DataSources:
-        """What is read from outside."""
+        """The readers of files and hub data sets."""
         return self.home.sources
 
     @property
@@ -88,11 +88,13 @@ class StageRun:
         return self.home.lake
 
     def read(self, key: str, partition: str | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Rows of an input: of this partition if it is partitioned as the stage is, else all; or of one that is named.
+        """Rows of an input.
+
+        Args:
+            partition: by default the stage's own, or all if the input is partitioned otherwise.
 
         Raises:
-            LakeError: it has not been made, or is damaged; or the stage does not declare it, so that no key would
-                notice its changes.
+            LakeError: the input has not been made, is damaged, or is not declared: no key would notice its changes.
         """
         if key not in self.stage.inputs:
             raise LakeError(f"the stage {self.stage.name} reads {key} without declaring it; add it to its `inputs`")
@@ -101,27 +103,27 @@ class StageRun:
         return self.lake.read(key, [partition] if partition else partitions_of(key, self.settings), columns)
 
     def selected(self) -> pl.DataFrame:
-        """The selected trajectories of this shard; those of one question are adjacent."""
+        """The selected trajectories of this shard, in labeling order."""
         return in_labeling_order(self.read(TRAJECTORIES), self.read(SELECTED, columns=["trajectory_id"]))
 
     def version(self, key: str) -> str:
-        """The hash of the rows of an input in one file; empty where it has not been made."""
+        """The hash of the rows of an unpartitioned input; empty if it has not been made."""
         record = self.lake.record(key, None)
         return record.content if record else ""
 
     @property
     def checkpoints(self) -> Path:
-        """Where unfinished work on this partition may be kept; it goes when the partition is done."""
+        """The folder for unfinished work on this partition, removed when the partition is done."""
         return self.lake.work_folder(f"{self.stage.table}/{self.partition}-{self.key}")
 
     def once(self, version: str, make: Callable[[], Any]) -> Any:
-        """A value that all partitions made by this process share, by a name that has its version in it."""
+        """A value from the cache of this process, by a name that includes its version."""
         if version not in self.home.memo:
             self.home.memo[version] = make()
         return self.home.memo[version]
 
     def track(self, total: int, label: str = "") -> Callable[[int], None]:
-        """A function to call with the number of items just finished."""
+        """A callback that takes the number of items just finished."""
         name = " ".join(filter(None, (self.stage.name, label or self.partition)))
         return self.home.progress.start(name, total, self.log)
 
@@ -133,14 +135,14 @@ class StageRun:
         how: Mapping[str, Any],
         shard: str | None = None,
     ) -> Calls:
-        """What a model answered for this stage, and will be asked.
+        """The kept answers of a model for this stage.
 
         Args:
-            role: of the model, or a model that is named in the profile.
-            key: columns that make a question.
-            answer: columns of an answer.
-            how: what its answers depend on beside the model; never how much is asked.
-            shard: where the questions stand, of a stage without partitions that asks shard by shard.
+            role: of the model, or a model that the profile names.
+            key: columns of a question, with types.
+            answer: columns of an answer, with types.
+            how: what answers depend on beside the model; never how much is asked.
+            shard: of the questions, if the stage has no partitions but asks shard by shard.
         """
 
         def model() -> list[str]:
@@ -157,9 +159,9 @@ class StageRun:
         unchanged: Callable[[], None] = lambda: None,
         shard: str | None = None,
     ) -> Calls:
-        """As `calls`, of a model that the facts name, such as a trained one by the hash of its weights."""
+        """As `calls`, of a model that the facts identify, such as a trained one by the hash of its weights."""
         shard = shard or (self.partition if self.stage.partitioning == "shard" else None)
-        # recipes ask the same of a backbone
+        # partitions by recipe share their answers: all ask the same of a backbone
         other = self.partition if self.stage.partitioning == "benchmark" else None
         place = f"{self.settings.shards}/{shard}" if shard else f"all/{other or 'all'}"
         count = partial(self.home.progress.count_kept, self.stage.name)
@@ -168,11 +170,11 @@ class StageRun:
     def engine(
         self, role: Role, sampling: Sampling, batch: int, stop: Stop = "answer", size: int | None = None
     ) -> KeptEngine:
-        """The generation engine of a role, which samples only what is not kept.
+        """A generation engine of a role that samples only what is not kept.
 
         Args:
             batch: continuations sampled at the same time.
-            size: prompts that are asked together, and kept as one file; `scoring.chunk_trajectories` by default.
+            size: prompts per chunk, kept as one file; `scoring.chunk_trajectories` by default.
         """
         how = {"sampling": sampling.model_dump(mode="json"), "stop": stop, "seed": self.settings.seed}
         calls = self.calls(role, KEY, ANSWER, how)
@@ -181,5 +183,5 @@ class StageRun:
 
 
 def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
-    """The trajectories that are chosen, question by question: chunks, and what they share, depend on this order."""
+    """The chosen trajectories, those of a question adjacent: their chunk shares a token tree."""
     return trajectories.join(chosen, on="trajectory_id", how="semi").sort("question_id", "trajectory_id")

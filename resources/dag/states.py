@@ -1,12 +1,12 @@
-"""Whether the file of a partition is what the profile would make now: the one question, asked by all that decide.
+"""Whether the file of a partition is what the profile would make now; stages, `status` and the schedule ask here.
 
     profile        scoring.templates: 4
     on disk        labels/answer_logprobs of shard 000 with 4 templates, of 001 to 003 with 2
     State          000 current; 001 to 003 other: "labels/answer_logprobs 001 has scoring.templates: 2, …"
-                   template_scores, step_rewards, … of 001 to 003 are other through what they are made from
+                   template_scores, step_rewards, … of 001 to 003 are other too, since their inputs are
 
-A file has a key: the hash of the facts that its rows depend on (code version, columns, the seed, settings, models,
-sources, the content of each input). A partition whose file has another key is made again.
+The key of a file is the hash of the facts that its rows depend on: code version, columns, seed, settings, models,
+sources, the content of each input. A partition whose file has another key is made again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,10 +39,10 @@ LIMITED = "selection.trajectories"
 
 @dataclass(frozen=True)
 class State:
-    """Of a partition: its file is what the profile would make, is made of other facts, or is not there.
+    """The state of a partition: its file is what the profile would make, was made of other facts, or is missing.
 
     Attributes:
-        reason: in what the facts differ, of this partition or of what it is made from.
+        reason: which fact of this partition, or of one of its inputs, differs.
     """
 
     kind: Literal["current", "missing", "other"]
@@ -54,11 +54,11 @@ CURRENT, MISSING = State("current"), State("missing")
 
 @dataclass(frozen=True)
 class States:
-    """Judges the files of a home by a profile; every partition once.
+    """Judges the files of a home by a profile, each partition once.
 
     Attributes:
         stages: the stage behind each table.
-        memo: hashes of rows, which the runs of a process share.
+        memo: cache of row hashes, shared by the runs of a process.
     """
 
     settings: Settings
@@ -67,49 +67,45 @@ class States:
     sources: DataSources
     stages: Mapping[str, Declaration]
     memo: dict[str, Any] = field(default_factory=dict)
-    _known: dict[tuple[str, str | None], State] = field(default_factory=dict)
+    _judged: dict[tuple[str, str | None], State] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: Settings, stages: Mapping[str, Declaration]) -> "States":
-        """Those of a profile's home, outside of a run."""
+        """The states of a profile's home, outside of a run."""
         return cls(settings, Lake.of(settings), LanguageModels(settings), DataSources(settings), stages)
 
     def state(self, key: str, partition: str | None = None) -> State:
-        """The state of a partition of a table, by its own facts and by those of all that it is made from."""
+        """The state of a partition of a table, by its facts and those of its inputs."""
         stage = self.stages.get(key)
         if stage is None:
             return CURRENT
         place = (stage.table, None if stage.at_once else partition)
-        if place not in self._known:
-            self._known[place] = self._judged(stage, place[1])
-        return self._known[place]
+        if place not in self._judged:
+            self._judged[place] = self._judge(stage, place[1])
+        return self._judged[place]
 
     def stale(self, key: str) -> dict[str, str]:
-        """The partitions of a table that are made of other facts, each with the reason; `all` where it has none."""
+        """The reason by partition that was made of other facts; an unpartitioned table has the partition `all`."""
         partitions = partitions_of(key, self.settings)
         names = {"all": None} if partitions is None else {name: name for name in partitions}
-        found = {name: self.state(key, partition) for name, partition in names.items()}
-        return {name: state.reason for name, state in found.items() if state.kind == "other"}
+        states = {name: self.state(key, partition) for name, partition in names.items()}
+        return {name: state.reason for name, state in states.items() if state.kind == "other"}
 
     def files(self, stage: Declaration, partition: str | None) -> list[tuple[str, str | None]]:
-        """Table and partition of each file that a run of a stage makes."""
+        """The table and partition of each file that a run of a stage makes."""
         partitions: Sequence[str | None] = [partition]
         if stage.at_once:
             partitions = partitions_of(stage.table, self.settings) or [None]
         return [(key, name) for key in stage.tables for name in partitions]
 
     def is_made(self, stage: Declaration, partition: str | None, key: str, check: bool = False) -> bool:
-        """Whether all files of a partition have a key.
-
-        Args:
-            check: read every byte of them.
-        """
+        """Whether all files of a partition have this key; `check` also reads every byte of them."""
         records = [self.lake.record(*file) for file in self.files(stage, partition)]
         if not all(record and record.key == key for record in records):
             return False
         return not check or all(self.lake.is_whole(*file) for file in self.files(stage, partition))
 
-    def _judged(self, stage: Declaration, partition: str | None) -> State:
+    def _judge(self, stage: Declaration, partition: str | None) -> State:
         files = self.files(stage, partition)
         there = [self.lake.has(*file) for file in files]
         if not all(there):
@@ -135,11 +131,11 @@ class States:
         return State("other", f"{words(stage.table, partition)} has {reason}")
 
     def facts(self, stage: Declaration, partition: str | None) -> dict[str, Any]:
-        """Everything that the rows of a partition depend on, as JSON-able facts.
+        """Everything that the rows of a partition depend on, as JSON holds it.
 
         Raises:
             LakeError: an input has not been made.
-            CpmiError: a model or a source cannot be looked at.
+            CpmiError: a model or a source cannot be read.
         """
         if not stage.asked(self.settings):
             return {"columns": _hashed_columns(stage), "nothing": stage.table}
@@ -148,11 +144,11 @@ class States:
             "code_version": stage.code_version,
             "columns": _hashed_columns(stage),
             "seed": self.settings.seed,
-            # what is not set changes no row, so that a setting which a later version adds makes none stale
+            # None is left out: a setting that a later version adds makes no file stale
             "settings": {path: value for path, value in values.items() if value is not None},
             "models": {role: self.models.facts(role) for role in stage.models if self.models.has(role)}
             | {name: self.models.facts_of(model) for name, model in stage.named_models(self.settings).items()},
-            "sources": {name: self.sources.version(own) for name, own in stage.sources(self.settings).items()},
+            "sources": {name: self.sources.version(each) for name, each in stage.sources(self.settings).items()},
             "inputs": {key: self._input(stage, key, partition) for key in self._read(stage, partition)},
         }
         if stage.partitioning not in (None, "shard"):
@@ -200,18 +196,18 @@ def key_of(facts: Mapping[str, Any]) -> str:
 
 
 def recipe_facts(recipe: Recipe, settings: Settings) -> dict[str, Any]:
-    """What a recipe says of its training, with what it takes from the profile."""
+    """A recipe as JSON, its training settings completed from the profile."""
     training = recipe.trained_with(settings.training).model_dump(mode="json")
     return {**recipe.model_dump(mode="json"), "training": training}
 
 
 def setting_values(paths: Sequence[str], settings: object) -> dict[str, Any]:
-    """Settings by their dotted paths, as values that JSON can hold."""
+    """Settings by dotted path, as JSON holds them."""
     return {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in paths}
 
 
 def _hashed_columns(stage: Declaration) -> dict[str, dict[str, str]]:
-    """Columns and types of a stage's tables: a category that is added changes no row."""
+    """Columns and types of a stage's tables, without categories: adding one changes no row."""
     return {
         key: {
             name: "Enum" if isinstance(kind, pl.Enum) else str(kind) for name, kind in columns_of(TABLES[key]).items()
@@ -221,10 +217,10 @@ def _hashed_columns(stage: Declaration) -> dict[str, dict[str, str]]:
 
 
 def refuse_stale(states: States, declaration: Declaration) -> None:
-    """Refuse to read shards that the profile's settings would not give.
+    """Refuse to make a table of all shards from stale ones.
 
     Raises:
-        LakeError: names the shards, in what they differ, and what to run.
+        LakeError: names the shards, the fact that differs, and what to run.
     """
     for key in declaration.inputs:
         if TABLES[key].partitioning != "shard" or declaration.partitioning == "shard":
@@ -241,14 +237,14 @@ def refuse_stale(states: States, declaration: Declaration) -> None:
 
 
 def _differences(record: Record, facts: Mapping[str, Any], stage: Declaration) -> Iterator[str]:
-    """In what a file differs from what would be made now, the settings first."""
+    """The facts in which a file differs from what would be made now, settings first."""
     now = {"seed": facts.get("seed"), **facts.get("settings", {})}
     for path, value in now.items():
         if record.settings.get(path, value) != value:
-            name, one, other = _narrowed(path, record.settings[path], value)
-            shown = "none" if other is None else cut(str(other), LONGEST_VALUE)
-            pilot = f" ({PILOT})" if name == LIMITED and other is None else ""
-            yield f"{name}: {cut(str(one), LONGEST_VALUE)}{pilot}, the profile has {shown}"
+            name, before, after = _narrow(path, record.settings[path], value)
+            shown = "none" if after is None else cut(str(after), LONGEST_VALUE)
+            pilot = f" ({PILOT})" if name == LIMITED and after is None else ""
+            yield f"{name}: {cut(str(before), LONGEST_VALUE)}{pilot}, the profile has {shown}"
     for path in stage.settings:
         if path not in now and record.settings.get(path) is not None:
             yield f"{path}: {cut(str(record.settings[path]), LONGEST_VALUE)}, the profile has none"
@@ -265,9 +261,9 @@ def _differences(record: Record, facts: Mapping[str, Any], stage: Declaration) -
             yield f"rows of another version of the source `{name}`"
 
 
-def _narrowed(path: str, one: Any, other: Any) -> tuple[str, Any, Any]:
-    """The first part of a group of settings that differs: `rewards` becomes `rewards.alpha`."""
-    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
-        return path, one, other
-    name = next(name for name in {**one, **other} if one.get(name) != other.get(name))
-    return _narrowed(f"{path}.{name}", one.get(name), other.get(name))
+def _narrow(path: str, before: Any, after: Any) -> tuple[str, Any, Any]:
+    """The first setting of a group that differs: `rewards` becomes `rewards.alpha`."""
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        return path, before, after
+    name = next(name for name in {**before, **after} if before.get(name) != after.get(name))
+    return _narrow(f"{path}.{name}", before.get(name), after.get(name))

@@ -1,4 +1,4 @@
-"""How far a home is: every asset with its partitions done, failed or missing, what labeling cost, what is left."""
+"""The status of a home: by asset, partitions done, stale, failed or missing, what they cost, and the time left."""
 
 import logging
 from collections.abc import Mapping
@@ -31,9 +31,9 @@ class AssetStatus:
 
     Attributes:
         key: `group/name`.
-        partitions: state of each partition; an unpartitioned asset has the one partition `all`.
-        rows: rows on disk.
-        cost: of the answers that what is done uses.
+        partitions: state by partition; an unpartitioned asset has the partition `all`.
+        rows: on disk.
+        cost: of the model answers behind the rows.
     """
 
     key: str
@@ -42,18 +42,18 @@ class AssetStatus:
     cost: Cost
 
     def count(self, *states: State) -> int:
-        """Partitions in any of these states."""
+        """The number of partitions in any of these states."""
         return sum(state in states for state in self.partitions.values())
 
     @property
     def seconds_left(self) -> float | None:
-        """Time that other partitions should take, by the mean of those on disk; None where none is."""
-        made = self.count("done", "stale")
-        return self.cost.wall_seconds / made * self.count("missing", "failed", "stale") if made else None
+        """Seconds for the other partitions, by the mean of those on disk; None if none is on disk."""
+        on_disk = self.count("done", "stale")
+        return self.cost.wall_seconds / on_disk * self.count("missing", "failed", "stale") if on_disk else None
 
 
 class Stale(NamedTuple):
-    """Groups of tables that the profile would make otherwise, the time of their oldest file, and the first reason."""
+    """The groups of stale tables, the time of their oldest file, and the reason to show."""
 
     groups: list[str]
     since: str
@@ -61,19 +61,19 @@ class Stale(NamedTuple):
 
 
 def what_is_stale(settings: Settings, stages: Mapping[str, Declaration]) -> Stale | None:
-    """What is stale in a home; a reason that names a setting, model or source comes before one that names none."""
+    """What is stale in a home; the reason names a setting, model or source, if any does."""
     judged = States.of(settings, stages)
-    found = [(key, name, reason) for key in TABLES for name, reason in judged.stale(key).items()]
-    if not found:
+    stale = [(key, name, reason) for key in TABLES for name, reason in judged.stale(key).items()]
+    if not stale:
         return None
-    records = (judged.lake.record(key, name if TABLES[key].partitioning else None) for key, name, _ in found)
+    records = (judged.lake.record(key, name if TABLES[key].partitioning else None) for key, name, _ in stale)
     since = _minutes(min((record.written_at for record in records if record), default=""))
-    reason = min((reason for *_, reason in found), key=lambda text: text.endswith(OTHER_INPUTS))
-    return Stale(list(dict.fromkeys(TABLES[key].group for key, *_ in found)), since, reason)
+    reason = min((reason for *_, reason in stale), key=lambda text: text.endswith(OTHER_INPUTS))
+    return Stale(list(dict.fromkeys(TABLES[key].group for key, *_ in stale)), since, reason)
 
 
 def describe_labels(settings: Settings) -> str:
-    """Which labels a home has: `216 of cpmi, step_length by Qwen/Qwen3-8B-Base@49e3…, made …`; or older figures."""
+    """The labels of a home: `216 of cpmi, step_length by Qwen/Qwen3-8B-Base@49e3…, made 2026-11-05 10:20 UTC`."""
     lake = Lake.of(settings)
     records, figures = (
         [record for name in lake.partitions(key) if (record := lake.record(key, name))]
@@ -83,11 +83,12 @@ def describe_labels(settings: Settings) -> str:
         return "none yet"
     types = dict.fromkeys(name for record in records for name in record.settings.get("rewards", {}).get("types", ()))
     models = dict.fromkeys(record.model for record in records if record.model)
-    made = max(record.written_at for record in records)
-    measured = min((record.written_at for record in figures), default=made)
+    labelled = max(record.written_at for record in records)
+    measured = min((record.written_at for record in figures), default=labelled)
     by = f" by {' and '.join(models)}" if models else ""
-    older = f"; the figures are older, of {_minutes(measured)} UTC" if measured < made else ""
-    return f"{sum(record.rows for record in records):,} of {', '.join(types)}{by}, made {_minutes(made)} UTC{older}"
+    older = f"; the figures are older, of {_minutes(measured)} UTC" if measured < labelled else ""
+    rows = sum(record.rows for record in records)
+    return f"{rows:,} of {', '.join(types)}{by}, made {_minutes(labelled)} UTC{older}"
 
 
 def _minutes(written_at: str) -> str:
@@ -95,10 +96,10 @@ def _minutes(written_at: str) -> str:
 
 
 def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[AssetStatus]:
-    """Every asset of a profile's home: its partitions done, stale, failed, missing, and what they cost.
+    """The status of every asset of a profile's home.
 
-    Looking changes nothing: a run whose process is gone is shown as failed, and left to the next run or the daemon. Of
-    a home that cannot be written, only what is on disk is known.
+    Nothing is changed: an orphaned run is shown as failed, and marked by the next run or the daemon. Of a home that
+    cannot be written, only the files are known.
     """
     lake = Lake.of(settings)
     try:
@@ -109,21 +110,22 @@ def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[A
     judged = States.of(settings, stages)
     with storage_errors(settings), instance:
         interrupted = _interrupted(instance, settings)
-        found = {key: partition_states(instance, lake, settings, key, judged) for key in TABLES}
-    shown = {key: _without(states, interrupted) for key, states in found.items()}
-    return [_asset_status(key, states, lake) for key, states in shown.items()]
+        by_table = {key: partition_states(instance, lake, settings, key, judged) for key in TABLES}
+    for states in by_table.values():
+        states.update({name: "failed" for name, state in states.items() if state == "running" and name in interrupted})
+    return [_asset_status(key, states, lake) for key, states in by_table.items()]
 
 
 def _on_disk(lake: Lake, settings: Settings, key: str) -> dict[str, State]:
     partitions = partitions_of(key, settings)
     if partitions is None:
         return {"all": _state(None, lake.exists(key))}
-    made = lake.partitions(key)
-    return {partition: _state(None, partition in made) for partition in partitions}
+    on_disk = lake.partitions(key)
+    return {partition: _state(None, partition in on_disk) for partition in partitions}
 
 
 def _interrupted(instance: dg.DagsterInstance, settings: Settings) -> set[str]:
-    """Partitions whose run has no process any more, and which no other run is making."""
+    """Partitions of orphaned runs that no living run is making."""
     folder = dagster_folder(settings)
     places: dict[bool, set[str]] = {True: set(), False: set()}
     for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
@@ -133,15 +135,10 @@ def _interrupted(instance: dg.DagsterInstance, settings: Settings) -> set[str]:
     return places[True] - places[False]
 
 
-def _without(states: Mapping[str, State], interrupted: set[str]) -> dict[str, State]:
-    """States in which what is no longer running is failed."""
-    return {name: "failed" if state == "running" and name in interrupted else state for name, state in states.items()}
-
-
 def _asset_status(key: str, states: Mapping[str, State], lake: Lake) -> AssetStatus:
     done = [name for name, state in states.items() if state in ("done", "stale")]
-    found = (lake.record(key, name if TABLES[key].partitioning else None) for name in done)
-    records = [record for record in found if record]
+    names = [name if TABLES[key].partitioning else None for name in done]
+    records = [record for name in names if (record := lake.record(key, name))]
     cost = sum((Cost.from_dict(record.cost) for record in records if record.cost), Cost.zero())
     return AssetStatus(key, states, sum(record.rows for record in records), cost)
 
@@ -149,16 +146,15 @@ def _asset_status(key: str, states: Mapping[str, State], lake: Lake) -> AssetSta
 def partition_states(
     instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str, judged: States
 ) -> dict[str, State]:
-    """State of each partition of a table; an unpartitioned table has the one partition `all`.
+    """The state by partition of a table; an unpartitioned table has the partition `all`.
 
-    The lake decides whether rows are there, and whether the profile would still give them; Dagster knows what is
-    running, and what failed and was not made since.
+    The lake says whether rows are there and current; Dagster, what is running, and what failed and was not made since.
     """
     states = _states(instance, lake, settings, key, key in judged.stages and judged.stages[key].at_once)
     for name, state in states.items():
         if state in ("done", "failed"):
-            found = STATES[judged.state(key, name if TABLES[key].partitioning else None).kind]
-            states[name] = state if state == "failed" and found != "done" else found
+            on_disk = STATES[judged.state(key, name if TABLES[key].partitioning else None).kind]
+            states[name] = state if state == "failed" and on_disk != "done" else on_disk
     return states
 
 
@@ -175,11 +171,11 @@ def _states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: s
 
 
 def _unpartitioned_state(instance: dg.DagsterInstance, key: str, on_disk: bool) -> State:
-    """The state that its last run left, if that run did not make it; else whether it is on disk."""
+    """The state of the last run, if that did not make the table; else whether it is on disk."""
     records = instance.get_asset_records([asset_key(key)])
     entry = records[0].asset_entry if records else None
-    last, made = (entry.last_run_id, entry.last_materialization) if entry else (None, None)
-    run = instance.get_run_by_id(last) if last and (made is None or made.run_id != last) else None
+    last, event = (entry.last_run_id, entry.last_materialization) if entry else (None, None)
+    run = instance.get_run_by_id(last) if last and (event is None or event.run_id != last) else None
     if run is not None and run.is_failure_or_canceled:
         return "failed"
     if run is not None and not run.is_finished:

@@ -1,6 +1,6 @@
-"""What becomes of an error in a step: what may pass is tried again later, what the user must correct fails at once.
+"""Errors in a step: a transient one is retried, one that the user must correct fails at once.
 
-PassingError, MemoryError, ConnectionError, torch.OutOfMemoryError, …    tried again after 30 s, 60 s, 120 s
+PassingError, MemoryError, ConnectionError, torch.OutOfMemoryError, …    retried after 30 s, 60 s, 120 s
 any other CpmiError                                                     failed, with its sentence
 anything else                                                           failed, with its traceback
 """
@@ -20,10 +20,10 @@ LOG = logging.getLogger(__name__)
 
 @contextmanager
 def step_errors(context: dg.AssetExecutionContext, orchestration: Orchestration) -> Iterator[None]:
-    """Have Dagster retry a step, or fail it, as its error deserves.
+    """Turn an error of a step into Dagster's request for a retry, or its failure.
 
     Raises:
-        RetryRequested: the error may pass, and the step has attempts left.
+        RetryRequested: the error is transient, and the step has attempts left.
         Failure: the user can correct the error.
     """
     try:
@@ -44,11 +44,7 @@ def step_errors(context: dg.AssetExecutionContext, orchestration: Orchestration)
 
 
 def reason_of(event: dg.DagsterEvent) -> str:
-    """Why a step failed, in one sentence.
-
-    Args:
-        event: of the failure, as Dagster keeps it.
-    """
+    """Why a step failed, in one sentence, from the event of its failure."""
     data = event.step_failure_data
     if data.user_failure_data is not None and data.user_failure_data.description:
         return data.user_failure_data.description

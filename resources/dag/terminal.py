@@ -1,4 +1,4 @@
-"""The progress of `cpmi run` on a terminal: a bar for what is being made, a line for every stage that made rows.
+"""The progress of `cpmi run` on a terminal: a bar for the running stage, a line for each stage that made rows.
 
 trajectories                  4 partitions        612 rows     1.3 s
 answer_logprobs               4 partitions     36,720 rows     6.8 s, 3 unchanged, kept 10 of 12
@@ -30,7 +30,7 @@ LEAST_SECONDS = 1.0
 
 @dataclass
 class _Tally:
-    """Totals of a stage so far."""
+    """The totals of a stage so far."""
 
     partitions: int = 0
     rows: int = 0
@@ -41,12 +41,12 @@ class _Tally:
 
 
 class TerminalProgress:
-    """Bars only where there is a terminal; lines everywhere, unless quiet.
+    """Shows bars on a terminal, and lines everywhere, unless quiet.
 
-    A stage has no line if nothing of it was made, or it ended within a second and made no rows; these are counted.
+    A stage that was skipped, or made no rows within a second, has no line; these stages are counted.
 
     Args:
-        expected: partitions that each stage is going to bring up to date.
+        expected: number of partitions by stage.
     """
 
     def __init__(self, console: Console, expected: Mapping[str, int], quiet: bool = False) -> None:
@@ -86,7 +86,7 @@ class TerminalProgress:
         return advance
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
-        """See `Progress.finish`; a line when the stage's last partition is up to date, and where none was for long."""
+        """See `Progress.finish`; prints a line after the stage's last partition, and every half a minute."""
         self._remove_bar()
         tally = self._tallies.setdefault(stage, _Tally())
         tally.partitions += 1
@@ -118,12 +118,12 @@ class TerminalProgress:
             self._task = None
 
     def say(self, line: str) -> None:
-        """A line on what has been made; none where nothing was."""
+        """Print a line, if anything was made."""
         if self._made:
             self._print(escape(line))
 
     def summary(self) -> None:
-        """Say how many stages had no line, and when nothing had to be done."""
+        """Print how many stages had no line, or that everything is up to date."""
         if self._left_out and self._made:
             self._print(f"  and {self._left_out} more tables: unchanged, or empty")
         if not self._quiet and self._skipped and not self._made:

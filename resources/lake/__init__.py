@@ -1,1 +1,1 @@
-"""What is kept: files of the lake, their facts, and the DuckDB database over them."""
+"""The lake: files of tables and model answers, and the DuckDB database over them."""

@@ -1,13 +1,13 @@
-"""Answers of models, kept for ever by what was asked: a model is asked once.
+"""The cache of model answers, kept for ever by question: a model is asked once.
 
-    asked       one row a question          prompt 7f3a…  answer 19c2…          hashes of the texts
+    asked       a row per question          prompt 7f3a…  answer 19c2…          hashes of the texts
     kept        <home>/lake/labels/answer_logprobs/.calls/5f0c…/4/003/8d01….parquet
     answered    the same rows               logprob_sum -0.41  token_count 6    with its share of tokens and seconds
 
-`5f0c…` is the model and how it is asked (precision, layout, sampling), never how much is asked; `4/003` is the shard of
-four in which the question was asked. What is kept is read, the rest is asked chunk by chunk, and each chunk is kept the
-moment it is answered. So a killed run goes on after its last chunk, more templates, negatives or rollouts ask only for
-what is new, a changed row asks for itself, and going back asks for nothing.
+`5f0c…` is the hash of the model and how it is asked (precision, layout, sampling), never of how much is asked; `4/003`
+is the question's shard of four. Kept answers are read, the rest is asked chunk by chunk, and each chunk is written as
+soon as it is answered. So a killed run goes on after its last chunk; more templates, negatives or rollouts ask for what
+is new; a changed row asks for itself; going back asks for nothing.
 """
 
 import json
@@ -30,9 +30,9 @@ from cpmi_dagster.resources.lake.sealed_parquet import is_intact, write_sealed
 
 FOLDER_CHARACTERS = 16
 ASKED = "asked"
-"""In the footer of a file of answers: the hash of the facts."""
+"""The name of the hash of the facts among a file's metadata."""
 COST = {each.name: pl.Float64() for each in fields(Cost)}
-"""What an answer cost: its share of the tokens and seconds of its chunk."""
+"""Columns of an answer's share of its chunk's tokens and seconds."""
 LOG = logging.getLogger(__name__)
 
 
@@ -41,13 +41,13 @@ class Calls:
     """The answers of one model to the questions of one table.
 
     Attributes:
-        folder: of the table, in the lake.
+        folder: of the table in the lake.
         facts: the model, and how it is asked.
-        place: folder below that of the facts: `4/003` for shard 003 of 4, `all/gsm8k` for a question set, or `all/all`.
-        key: columns that make a question, with their types.
-        answer: columns of an answer, with their types.
-        unchanged: raises an error if the model is no longer that of the facts; called before answers are kept.
-        count: called with how many values of `by`, or rows, are kept already, and how many are asked for.
+        place: subfolder: `4/003` for shard 003 of 4, `all/gsm8k` for a question set, or `all/all`.
+        key: columns of a question, with types.
+        answer: columns of an answer, with types.
+        unchanged: called before answers are kept; raises an error if the model has changed.
+        count: called with the numbers of rows, or values of `by`, that are kept and that are asked for.
     """
 
     folder: Path
@@ -68,18 +68,18 @@ class Calls:
         weight: str | None = None,
         advance: Callable[[int], None] = lambda _: None,
     ) -> pl.DataFrame:
-        """The answer to every row asked, from the model where it is not known yet.
+        """The answer to every row, kept or from the model.
 
         Args:
-            asked: columns of `key`, and whatever `ask` needs to put the question.
-            ask: takes rows of different questions; gives columns of `key` and `answer`, and what they cost together.
-            size: rows that are asked together; with `by`, values of that column.
-            by: rows with the same value are asked together, as those of a trajectory, which share a token tree.
-            weight: a column of the answer by which the cost of a chunk is shared out; else in equal parts.
-            advance: called with the number of values of `by`, or rows, just answered, known ones first.
+            asked: columns of `key`, and whatever `ask` needs.
+            ask: takes rows of different questions; gives columns of `key` and `answer`, and their cost together.
+            size: rows per chunk, or values of `by`.
+            by: column whose equal values stay in a chunk, such as a trajectory, whose rows share a token tree.
+            weight: column of the answer that divides the cost of a chunk; by default equal parts.
+            advance: called with the number of rows, or values of `by`, just answered, kept ones first.
 
         Returns:
-            `asked` with the columns of the answer and of `COST`, in its order; rows that `ask` left out are not there.
+            `asked` with the columns of the answer and of `COST`, in its order, without rows that `ask` left out.
         """
         names = list(self.key)
         asked = asked.with_columns(pl.col(name).cast(kind) for name, kind in self.key.items())
@@ -100,17 +100,18 @@ class Calls:
         return asked.join(self._all, on=names, how="inner", maintain_order="left")
 
     def spent(self, answered: pl.DataFrame) -> Cost:
-        """What the answers of some rows have cost, each question once."""
+        """The cost of the answers of some rows, each question once."""
         sums = answered.unique(list(self.key)).select(pl.col(name).sum() for name in COST).row(0)
         wall, read, generated, processors = sums
         return Cost(wall, round(read), round(generated), processors)
 
     @property
     def _all(self) -> pl.DataFrame:
-        """Every answer that is known."""
+        """All answers read or given so far."""
         if not self._known:
             self._known.append(pl.DataFrame(schema={**self.key, **self.answer, **COST}))
-            self._known.extend(self._read_all(self._home / self.place))
+            for file in sorted((self._home / self.place).glob("*.parquet")):
+                self._known.extend(self._read(file))
         if len(self._known) > 1:
             self._known[:] = [pl.concat(self._known).unique(list(self.key), keep="first", maintain_order=True)]
         return self._known[0]
@@ -119,15 +120,16 @@ class Calls:
         return asked.join(self._all, on=list(self.key), how="anti", maintain_order="left")
 
     def _find_elsewhere(self, missing: pl.DataFrame) -> None:
-        """Answers to questions that stood in other shards, when the profile had more or fewer of them."""
+        """Read answers that were kept under another number of shards."""
         for file, questions in self._elsewhere.items():
             if missing.join(questions, on=list(self.key)).height:
                 self._known.extend(frame for frame in self._read(file) if frame.height)
 
     @cached_property
     def _elsewhere(self) -> dict[Path, pl.DataFrame]:
-        """The questions of every file of other numbers of shards."""
-        files = [file for file in sorted(self._home.glob("*/*/*.parquet")) if not file.is_relative_to(self._here)]
+        """The questions by file, of files kept under other numbers of shards."""
+        here = self._home / self.place.partition("/")[0]
+        files = [file for file in sorted(self._home.glob("*/*/*.parquet")) if not file.is_relative_to(here)]
         return {file: frame.select(list(self.key)) for file in files for frame in self._read(file)}
 
     @cached_property
@@ -138,16 +140,8 @@ class Calls:
     def _asked(self) -> str:
         return hash_of(self.facts)
 
-    @cached_property
-    def _here(self) -> Path:
-        return self._home / self.place.partition("/")[0]
-
-    def _read_all(self, folder: Path) -> Iterator[pl.DataFrame]:
-        for file in sorted(folder.glob("*.parquet")):
-            yield from self._read(file)
-
     def _read(self, file: Path) -> Iterator[pl.DataFrame]:
-        """The answers of a file; none of a damaged one, or of one that is not ours: they are asked again."""
+        """The answers of a file; none if it is damaged or of other facts: they are asked again."""
         kinds = {**self.key, **self.answer, **COST}
         try:
             if is_intact(file) and pl.read_parquet_metadata(file).get(ASKED) == self._asked:
@@ -159,10 +153,10 @@ class Calls:
         LOG.warning("%s is damaged, or was copied from elsewhere; its questions are asked again", file)
 
     def _keep(self, given: pl.DataFrame, cost: Cost, weight: str | None) -> None:
-        """Add the answers to a chunk to what is known, on disk and here.
+        """Keep the answers to a chunk, on disk and here.
 
         Raises:
-            CpmiError: the model has changed since the questions were put together, or there is no room.
+            CpmiError: the model has changed, or the disk is full.
         """
         share = pl.lit(1.0) / pl.len()
         if weight and given[weight].sum() > 0:
@@ -174,7 +168,7 @@ class Calls:
         self.unchanged()
         if not (self._home / "asked.json").is_file():
             write_whole(self._home / "asked.json", json.dumps(self.facts, indent=1, default=str))
-        # named by its questions: a second process that asked the same replaces it by the same
+        # named by its questions: a second process that asked the same writes the same file
         name = sha256(kept.select(list(self.key)).write_ndjson().encode()).hexdigest()[:FOLDER_CHARACTERS]
         write_sealed(kept, self._home / self.place / f"{name}.parquet", {ASKED: self._asked})
         self._known.append(kept)
@@ -193,7 +187,7 @@ def check_unchanged(asked_of: Sequence[Any], now: Callable[[], Sequence[Any]]) -
     """Refuse answers of a model whose files have changed since its facts were taken.
 
     Raises:
-        LakeError: it is another model now.
+        LakeError: the facts differ now.
     """
     if list(asked_of) != list(now()):
         raise LakeError(f"the files of the model {asked_of[0]} changed while it was asked; nothing is kept, run again")

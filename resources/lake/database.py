@@ -4,11 +4,11 @@
     dataset.soft_labels        read_parquet(['<home>/lake/dataset/soft_labels/all.parquet'])
     benchmarks.best_of_n_choices    no rows, typed columns: the table has not been made yet
     reports.contrast           select * from reports.figures where artifact = 'contrast'
-    earlier.figures            what stood in reports.figures before, as last replaced; so of rewards and soft labels
-    labels.step_rewards_wide   a row a step: its text, a column for each reward type, what people say of it
+    earlier.figures            the previous rows of reports.figures; likewise of rewards and soft labels
+    labels.step_rewards_wide   a row per step: its text, a column per reward type, the judgement of people
 
-New and replaced shards show on open connections. The file is written again, beside the old one and renamed over it,
-only if its statements would differ: a table or recipe has its first file, columns have changed, or the home was moved.
+New and replaced shards show on open connections. The file is written again, and renamed into place, only if its
+statements differ: a table or recipe has its first file, columns have changed, or the home was moved.
 """
 
 import logging
@@ -38,24 +38,24 @@ FILE_NAME = "cpmi.duckdb"
 CATALOG = "cpmi"
 WIDE = "labels.step_rewards_wide"
 WIDE_COLUMNS = ("source_id", "trajectory_id", "step_index", "step", "is_right")
-"""Its columns beside those of reward types; labels of the user's that are called so get another name there."""
+"""Its columns beside those of reward types; a user's label of such a name becomes `label_…` there."""
 SHARDS = "[0-9][0-9][0-9]"
 CHANGES = (
     'create view reports.changes as select artifact, "row", "column", e.measured as before, f.measured as now '
     'from reports.figures f join earlier.figures e using (artifact, "row", "column") '
     "where e.measured is distinct from f.measured",
-    "comment on view reports.changes is 'Figures that differ from those which stood there before'",
+    "comment on view reports.changes is 'Figures that differ from the previous ones'",
     "comment on column reports.changes.before is 'the figure as it was'",
     "comment on column reports.changes.now is 'the figure as it is'",
 )
 HOME_VARIABLE = "cpmi_home"
-"""Where the views look for the lake, if a connection sets it; by default where the home lay at publishing."""
+"""The variable by which a connection tells the views where the home is; by default, where it was published."""
 SHOWN = "cpmi_shown"
 """A macro of the database: the hash of the statements that made it."""
 STORAGE = {"storage_compatibility_version": "v1.2.0"}
-"""A format that old DuckDB opens."""
+"""A file format that older versions of DuckDB open."""
 MOST_MEMORY = 4 * 2**30
-"""Bytes for a reader's tables in memory, and for an answer; at most half of the machine's."""
+"""Bytes of memory for a reader, at most half of the machine's, and for an answer."""
 SWITCHED_OFF = (
     "enable_progress_bar", "autoinstall_known_extensions", "autoload_known_extensions", "allow_community_extensions",
     "allow_persistent_secrets", "python_enable_replacements", "enable_external_access",
@@ -63,26 +63,23 @@ SWITCHED_OFF = (
 
 
 def publish(lake: Lake, settings: Settings) -> None:
-    """Write `cpmi.duckdb`, unless there is one that shows the same tables.
-
-    Args:
-        settings: the profile, whose partitions are shown.
+    """Write `cpmi.duckdb`, unless the present one has the same statements.
 
     Raises:
-        StorageError: there is no room for it, or the home cannot be written.
+        StorageError: the disk is full, or the home cannot be written.
         LakeError: DuckDB cannot write it.
     """
     path, statements = lake.home / FILE_NAME, _statements(lake, settings)
-    with suppress(duckdb.Error), _attached(path) as connection:
+    with suppress(duckdb.Error), _attach(path) as connection:
         if connection.sql(f"select {SHOWN}()").fetchall() == [(hash_of(statements),)]:
             return
     with locked(path.with_suffix(".lock")):
-        statements = _statements(lake, settings)  # another run may have made tables meanwhile
+        statements = _statements(lake, settings)  # another run may have added tables meanwhile
         remove_unfinished(path)
         try:
             with whole_file(path) as unfinished:
                 _write(unfinished, settings, statements)
-                # a log that another program left would be taken for this file's
+                # DuckDB would apply a log that another program left
                 path.with_name(f"{FILE_NAME}.wal").unlink(missing_ok=True)
         except duckdb.Error as error:
             raise LakeError(f"{path} cannot be published: {first_line(error)}") from error
@@ -90,9 +87,9 @@ def publish(lake: Lake, settings: Settings) -> None:
 
 @contextmanager
 def reader(lake: Lake, settings: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection that reads the published tables, opens no file outside of the lake, and keeps its settings.
+    """A connection that reads the published tables, opens no file outside of the lake, and has locked settings.
 
-    What runs users' SQL on it is `query.ask`: DuckDB alone would let a query write files into the lake.
+    Run users' SQL by `query.ask`: DuckDB alone would let a query write files into the lake.
 
     Raises:
         LakeError: nothing has been made yet, or the database can neither be opened nor published again.
@@ -107,7 +104,7 @@ def reader(lake: Lake, settings: Settings) -> Iterator[duckdb.DuckDBPyConnection
             raise
         LOG.warning("the results are shown as they were last published: %s", error)
     try:
-        connection = _attached(path)
+        connection = _attach(path)
     except duckdb.Error as error:
         raise LakeError(
             f"{path} cannot be opened ({first_line(error)}); see that no other program uses it, and try again"
@@ -118,7 +115,7 @@ def reader(lake: Lake, settings: Settings) -> Iterator[duckdb.DuckDBPyConnection
 
 
 def another(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """A further connection to what a reader is connected to, for a thread of its own; the caller closes it."""
+    """A second connection to a reader's database, for another thread; the caller closes it."""
     further = connection.cursor()
     further.execute(f"use {CATALOG}")
     further.execute(f"set variable {HOME_VARIABLE} = (select home from memory.main.{HOME_VARIABLE})")
@@ -126,23 +123,23 @@ def another(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 
 def quoted(text: str) -> str:
-    """A text as SQL writes it."""
+    """A text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
-def _attached(path: Path) -> duckdb.DuckDBPyConnection:
-    """A connection to a database, apart from others of this process to a file that had the same name."""
+def _attach(path: Path) -> duckdb.DuckDBPyConnection:
+    """A connection that shares no cached database with others of this process to the same path."""
     connection = duckdb.connect()
     return connection.execute(f"attach {quoted(str(path))} as {CATALOG} (read_only)").execute(f"use {CATALOG}")
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, lake: Lake) -> None:
-    """Let a connection open the files of the lake and no others, and keep its settings."""
+    """Restrict a connection to files of the lake, and lock its settings."""
     most = min(MOST_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
     connection.execute(f"create table memory.main.{HOME_VARIABLE} as select {_home(lake)} as home")
     connection.execute(f"set variable {HOME_VARIABLE} = {_home(lake)}")
     connection.execute(f"set memory_limit = '{most // 2**20} MiB'")
-    # in this order: settings of files are refused once access to them is, and everything once settings are locked
+    # in this order: later settings forbid the earlier ones
     connection.execute("set temp_directory = ''")
     connection.execute(f"set allowed_directories = [{_home(lake)} || '/{LAKE}']")
     for name in SWITCHED_OFF:
@@ -151,7 +148,7 @@ def _lock(connection: duckdb.DuckDBPyConnection, lake: Lake) -> None:
 
 
 def _write(path: Path, settings: Settings, statements: list[str]) -> None:
-    """Make the database of these statements, over empty files: a damaged one of the lake would stop it."""
+    """Make the database of these statements over empty files, since a damaged file would stop it."""
     with TemporaryDirectory() as folder, duckdb.connect(str(path), config={**STORAGE}) as connection:
         for table in TABLES.values():
             Path(folder, LAKE, table.key).mkdir(parents=True)
@@ -169,7 +166,7 @@ def _write(path: Path, settings: Settings, statements: list[str]) -> None:
         for statement in [*statements, f"create macro {SHOWN}() as {quoted(hash_of(statements))}"]:
             connection.execute(statement)
         connection.commit()
-        # moves all into the file; closing would do so too, and say nothing of a full disk
+        # closing would move all into the file too, but ignore a full disk
         connection.execute("checkpoint")
 
 
@@ -184,16 +181,16 @@ def _statements(lake: Lake, settings: Settings) -> list[str]:
         table, view = TABLES[key], f"earlier/{TABLES[key].name}"
         there = any((lake.root / key / EARLIER).glob("*.parquet"))
         select = _select_files(lake, table, [f"{EARLIER}/*"]) if there else _empty(key)
-        views[view] = table, f"What stood in {table.group}.{table.name} before: the rows last replaced", select
+        views[view] = table, f"The previous rows of {table.group}.{table.name}, as last replaced", select
     everything = "Every figure of every artifact, ours next to the paper's"
     views["reports/paper_comparison"] = figures, everything, "select * from reports.figures"
-    found = [f"create schema {group}" for group in dict.fromkeys(key.partition("/")[0] for key in views)]
+    statements = [f"create schema {group}" for group in dict.fromkeys(key.partition("/")[0] for key in views)]
     for key, (table, meaning, select) in views.items():
         view = key.replace("/", ".")
-        found += [f"create view {view} as {select}", f"comment on view {view} is {quoted(meaning)}"]
+        statements += [f"create view {view} as {select}", f"comment on view {view} is {quoted(meaning)}"]
         for column, text in column_meanings(table).items():
-            found.append(f'comment on column {view}."{column}" is {quoted(text)}')
-    return [*found, *_wide_rewards(settings), *CHANGES]
+            statements.append(f'comment on column {view}."{column}" is {quoted(text)}')
+    return [*statements, *_wide_rewards(settings), *CHANGES]
 
 
 def _wide_rewards(settings: Settings) -> list[str]:
@@ -211,12 +208,12 @@ def _wide_rewards(settings: Settings) -> list[str]:
         "left join sources.step_truth s on s.row_number = t.row_number"
     )
     meanings = {
-        "source_id": "the user's own id of the row; null where it has none",
+        "source_id": "the user's id of the row; null if it has none",
         "trajectory_id": "alignment.trajectories.trajectory_id",
         "step_index": "step, from 0",
         "step": "text of the step",
         **{name: f"labels.step_rewards.reward of the type {kind}; null if it has none" for kind, name in names.items()},
-        "is_right": "what people say of the step; null if nobody has judged it",
+        "is_right": "whether people call the step right; null if nobody has judged it",
     }
     comments = [f'comment on column {WIDE}."{name}" is {quoted(meaning)}' for name, meaning in meanings.items()]
     meaning = "A row for each labelled step: its text, and a column for each reward type of the profile"
@@ -225,16 +222,17 @@ def _wide_rewards(settings: Settings) -> list[str]:
 
 def _select(lake: Lake, settings: Settings, table: Table) -> str:
     """The query behind the view of a table."""
-    partitions = _partitions(lake, table)
-    if not partitions:
+    if not lake.exists(table.key):
         return _empty(table.key)
-    # of a profile that had more shards once
-    where = f" where parse_filename(filename) <= '{settings.shard_keys[-1]}.parquet'" if partitions == [SHARDS] else ""
-    return _select_files(lake, table, partitions) + where
+    if table.partitioning == "shard":
+        # later shards are left over from a larger number
+        last = f"{settings.shard_keys[-1]}.parquet"
+        return f"{_select_files(lake, table, [SHARDS])} where parse_filename(filename) <= '{last}'"
+    return _select_files(lake, table, lake.partitions(table.key) if table.partitioning else [ALL])
 
 
 def _select_files(lake: Lake, table: Table, partitions: Sequence[str]) -> str:
-    """The query over some files of a table, named without their ending, or by a pattern."""
+    """The query over files of a table, by names without suffix, or patterns."""
     home = f"coalesce(getvariable('{HOME_VARIABLE}'), {_home(lake)})"
     files = ", ".join(f"{home} || {quoted(f'/{LAKE}/{table.key}/{partition}.parquet')}" for partition in partitions)
     columns = ", ".join(f'"{name}"::{kind} as "{name}"' for name, kind in _types(table.key).items())
@@ -246,24 +244,15 @@ def _home(lake: Lake) -> str:
     return quoted(str(lake.home.absolute()))
 
 
-def _partitions(lake: Lake, table: Table) -> list[str]:
-    """The names of a table's files without their ending, of shards a pattern."""
-    if not lake.exists(table.key):
-        return []
-    if table.partitioning == "shard":
-        return [SHARDS]
-    return lake.partitions(table.key) if table.partitioning else [ALL]
-
-
 def _empty(key: str) -> str:
-    """A query without rows that has a table's columns."""
+    """A query with a table's columns and no rows."""
     typed = ", ".join(f'null::{kind} as "{name}"' for name, kind in _types(key).items())
     return f"select {typed} where false"
 
 
 @cache
 def _types(key: str) -> dict[str, str]:
-    """The columns of a table with their types in DuckDB; categories are texts there."""
+    """The DuckDB type by column of a table; categories are texts."""
     columns = columns_of(TABLES[key]).items()
     schema = {name: pl.String() if isinstance(dtype, pl.Enum) else dtype for name, dtype in columns}
     with duckdb.connect() as connection:

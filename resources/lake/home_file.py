@@ -1,10 +1,10 @@
-"""Whose results a home has: one profile's, in a number of shards, noted in `home.json`.
+"""`home.json`: the profile whose results a home has, and its number of shards.
 
     {"profile": "mine", "file": "../../mine.yaml", "shards": 4}   from the home, so that a project can be moved with it
     {"profile": "miniature", "file": "", "shards": 4}             a shipped profile
 
-A file that is not there any more was moved: the next of its name takes its place. A run touches the note, so that the
-newest of several is that of the last run.
+If the profile's file is gone, it was moved, and the next one of its name takes its place. A run touches the note, so
+the newest of several is that of the last run.
 """
 
 import json
@@ -25,27 +25,27 @@ NAME = "home.json"
 
 
 class KnownHome(NamedTuple):
-    """A home in which something was run, and its profile as the option `-p` takes it: `mine.yaml`, or `paper`."""
+    """A home with results, and its profile as `-p` takes it: `mine.yaml`, or `paper`."""
 
     home: Path
     profile: str
 
 
 def known_homes() -> list[KnownHome]:
-    """The homes of the working folder, that of the last run first; only that of CPMI_HOME if it is set."""
+    """The homes of the working folder, newest run first; if CPMI_HOME is set, that one alone."""
     place = environment_variable("CPMI_HOME")
-    found = []
+    known = []
     for home in [expanded(place)] if place else Path(".cpmi").glob("*"):
-        if (noted := _noted(home)) is None:
+        if (noted := _read_note(home)) is None:
             continue
         file = Path(os.path.relpath(home.resolve() / noted["file"])) if noted["file"] else None
         if (file or PROFILES / f"{noted['profile']}.yaml").is_file():
-            found.append(KnownHome(home, str(file or noted["profile"])))
-    return sorted(found, key=lambda known: (known.home / NAME).stat().st_mtime, reverse=True)
+            known.append(KnownHome(home, str(file or noted["profile"])))
+    return sorted(known, key=lambda each: (each.home / NAME).stat().st_mtime, reverse=True)
 
 
 def nothing_made(settings: Settings) -> str:
-    """That a home has no results, with the homes of the working folder that have some, or what to do."""
+    """The message that a home has no results; names the homes of the working folder that have some."""
     others = [f"{home} (-p {profile})" for home, profile in known_homes() if home.absolute() != settings.home]
     here = f"homes in this folder are {', '.join(others)}" if others else "no other home is in this folder"
     return (
@@ -55,10 +55,10 @@ def nothing_made(settings: Settings) -> str:
 
 
 def claim_home(settings: Settings) -> None:
-    """Refuse a home that has the results of another profile, or of an earlier form; looking writes nothing.
+    """Check that a home belongs to the profile; nothing is written.
 
     Raises:
-        SettingsError: names both profiles, or says what to do.
+        SettingsError: the home has the results of another profile, or of an earlier version.
     """
     home = settings.home
     if (home / "lake" / ".current").is_dir():
@@ -66,7 +66,7 @@ def claim_home(settings: Settings) -> None:
             f"the home {home} was made by an earlier version of this package, which kept its files in another form; "
             "set CPMI_HOME to a new folder, or move this one away"
         )
-    noted, mine = _noted(home), _note(settings)
+    noted, mine = _read_note(home), _note_of(settings)
     if noted is None or (noted["profile"], noted["file"]) == (mine["profile"], mine["file"]):
         return
     other = None if not noted["file"] else Path(os.path.normpath(home.resolve() / noted["file"]))
@@ -81,34 +81,34 @@ def claim_home(settings: Settings) -> None:
 
 
 def note_home(settings: Settings, remove_shards: Callable[[], None]) -> None:
-    """Note in the home that its results are this profile's, in its number of shards.
+    """Write or touch the note of a profile in its home.
 
     Args:
-        remove_shards: called before, if the tables there are in another number of shards.
+        remove_shards: called first if the home has another number of shards.
 
     Raises:
         SettingsError: see `claim_home`.
         StorageError: the home cannot be written.
     """
     claim_home(settings)
-    if _noted(settings.home) == _note(settings):
+    if _read_note(settings.home) == _note_of(settings):
         with suppress(OSError):
             (settings.home / NAME).touch()
         return
     with locked(settings.home / f".{NAME}.lock"):
-        noted = _noted(settings.home)
+        noted = _read_note(settings.home)
         if noted and noted["shards"] not in (None, settings.shards):
             remove_shards()
-        write_whole(settings.home / NAME, json.dumps(_note(settings)))
+        write_whole(settings.home / NAME, json.dumps(_note_of(settings)))
 
 
-def _note(settings: Settings) -> dict[str, Any]:
+def _note_of(settings: Settings) -> dict[str, Any]:
     file, home = settings.file, settings.home.resolve()
     place = "" if file is None else os.path.relpath(file.parent.resolve() / file.name, home)
     return {"profile": settings.profile, "file": place, "shards": settings.shards}
 
 
-def _noted(home: Path) -> dict[str, Any] | None:
+def _read_note(home: Path) -> dict[str, Any] | None:
     try:
         noted = json.loads((home / NAME).read_bytes())
         return {"profile": str(noted["profile"]), "file": str(noted["file"]), "shards": noted.get("shards")}

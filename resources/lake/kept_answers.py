@@ -1,7 +1,7 @@
-"""Log-probabilities and step values, each asked of a model only where it is not kept yet (see `calls`).
+"""Log-probabilities and step values, asked of a model only if they are not kept (see `calls`).
 
-kept_scores    labels.answer_logprobs     a question is the text before an answer, and the answer
-kept_steps     hidden states, judgements   a question is a solution: its question and steps
+kept_scores    labels.answer_logprobs     key: hashes of the text before an answer, and of the answer
+kept_steps     hidden states, judgements   key: hash of a solution, its question and steps
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ ADMISSION_KEY, ADMISSION = {"whole": pl.UInt64()}, {"reason": pl.String()}
 STEPS_KEY = {"solution": pl.UInt64()}
 ROW = ["trajectory_id", "template", "context", "step_index", "answer_rank"]
 NAMED = "{trajectory}"
-"""In the place of a trajectory's id in a reason that is kept: another trajectory may have the same texts."""
+"""Stands for the trajectory's id in a kept reason, since another trajectory may have the same texts."""
 
 
 def kept_scores(
@@ -40,38 +40,40 @@ def kept_scores(
     of_steps: bool,
     advance: Callable[[int], None],
 ) -> ScoredAnswers:
-    """What `scoring.answer_logprobs` gives; a refusal is kept with its reason.
+    """The result of `scoring.answer_logprobs`, from kept answers and the model; refusals are kept with their reasons.
 
     Args:
-        scores: with `SCORE_KEY` and `SCORE`.
-        admissions: with `ADMISSION_KEY` and `ADMISSION`.
-        load: the labeler; called when something is not known.
+        scores: has `SCORE_KEY` and `SCORE`.
+        admissions: has `ADMISSION_KEY` and `ADMISSION`.
+        load: loads the labeler; called if an answer is not kept.
         contrasted, of_steps: see `answer_logprobs`.
 
     Returns:
-        The cost is that of the answers given, whenever they were asked for.
+        Its cost is that of all answers, kept ones too.
     """
 
     def admit(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
         chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
-        reasons = _unnamed(refusals(chosen, negatives, load(), scoring, contrasted, of_steps))
+        reasons = _remove_names(refusals(chosen, negatives, load(), scoring, contrasted, of_steps))
         return part.join(reasons, on="trajectory_id", how="left"), Cost.zero()
 
     def score(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
         chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
-        own = negatives.join(part, on="trajectory_id", how="semi")
+        theirs = negatives.join(part, on="trajectory_id", how="semi")
         wanted = read_wanted(part)
-        made = answer_logprobs(chosen, own, load(), scoring, wanted=wanted, contrasted=contrasted, of_steps=of_steps)
-        return part.join(made.values.select(*ROW, "logprob_sum", "token_count"), on=ROW), made.cost
+        scored = answer_logprobs(
+            chosen, theirs, load(), scoring, wanted=wanted, contrasted=contrasted, of_steps=of_steps
+        )
+        return part.join(scored.values.select(*ROW, "logprob_sum", "token_count"), on=ROW), scored.cost
 
     wholes = trajectory_questions(trajectories, negatives, scoring)
-    uncounted = replace(admissions, count=lambda kept, asked: None)  # the same trajectories as below
+    uncounted = replace(admissions, count=lambda kept, asked: None)  # `scores` counts the same trajectories
     admitted = uncounted.answers(wholes, admit, max(1, wholes.height))
-    refused = _named(admitted.filter(pl.col("reason").is_not_null()))
+    refused = _insert_names(admitted.filter(pl.col("reason").is_not_null()))
     fitting = trajectories.join(refused, on="trajectory_id", how="anti", maintain_order="left")
     ask = step_questions if of_steps else partial(answer_questions, negatives=negatives, contrasted=contrasted)
     questions = ask(fitting, scoring=scoring)
-    # trajectories of one question stay together: they share a token tree
+    # trajectories of a question stay adjacent, since they share a token tree
     asked = fitting.select("trajectory_id").join(questions, on="trajectory_id", maintain_order="left_right")
     advance(refused.height)
     answered = scores.answers(
@@ -81,14 +83,14 @@ def kept_scores(
     return scored_answers(values, refused.iter_rows(), scores.spent(answered))
 
 
-def _unnamed(rejected: pl.DataFrame) -> pl.DataFrame:
-    """Reasons that hold for every trajectory of the same texts."""
-    found = rejected.select("trajectory_id", "reason")
-    reasons = [reason.replace(name, NAMED) for name, reason in found.iter_rows()]
-    return found.with_columns(pl.Series("reason", reasons, pl.String))
+def _remove_names(rejected: pl.DataFrame) -> pl.DataFrame:
+    """Reasons with `NAMED` for the trajectory's id."""
+    reasons = [reason.replace(name, NAMED) for name, reason in rejected.select("trajectory_id", "reason").iter_rows()]
+    return rejected.select("trajectory_id", pl.Series("reason", reasons, pl.String))
 
 
-def _named(refused: pl.DataFrame) -> pl.DataFrame:
+def _insert_names(refused: pl.DataFrame) -> pl.DataFrame:
+    """Reasons with the trajectory's id for `NAMED`."""
     names = [reason.replace(NAMED, name) for name, reason in refused.select("trajectory_id", "reason").iter_rows()]
     return refused.select("trajectory_id", pl.Series("reason", names, pl.String))
 
@@ -104,14 +106,14 @@ def kept_steps(
     """A value for each step of each solution, such as a hidden state or a probability.
 
     Args:
-        calls: with `STEPS_KEY` and a column of lists, `values`.
-        solutions: columns that say which solution it is, then question and steps.
-        column: the name of the value.
-        read: takes rows of `solutions`; gives their other columns, step_index and the value, a row a step.
-        size: solutions that are read together, and kept as one file.
+        calls: has `STEPS_KEY`, and a column of lists, `values`.
+        solutions: columns that identify a solution, and question and steps.
+        column: name of the value.
+        read: takes rows of `solutions`; gives the identifying columns, step_index and the value, a row per step.
+        size: solutions per chunk, kept as one file.
 
     Returns:
-        The other columns of `solutions`, step_index and the value, in the order of the solutions.
+        The identifying columns, step_index and the value, in the order of the solutions.
     """
     texts = solutions.select("question", "steps").iter_rows()
     hashes = [text_hash(question, *steps) for question, steps in texts]
@@ -132,5 +134,5 @@ def kept_steps(
 
 
 def step_values(kind: Any) -> Mapping[str, Any]:
-    """The answer of a solution: a value of a type for each of its steps."""
+    """The columns of an answer: a list with a value of a type for each step."""
     return {"values": pl.List(kind)}

@@ -1,10 +1,10 @@
-"""A generation engine that asks its model only for continuations that are not kept yet.
+"""A generation engine that samples only continuations that are not kept.
 
 engine.generate(["What is 2 + 3?\\n"], sampling, samples=8, seed=0)     first time: 8 continuations are sampled and kept
 engine.generate(["What is 2 + 3?\\n"], sampling, samples=10, seed=0)    then: samples 8 and 9
 
-A question is the text of a prompt and the number of a sample; equal prompts share their continuations. Sampling
-settings, stop rule and seed are among the facts by which the answers are kept, so an engine is made for one of each.
+The key is the hash of a prompt and the number of a sample; equal prompts share their continuations. Sampling settings,
+stop rule and seed are among the facts of the answers, so an engine has one of each.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,14 +26,13 @@ ANSWER = {"text": pl.String(), "tokens": pl.Int64(), "truncated": pl.Boolean(), 
 
 @dataclass
 class KeptEngine:
-    """A `RolloutEngine` in front of another, whose answers it keeps.
+    """A `RolloutEngine` that caches the answers of another.
 
     Attributes:
-        calls: where they are kept, with `KEY` and `ANSWER`.
+        calls: the cache, with `KEY` and `ANSWER`.
         identity: of the model.
-        load: gives the engine that samples; called when something is not known.
-        size: prompts that are sampled together, and kept as one file.
-        spent: what the continuations given out so far have cost, whenever they were sampled.
+        load: makes the engine that samples; called if an answer is not kept.
+        size: prompts per chunk, kept as one file.
     """
 
     calls: Calls
@@ -43,11 +42,11 @@ class KeptEngine:
     _used: list[pl.DataFrame] = field(default_factory=list, init=False, repr=False)
 
     def prepare(self) -> None:
-        """Nothing: the model is loaded when it is asked."""
+        """Nothing: the model is loaded when needed."""
 
     @property
     def spent(self) -> Cost:
-        """What the continuations that were given out have cost, each once."""
+        """The cost of the continuations given so far, kept ones too, each once."""
         return self.calls.spent(pl.concat(self._used)) if self._used else Cost.zero()
 
     @cached_property
@@ -57,13 +56,13 @@ class KeptEngine:
     def generate(
         self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
     ) -> list[list[Generation]]:
-        """Continue every prompt `samples` times, equal ones alike; see `RolloutEngine.generate`."""
+        """Continue every prompt `samples` times; see `RolloutEngine.generate`."""
         numbers = pl.DataFrame({"sample": range(first, first + samples)}, schema={"sample": pl.Int64})
         texts = pl.DataFrame({"prompt": [text_hash(each) for each in prompts], "asked": list(prompts)}, schema=ASKED)
 
         def ask(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
             answers, cost = [], Cost.zero()
-            # numbers that follow one another are as far from their places in the list as each other
+            # consecutive numbers have the same gap to their place in the list, so a gap is a range
             gap = pl.col("sample") - pl.int_range(pl.len()).over("prompt")
             ranges = part.sort("sample", maintain_order=True).group_by("prompt", gap.alias("gap"), maintain_order=True)
             ranges = ranges.agg(pl.col("asked", "sample").first(), count=pl.len())
@@ -73,9 +72,9 @@ class KeptEngine:
                 groups, spent = timed_generate(self._engine, asked, sampling, count, seed, stop, start)
                 cost += spent
                 answers += [
-                    (prompt, number, one.text, one.tokens, one.truncated, one.prompt_tokens)
+                    (prompt, number, each.text, each.tokens, each.truncated, each.prompt_tokens)
                     for prompt, group in zip(alike["prompt"], groups, strict=True)
-                    for number, one in enumerate(group, start)
+                    for number, each in enumerate(group, start)
                 ]
             return pl.DataFrame(answers, schema={**KEY, **ANSWER}, orient="row"), cost
 

@@ -1,12 +1,12 @@
-"""The lake: every table as Parquet files, one a partition, each with the record of what made it in its footer.
+"""The lake: every table as Parquet files, one per partition, each with its record in the footer.
 
     <home>/lake/labels/hard_negatives/003.parquet      shard 003; `all` for a table without partitions
-    <home>/lake/labels/hard_negatives/.calls/…         what a model answered, see `calls`
-    <home>/lake/reports/figures/.earlier/contrast.parquet      what stood there before it, of a few tables
+    <home>/lake/labels/hard_negatives/.calls/…         answers of a model, see `calls`
+    <home>/lake/reports/figures/.earlier/contrast.parquet      the previous file, kept for a few tables
     <home>/lake/.work/models/process_reward_models/…   unfinished training
 
-A file is written beside its place and renamed over it, so that readers see the old rows or the new ones. A file that is
-missing, damaged, copied from elsewhere or of another key is made again: it is a pure function of what its record names.
+A file is written under a temporary name and renamed, so readers see the old rows or the new ones. A file that is
+missing, damaged, copied from elsewhere or of another key is made again: it is a pure function of the facts it records.
 """
 
 import json
@@ -37,7 +37,7 @@ LAKE = "lake"
 ALL = "all"
 CALLS, EARLIER = ".calls", ".earlier"
 COMPARED = (STEP_REWARDS, SOFT_LABELS, FIGURES)
-"""Tables whose rows are kept when others take their place, so that two settings can be compared."""
+"""Tables whose previous files are kept, so that two settings can be compared."""
 
 
 class Lake:
@@ -45,7 +45,7 @@ class Lake:
 
     Args:
         home: the folder of a profile.
-        settings: the profile, whose partitions are read; without one, all that are on disk.
+        settings: the profile whose partitions are read; by default, all partitions on disk.
     """
 
     def __init__(self, home: Path, settings: Settings | None = None) -> None:
@@ -62,29 +62,29 @@ class Lake:
         return cls(settings.home, settings)
 
     def path(self, key: str, partition: str | None = None) -> Path:
-        """Where a partition's file is."""
+        """The path of a partition's file."""
         return self.root / key / f"{partition or ALL}.parquet"
 
     def partitions(self, key: str) -> list[str]:
-        """Partitions of a table whose files are there."""
+        """The partitions of a table that have files."""
         if self._settings is None:
             return sorted(path.stem for path in (self.root / key).glob("[!.]*.parquet"))
         return [name for name in partitions_of(key, self._settings) or () if self.has(key, name)]
 
     def has(self, key: str, partition: str | None = None) -> bool:
-        """Whether a partition's file is there, damaged or not."""
+        """Whether a partition has a file, damaged or not."""
         return self.path(key, partition).is_file()
 
     def exists(self, key: str) -> bool:
-        """Whether any rows of a table were ever written."""
+        """Whether a table has any file."""
         return bool(self.partitions(key)) if TABLES[key].partitioning else self.has(key)
 
     def has_rows(self) -> bool:
-        """Whether any table was ever written."""
+        """Whether any table has a file."""
         return any(map(self.exists, TABLES))
 
     def record(self, key: str, partition: str | None = None) -> Record | None:
-        """What made a partition; None where there is no file, or one that is damaged or was copied from elsewhere."""
+        """The record of a partition's file; None if that is missing, damaged, or copied from elsewhere."""
         try:
             record = _record_in(self.path(key, partition))
         except (OSError, DamagedFile):
@@ -92,7 +92,7 @@ class Lake:
         return record if (record.table, record.partition) == (key, partition) else None
 
     def is_whole(self, key: str, partition: str | None = None) -> bool:
-        """Whether a partition is there, no byte of it is damaged, and what its rows point at is what was written."""
+        """Whether a partition's file, and the files that its rows name, are as they were written."""
         record = self.record(key, partition)
         try:
             return record is not None and is_intact(self.path(key, partition)) and self.has_files(record)
@@ -100,7 +100,7 @@ class Lake:
             return False
 
     def has_files(self, record: Record) -> bool:
-        """Whether what the rows of a file point at is there, and is what was written."""
+        """Whether the files that the rows name are as they were written."""
         return all((self.home / name).exists() for name in record.files) and all(
             digest_of(self.home / name) == digest for name, digest in record.digests.items()
         )
@@ -119,14 +119,14 @@ class Lake:
     def read(
         self, key: str, partitions: Iterable[str] | str | None = None, columns: Sequence[str] | None = None
     ) -> pl.DataFrame:
-        """Rows of a table, without their provenance columns.
+        """Rows of a table, without provenance columns.
 
         Args:
-            partitions: which partitions; all that have been made by default.
-            columns: which columns; all by default.
+            partitions: all that have files by default.
+            columns: all by default.
 
         Raises:
-            LakeError: a file is missing, damaged, or of another version; the message says how to get it.
+            LakeError: a file is missing, damaged, or of another version; says how to make it.
         """
         if TABLES[key].partitioning is None:
             return self._read(key, None, columns)
@@ -163,21 +163,21 @@ class Lake:
         )
 
     def head(self, key: str, partition: str | None, rows: int) -> pl.DataFrame:
-        """The first rows of a partition, without their provenance columns."""
+        """The first rows of a partition, without provenance columns."""
         return _with_categories(key, pl.read_parquet(self.path(key, partition), columns=own_columns(key), n_rows=rows))
 
     def write(self, frame: pl.DataFrame, record: Record) -> Record:
-        """Check rows against the contract of their table, and put them in place.
+        """Check rows against their table's contract, and write them.
 
         Returns:
             The record as written.
 
         Raises:
-            LakeError: a rule of the contract is broken; the message names it and a row, and nothing is written.
-            StorageError: there is no room, or the lake cannot be written.
+            LakeError: the rows break the contract; names the rule and a row, and nothing is written.
+            StorageError: the disk is full, or the lake cannot be written.
         """
         valid = check_rows(frame, record.table)
-        done = self._completed(record, valid.height, rows_hash(valid))
+        done = self._complete(record, valid.height, rows_hash(valid))
         path = self.path(record.table, record.partition)
         if record.table in COMPARED:
             self._keep_earlier(done, path)
@@ -185,14 +185,14 @@ class Lake:
         return done
 
     def _keep_earlier(self, new: Record, path: Path) -> None:
-        """Copy what stands in a place before other rows, made of other facts, are put there."""
+        """Copy a file before rows made of other facts replace it."""
         before = self.record(new.table, new.partition)
         if before is not None and before.content != new.content and before.facts != new.facts:
             with whole_file(path.parent / EARLIER / path.name) as unfinished:
                 copyfile(path, unfinished)
 
     def earlier(self, key: str, partition: str | None = None) -> Record | None:
-        """What made the rows that stood in the place of a partition's before; None if there were none."""
+        """The record of a partition's previous file; None if there is none."""
         path = self.root / key / EARLIER / self.path(key, partition).name
         try:
             return _record_in(path)
@@ -206,17 +206,16 @@ class Lake:
         records: Mapping[str, Record],
         check: Callable[[], None],
     ) -> None:
-        """Write all partitions of a table at once from batches of rows, none of which is kept in memory.
+        """Write all partitions of a table from a stream of batches, in their order.
 
         Args:
-            frames: batches of rows, with a column `shard` that says in which partition each is; within a partition
-                they stand in the order they come.
-            records: what makes each partition; one without rows is an empty file.
-            check: called when all rows are written, before any file is put in place.
+            frames: batches of rows with a column `shard`, the partition of each.
+            records: by partition; one without rows gets an empty file.
+            check: called after the last row, before any file is renamed into place.
 
         Raises:
-            LakeError: as `write`; then no partition is written.
-            StorageError: as `write`; partitions that were put in place are made again with the others.
+            LakeError: as `write`; no partition is written.
+            StorageError: as `write`; partitions already in place are made again with the others.
         """
         with ExitStack() as open_files:
             writers = {
@@ -233,9 +232,9 @@ class Lake:
         with whole_file(self.path(record.table, record.partition)) as unfinished:
             writer = PartitionWriter(unfinished, record)
             yield writer
-            writer.close(self._completed)
+            writer.close(self._complete)
 
-    def _completed(self, record: Record, rows: int, content: str) -> Record:
+    def _complete(self, record: Record, rows: int, content: str) -> Record:
         return replace(
             record,
             content=content,
@@ -245,30 +244,30 @@ class Lake:
         )
 
     def making(self, key: str, partition: str | None, say: Any) -> AbstractContextManager[None]:
-        """The lock under which a partition is made: a second process waits, and then finds the file."""
+        """The lock for making a partition: a second process waits, then skips the current file."""
         return locked(self.root / ".locks" / f"{key.replace('/', '.')}.{partition or ALL}.lock", say)
 
     def tidy(self, key: str, partition: str | None) -> None:
-        """Remove what killed writers left of a partition and its answers of models; the caller holds its lock."""
+        """Remove unfinished files of killed processes from a partition and its answers; the caller holds the lock."""
         folder = self.root / key
         for pattern in (f".{partition or ALL}.parquet.*", f"{CALLS}/*/*/{partition or '*'}/.*"):
-            for left in folder.glob(pattern + UNFINISHED):
-                left.unlink(missing_ok=True)
+            for path in folder.glob(pattern + UNFINISHED):
+                path.unlink(missing_ok=True)
 
     def remove_shards(self) -> None:
-        """Remove the tables by shard, which another number of shards would mix; they are made again from answers."""
+        """Remove all tables by shard, which another number of shards would mix; kept answers stay."""
         for key in (key for key, table in TABLES.items() if table.partitioning == "shard"):
             for pattern in ("[0-9]*.parquet", f"{EARLIER}/*.parquet"):
                 for path in (self.root / key).glob(pattern):
                     path.unlink(missing_ok=True)
 
     def work_folder(self, name: str) -> Path:
-        """Folder for unfinished work; no result is read from it."""
+        """The folder for unfinished work of this name."""
         return self.root / ".work" / name
 
 
 def partitions_of(key: str, settings: Settings) -> list[str] | None:
-    """The partitions that a profile gives a table; None for a table in one file."""
+    """The partitions of a table under a profile; None if it is unpartitioned."""
     by_partitioning = {
         "shard": settings.shard_keys,
         "recipe": settings.recipe_names,
@@ -280,12 +279,12 @@ def partitions_of(key: str, settings: Settings) -> list[str] | None:
 
 
 def words(key: str, partition: str | None) -> str:
-    """A partition in sentences."""
+    """A partition as messages name it: `labels/hard_negatives 003`."""
     return f"{key} {partition}" if partition else key
 
 
 def own_columns(key: str) -> list[str]:
-    """A table's columns without those of its provenance."""
+    """A table's columns, without provenance."""
     return list(TABLES[key].schema.columns())
 
 
@@ -293,7 +292,7 @@ def digest_of(path: Path) -> str:
     """The hash of a file, or of the weights in a folder.
 
     Raises:
-        OSError: it is not there.
+        OSError: it does not exist.
     """
     if path.is_dir():
         return hash_of({weights.name: file_digest(weights) for weights in path.glob("*.safetensors")})
@@ -311,6 +310,6 @@ def _record_in(path: Path) -> Record:
 
 
 def _with_categories(key: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows of a file with the categories of today's contract: one may have been added since they were written."""
+    """Rows with the categories of the present contract, which may have more than the file."""
     kinds = columns_of(TABLES[key])
     return frame.cast({name: kinds[name] for name in frame.columns if isinstance(kinds.get(name), pl.Enum)})

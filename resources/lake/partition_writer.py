@@ -1,4 +1,4 @@
-"""A partition of the lake that is written batch by batch; its content and record are known at the end."""
+"""Writes a partition of the lake batch by batch; its record is complete at the end."""
 
 import json
 from collections.abc import Callable
@@ -14,15 +14,15 @@ from cpmi_dagster.resources.lake.records import FOOTER, Record, with_provenance
 from cpmi_dagster.resources.lake.sealed_parquet import SEAL, seal
 
 GROUP_ROWS = 1_000
-"""Rows that are written together: what a file says of each group of rows is in memory until it is closed."""
+"""Rows per row group, whose metadata stay in memory until the file is closed."""
 
 
 class PartitionWriter:
     """Writes a sealed file.
 
     Args:
-        path: under which it is written.
-        record: what makes it, before its rows are known.
+        path: of the file.
+        record: of the file, without what follows from its rows.
     """
 
     def __init__(self, path: Path, record: Record) -> None:
@@ -32,7 +32,7 @@ class PartitionWriter:
         self._writer = pq.ParquetWriter(path, empty.schema, compression="zstd", write_statistics=False)
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Rows that the contract of the table admits."""
+        """Add rows that `check_rows` has passed."""
         self._rows += frame.height
         self._waiting.append(frame)
         if sum(each.height for each in self._waiting) >= GROUP_ROWS:
@@ -45,11 +45,7 @@ class PartitionWriter:
         self._writer.write_table(with_provenance(frame, self._record).to_arrow())
 
     def close(self, complete: Callable[[Record, int, str], Record]) -> None:
-        """Finish the file.
-
-        Args:
-            complete: gives the record of the number of rows and their hash.
-        """
+        """Finish the file; `complete` adds the number of rows and their hash to the record."""
         if self._waiting:
             self._write()
         record = complete(self._record, self._rows, self._digest.hexdigest())

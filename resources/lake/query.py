@@ -1,11 +1,10 @@
-"""Queries of users: one statement that reads the published tables, and nothing else.
+"""Users' queries: one statement that reads the published tables, and nothing else.
 
     query(settings, "select reward_type, count(*) from labels.step_rewards group by all").rows
     query(settings, "copy labels.step_rewards to 'mine.csv'")    CpmiError: a query is one statement that only reads …
 
-The connection is `database.reader`'s. It may still write files into the lake, and DuckDB takes a query with COPY in a
-common table expression for one that reads; so it is asked as the argument of DuckDB's function `query`, within which
-COPY is refused.
+On the connection of `database.reader`, DuckDB alone would let a query write into the lake: it takes a COPY in a common
+table expression for a statement that reads. As the argument of DuckDB's function `query`, COPY is refused.
 """
 
 import re
@@ -40,7 +39,7 @@ TABLES_SHOWN = """
     where not internal order by relation
 """
 WRITES = "must be at the top level"
-"""How DuckDB refuses COPY, INSERT, UPDATE and DELETE within a query."""
+"""DuckDB's words for a COPY, INSERT, UPDATE or DELETE within a query."""
 NO_FILES = "file system operations are disabled"
 LAKE_FILE = re.compile(r"""['"][^'"]*/lake/([^'"]+)\.parquet['"]""")
 SUGGESTION = re.compile(r'^Did you mean "?(.+?)"?\??$', re.MULTILINE)
@@ -49,14 +48,14 @@ INTERNAL = ("pg_", "duckdb_", "sqlite_", "pragma_", "information_schema.")
 
 @dataclass(frozen=True)
 class Answer:
-    """The rows of a query, and whether it has more than were asked for."""
+    """The rows of a query, and whether there are more."""
 
     rows: pl.DataFrame
     has_more: bool
 
 
 def query(settings: Settings, sql: str, most_rows: int | None = None, seconds: float = DEFAULT_SECONDS) -> Answer:
-    """What `answer` gives on the published results of a profile.
+    """The answer to a query on a profile's results.
 
     Raises:
         CpmiError: nothing has been made yet, or as `answer`.
@@ -71,17 +70,17 @@ def answer(
     """The rows of a query; `show tables` lists the tables of every schema.
 
     Args:
-        most_rows: how many rows at most; all by default.
-        seconds: until it is stopped, or, in the middle of one long call of a function, when that returns.
+        most_rows: at most so many rows; all by default.
+        seconds: after which it is interrupted; a long call of one function first returns.
 
     Raises:
-        CpmiError: as `ask`; or a column has dates that Python does not know.
+        CpmiError: as `ask`; or a column has dates that Python cannot hold.
     """
     text = TABLES_SHOWN if SHOW_TABLES.fullmatch(sql) else sql
-    found = ask(connection, text, None, seconds, None if most_rows is None else most_rows + 1)
-    rows = found if most_rows is None else found.head(most_rows)
+    answered = ask(connection, text, None, seconds, None if most_rows is None else most_rows + 1)
+    rows = answered if most_rows is None else answered.head(most_rows)
     _check_dates(rows)
-    return Answer(rows, has_more=rows.height < found.height)
+    return Answer(rows, has_more=rows.height < answered.height)
 
 
 def ask(
@@ -94,15 +93,15 @@ def ask(
     """The rows of a query.
 
     Args:
-        params: values of the parameters `$name` of a query of this package; users' queries have none.
+        params: values of `$name` in a query of this package; users' queries have none.
 
     Raises:
-        CpmiError: it is not one statement that only reads; DuckDB refuses it, with DuckDB's first line; a file of the
-            lake is damaged; it took too long or too much memory; or a column's type has no counterpart here.
+        CpmiError: the query is not one statement that only reads, DuckDB refuses it, a file of the lake is damaged, it
+            took too long or too much memory, or polars lacks the type of a column.
     """
     try:
         text = sql if params else _within_query(sql)
-        with _stopped_after(connection, seconds):
+        with _stop_after(connection, seconds):
             relation = connection.sql(text, params=dict(params or {}) or None)
             return _rows(relation if most_rows is None else relation.limit(most_rows))
     except duckdb.InterruptException as error:
@@ -111,19 +110,19 @@ def ask(
         raise CpmiError(TOO_LARGE) from error
     except (duckdb.Error, UnicodeError) as error:
         raise CpmiError(ONLY_READS if WRITES in str(error) else f"the query failed: {_reason(error)}") from error
-    except (pl.exceptions.PolarsError, ValueError) as error:  # pyarrow's errors are of the second kind
+    except (pl.exceptions.PolarsError, ValueError) as error:  # pyarrow's errors are ValueErrors
         raise CpmiError(f"a column has a type that cannot be shown; cast it, as in `x::varchar` ({error})") from error
 
 
 def _within_query(sql: str) -> str:
-    """The SQL that asks for the rows of a user's SQL, or explains it.
+    """A user's SELECT, or EXPLAIN of one, as an argument of DuckDB's `query`.
 
     Raises:
-        CpmiError: it is not one SELECT, or EXPLAIN of one.
+        CpmiError: it is another statement, or several.
     """
     explain, types = "", _types(sql)
-    if types == [duckdb.StatementType.EXPLAIN] and (found := EXPLAIN.match(sql)):
-        explain, sql = found[0], sql[found.end() :]
+    if types == [duckdb.StatementType.EXPLAIN] and (match := EXPLAIN.match(sql)):
+        explain, sql = match[0], sql[match.end() :]
         types = _types(sql)
     if types != [duckdb.StatementType.SELECT]:
         raise CpmiError(ONLY_READS)
@@ -131,12 +130,12 @@ def _within_query(sql: str) -> str:
 
 
 def _types(sql: str) -> list[duckdb.StatementType]:
-    # half of a character is refused here as text, and by DuckDB as an argument of a wrong type
+    # encoding refuses a lone surrogate with a UnicodeError; DuckDB would raise a TypeError
     return [statement.type for statement in duckdb.extract_statements(sql.encode().decode())]
 
 
 def _rows(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
-    """The rows of a relation, read in batches so that those of a large one do not fill the machine's memory."""
+    """The rows of a relation, read in batches up to `MOST_MEMORY` bytes."""
     reader, batches, size = relation.to_arrow_reader(BATCH_ROWS), [], 0
     for batch in reader:
         batches.append(batch)
@@ -149,8 +148,8 @@ def _rows(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
 
 
 @contextmanager
-def _stopped_after(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
-    """Interrupt what the connection does when the time is over, again until it has stopped."""
+def _stop_after(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
+    """Interrupt the connection's query after some seconds, and again until it stops."""
     done = threading.Event()
 
     def stop() -> None:
@@ -169,7 +168,7 @@ def _stopped_after(connection: duckdb.DuckDBPyConnection, seconds: float) -> Ite
 
 
 def _check_dates(rows: pl.DataFrame) -> None:
-    """Refuse dates outside of the years 1 to 9999, which DuckDB has and no reader of the answer can be given."""
+    """Refuse dates outside of the years 1 to 9999, which DuckDB holds and Python does not."""
     for column in rows:
         if "Date" in str(column.dtype):  # also within lists and structs
             try:
@@ -182,11 +181,11 @@ def _check_dates(rows: pl.DataFrame) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """DuckDB's first line and a table it suggests; in words of ours where a file is refused, missing or damaged."""
+    """DuckDB's first line with the table it suggests; our own sentence for a refused, missing or damaged file."""
     if NO_FILES in str(error):
         return "it reads the tables of this home, and no other file or address"
-    if found := LAKE_FILE.search(first_line(error)):
-        reason = f"{found[1]} is missing or damaged; run `cpmi run`, which makes it again"
+    if match := LAKE_FILE.search(first_line(error)):
+        reason = f"{match[1]} is missing or damaged; run `cpmi run`, which makes it again"
         return f"{reason}, or remove it if the profile has no such partition ({first_line(error)})"
     suggestion = SUGGESTION.search(str(error))
     if suggestion and suggestion[1].startswith(INTERNAL):

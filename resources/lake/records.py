@@ -1,4 +1,4 @@
-"""The record of a file of the lake: what made it; and what its rows must be.
+"""The record of a file of the lake, and the contract of its rows.
 
 Record("labels/hard_negatives", "003", key="5f0c…", run_id="9b21…", facts={"code_version": "7", "seed": 0, …})
 """
@@ -16,9 +16,9 @@ from cpmi_dagster.contracts.tables import TABLES, provenance_of
 from cpmi_dagster.errors import LakeError
 
 FOOTER = "cpmi"
-"""Where a file has its record."""
+"""The name of the record among a file's metadata."""
 HASHED_ROWS = 100_000
-"""Rows that are written out at once to be hashed."""
+"""Rows per chunk of hashing."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Record:
     """What made a file of the lake.
 
     Attributes:
-        key: hash of `facts`; a file that has the key which would be made now is current.
+        key: hash of `facts`; a file is current if its key is the one that would be made now.
         facts: code version, columns, seed, settings, models, sources, and the content of each input.
         content: hash of the rows.
-        cost: of the answers of models that the rows use; of several tables that one stage makes, the first has it.
-        files: what the rows point at, relative to the home: reward models, the report.
-        digests: by file, the hash of its bytes.
+        cost: of the model answers that the rows use; of a stage's several tables, the first has it.
+        files: paths that the rows name, relative to the home: reward models, the report.
+        digests: hash of bytes by file.
     """
 
     table: str
@@ -51,18 +51,18 @@ class Record:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The seed, the settings by their paths and the recipe that the rows depend on."""
+        """The seed, recipe and settings by dotted path that the rows depend on."""
         named = {name: self.facts[name] for name in ("seed", "recipe") if name in self.facts}
         return named | dict(self.facts.get("settings", {}))
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """What the inputs, sources and models were, by kind and name."""
+        """The inputs, sources and models, by kind and name."""
         return {name: self.facts[name] for name in ("inputs", "sources", "models") if name in self.facts}
 
 
 def rows_hash(frame: pl.DataFrame) -> str:
-    """SHA-256 of the values of a frame, independent of slicing and memory layout."""
+    """The SHA-256 of a frame's values, independent of slicing and memory layout."""
     digest = sha256()
     for rows in frame.iter_slices(HASHED_ROWS):
         digest.update(rows.write_ndjson().encode())
@@ -70,15 +70,15 @@ def rows_hash(frame: pl.DataFrame) -> str:
 
 
 def hash_of(facts: Any) -> str:
-    """SHA-256 of a description that JSON can hold."""
+    """The SHA-256 of a value that JSON can hold."""
     return sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def check_rows(frame: pl.DataFrame, key: str) -> pl.DataFrame:
-    """Rows with the types of a table.
+    """Rows cast to the types of a table.
 
     Raises:
-        LakeError: a rule of the table's contract is broken; the message names it and a row.
+        LakeError: they break the table's contract; names the rule and a row.
     """
     try:
         return TABLES[key].schema.validate(frame, cast=True)
@@ -87,6 +87,6 @@ def check_rows(frame: pl.DataFrame, key: str) -> pl.DataFrame:
 
 
 def with_provenance(frame: pl.DataFrame, record: Record) -> pl.DataFrame:
-    """Rows with their provenance."""
+    """Rows with their provenance columns."""
     columns = provenance_of(TABLES[record.table]).items()
     return frame.with_columns(pl.lit(getattr(record, name), dtype).alias(name) for name, dtype in columns)

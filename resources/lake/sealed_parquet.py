@@ -1,8 +1,8 @@
-"""Parquet files that hold the hash of their own bytes, so that a bit that flips anywhere in them is found.
+"""Parquet files that hold the hash of their bytes, so that any flipped bit is found.
 
     rows, schema, … {"cpmi": "{…}", "cpmi.seal": "sha256:3f9a…"}     the hash of the file with zeros for these digits
 
-Parquet has checksums of pages too; they leave the footer out, where a flipped bit can end the reader's process.
+Parquet's checksums of pages do not cover the footer, where a flipped bit can crash the reader.
 """
 
 import re
@@ -19,9 +19,9 @@ from cpmi_dagster.files.whole_files import whole_file
 MARK = b"sha256:"
 ZEROS = b"0" * 64
 SEAL = {"cpmi.seal": (MARK + ZEROS).decode()}
-"""Metadata of a file that is to be sealed."""
+"""Metadata of a file before it is sealed."""
 TAIL_BYTES = 4096
-"""More than what follows the seal in a file."""
+"""Bytes at the end of a file within which the seal stands."""
 
 
 class DamagedFile(LakeError):
@@ -35,10 +35,10 @@ def write_sealed(frame: pl.DataFrame, path: Path, footer: Mapping[str, str]) -> 
     """Write a sealed file, whole or not at all.
 
     Args:
-        footer: texts to keep in the file beside its rows.
+        footer: metadata, as texts by name.
 
     Raises:
-        StorageError: there is no room, or the folder cannot be written.
+        StorageError: the disk is full, or the folder cannot be written.
     """
     with whole_file(path) as unfinished:
         frame.write_parquet(unfinished, metadata={**footer, **SEAL})
@@ -57,17 +57,17 @@ def seal(path: Path) -> None:
 
 @by_state
 def is_intact(path: Path) -> bool:
-    """Whether every byte of a file is the one that was written; read once a process for each state of the file.
+    """Whether every byte of a file is as it was written; cached by the state of the file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     data = bytearray(path.read_bytes())
     start = max(0, len(data) - TAIL_BYTES)
     marks = list(re.finditer(MARK + rb"([0-9a-f]{64})", data[start:]))
     if not marks:
         return False
-    # texts of the file, which come before, may look like it
+    # texts among the rows may look like a seal, but stand before it
     last = marks[-1]
     place = start + last.start(1)
     data[place : place + len(ZEROS)] = ZEROS

@@ -1,1 +1,1 @@
-"""What is read from outside: files of rows, data sets of a hub."""
+"""Readers of the files, DuckDB relations and hub data sets that a profile names."""

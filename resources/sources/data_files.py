@@ -3,8 +3,8 @@
     rows.jsonl.gz, line 3: {"input": "Ann …"}    ->  ({"input": "Ann …"}, 0.62, "line 3")     62 % of the file is read
     rows.jsonl.gz, line 4: {"input": "Ann        ->  (Unreadable("{\\"input\\": \\"Ann", "not JSON: …"), 0.63, "line 4")
 
-Lines are read here and not by `datasets`, whose JSON reader refuses a whole file for one broken line, or for one line
-with other types than the first ones, and whose CSV reader makes numbers of texts and nulls of the answer `NA`.
+`datasets` is not used: its JSON reader refuses a whole file for one line that is broken or has other types, and its CSV
+reader turns texts into numbers and the answer `NA` into null.
 """
 
 import csv
@@ -13,17 +13,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from cpmi_dagster.errors import RepeatedField, SourceError, first_line
-from cpmi_dagster.files.bounded_reading import (
-    BYTE_ORDER_MARK,
-    LINE_CHARACTERS,
-    bounded_lines,
-    open_text,
-)
+from cpmi_dagster.files.bounded_reading import BYTE_ORDER_MARK, LINE_CHARACTERS, bounded_lines, open_text
 from cpmi_dagster.files.json_lines import DECODER
 from cpmi_dagster.files.text import NOT_UTF8, did_you_mean, encodable
 from cpmi_dagster.trajectories.rows import Row, Unreadable
@@ -36,12 +32,12 @@ SHOWN_CHARACTERS = 1_000
 ARROW_MAGIC = b"ARROW1"
 DELIMITERS = ",;\t"
 SPLITS, SAVED = "dataset_dict.json", "state.json"
-"""What `datasets` writes into a folder of splits, and of a data set, beside its files of Arrow."""
+"""Files by which `datasets` marks a folder of splits, and of a data set."""
 NEXT_SIGN = re.compile(r"[^ \t\n\r]|\Z")
 
 
 class ReadRow(NamedTuple):
-    """A row, the share of its source that has been read, and its place in the source: `line 3`, `b.jsonl, line 3`."""
+    """A row, the share of the source read so far, and the row's place: `line 3`, `b.jsonl, line 3`."""
 
     row: Row
     share: float
@@ -49,12 +45,12 @@ class ReadRow(NamedTuple):
 
 
 def local_files(path: Path) -> list[Path]:
-    """The file, or the data files of the folder in name order, else those of its `data`, where the hub has them.
+    """The file, or the data files of a folder or its `data` in name order.
 
-    Of a data set that `datasets` saved, the files that it names; of one in splits, those of the only split.
+    Of a data set that `datasets` saved, the files that it names; of a folder of splits, those of the only split.
 
     Raises:
-        SourceError: there is none, or the folder has several splits.
+        SourceError: there is no data file, or the folder has several splits.
     """
     try:
         if (path / SPLITS).is_file():
@@ -70,22 +66,14 @@ def local_files(path: Path) -> list[Path]:
         _with_data([path]) if path.is_file() else _with_data(path.glob("[!.]*")) or _with_data(path.glob("data/[!.]*"))
     )
     if not files:
-        found = (
-            f"{path} ends in none of"
-            if path.is_file()
-            else f"there is no data at {path}{_near(path)}; give a file or folder of"
-        )
-        advice = "; write it as one of these, as pandas does" if path.is_file() else ""
-        raise SourceError(f"{found} {', '.join(SUFFIXES)}{advice}")
+        if path.is_file():
+            advice = "write it as one of these, as pandas does"
+            raise SourceError(f"{path} ends in none of {', '.join(SUFFIXES)}; {advice}")
+        near = ""
+        with suppress(OSError):
+            near = did_you_mean(path.name, (other.name for other in path.parent.iterdir()))
+        raise SourceError(f"there is no data at {path}{near}; give a file or folder of {', '.join(SUFFIXES)}")
     return files
-
-
-def _near(path: Path) -> str:
-    """The file beside a path that is spelled like it, in brackets."""
-    try:
-        return did_you_mean(path.name, (other.name for other in path.parent.iterdir()))
-    except OSError:
-        return ""
 
 
 def _with_data(paths: Iterable[Path]) -> list[Path]:
@@ -115,7 +103,7 @@ def read_file(file: Path) -> Iterator[ReadRow]:
 
 
 def database_files(path: Path) -> list[Path]:
-    """A DuckDB file, with the log of what was written last where there is one.
+    """A DuckDB file, and its write-ahead log if there is one.
 
     Raises:
         SourceError: there is no such file.
@@ -129,7 +117,7 @@ def read_relation(file: Path, relation: str) -> Iterator[ReadRow]:
     """Rows of a table or view of a DuckDB file, in its order.
 
     Args:
-        relation: its name, with that of its schema where it is not `main`.
+        relation: its name, with a schema other than `main`.
 
     Raises:
         SourceError: another process writes to the file, it is no DuckDB file, or has no such relation.
@@ -138,9 +126,9 @@ def read_relation(file: Path, relation: str) -> Iterator[ReadRow]:
 
     try:
         with duckdb.connect(str(file), read_only=True) as connection:
-            found = connection.table(relation)
-            total, number = len(found), 0
-            for batch in found.to_arrow_reader(BATCH_ROWS):
+            table = connection.table(relation)
+            total, number = len(table), 0
+            for batch in table.to_arrow_reader(BATCH_ROWS):
                 for row in batch.to_pylist():
                     number += 1
                     yield ReadRow(row, number / total, f"row {number}")
@@ -161,7 +149,7 @@ def _parquet_rows(file: Path) -> Iterator[ReadRow]:
 
 
 def _arrow_rows(file: Path) -> Iterator[ReadRow]:
-    """Rows of Arrow's file format, which polars and pandas write, or of its stream format, which `datasets` writes."""
+    """Rows of Arrow's file format (polars, pandas) or stream format (`datasets`)."""
     import pyarrow as pa
 
     size = max(1, file.stat().st_size)
@@ -194,7 +182,7 @@ def _batch_rows(batches: Iterable["pa.RecordBatch"]) -> Iterator[tuple[int, dict
 
 
 def _json_rows(file: Path) -> Iterator[ReadRow]:
-    """A JSON array of objects; its text is read whole, and its rows are made one after the other."""
+    """Rows of a JSON array of objects, whose text is read whole."""
     with open_text(file) as stream:
         text = stream.read()
     text = text.removeprefix(BYTE_ORDER_MARK).strip()
@@ -211,7 +199,7 @@ def _json_rows(file: Path) -> Iterator[ReadRow]:
 
 
 def _items(text: str) -> Iterator[tuple[str, float]]:
-    """The values of a JSON array as texts, with the share of it that has been read."""
+    """The values of a JSON array as texts, with the share read so far."""
 
     def next_sign(position: int) -> int:
         return next(NEXT_SIGN.finditer(text, position)).start()
@@ -239,7 +227,7 @@ def _lines(file: Path) -> Iterator[ReadRow]:
 
 
 def _csv_rows(file: Path) -> Iterator[ReadRow]:
-    """Rows of CSV as texts, an empty cell as null; the first line has the names of the columns."""
+    """Rows of CSV as texts, empty cells as null; the first line names the columns."""
     size = max(1, file.stat().st_size)
     with open_text(file) as stream:
         cut: list[int] = []
@@ -269,7 +257,7 @@ def _csv_rows(file: Path) -> Iterator[ReadRow]:
 
 
 def _noting_cuts(lines: Iterable[tuple[str, bool]], cut: list[int]) -> Iterator[str]:
-    """The lines, while the numbers of those that were too long to read whole are added to a list."""
+    """The lines; the numbers of those too long to read whole are added to `cut`."""
     for number, (line, is_whole) in enumerate(lines, start=1):
         if not is_whole:
             cut.append(number)
@@ -321,7 +309,7 @@ def _row(row: Any, text: str, place: str) -> Row:
 
 
 def _position(stream: io.TextIOWrapper) -> int:
-    """How far the file on disk has been read, compressed bytes for a gzipped one."""
+    """The number of bytes read from the file on disk, compressed ones of a gzipped file."""
     return os.lseek(stream.buffer.fileno(), 0, os.SEEK_CUR)
 
 

@@ -1,7 +1,7 @@
-"""Where rows come from: local files and folders, the embedded world, or the hub.
+"""Rows of the sources that a profile names.
 
-Local files are those of `data_files.py`; a folder is all such files in name order, or a data set that `datasets` saved.
-Of a DuckDB file, one relation is read. `miniature:NAME` is a file in the package.
+A source is a file or folder (see `data_files`), a relation of a DuckDB file, a data set of the hub, or a file of this
+package, `miniature:NAME`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,21 +27,21 @@ HUB_BATCH = 1_000
 
 
 class DataSources:
-    """Reads the rows of a source and says which version of it they are."""
+    """Reads the rows of sources, and identifies their versions."""
 
     def __init__(self, settings: Settings) -> None:
         self._home = settings.home
 
     def version(self, source: DataSource) -> dict[str, Any]:
-        """What identifies the rows: hashes of local files, or hub id and commit.
+        """The facts that identify the rows: hashes of local files, or hub id and commit.
 
         Raises:
             SourceError: there is no such file.
         """
         read: dict[str, Any] = {"split": source.split, "limit": source.limit}
         if isinstance(source, TrajectorySource):
-            own = {"fields"} if source.sample else {"fields", "steps"}
-            read |= source.model_dump(include=own, exclude_defaults=True)
+            names = {"fields"} if source.sample else {"fields", "steps"}
+            read |= source.model_dump(include=names, exclude_defaults=True)
         if source.hub is not None:
             return {**read, "hub": source.hub, "config": source.config, "revision": self._revision(source)}
         if source.relation is not None:
@@ -49,12 +49,12 @@ class DataSources:
         return {**read, "files": [file_digest(file) for file in self.files(source)]}
 
     def stream(self, source: DataSource) -> Iterator[tuple[Row, float]]:
-        """Rows one by one, with the share of the source that has been read; a broken line is an `Unreadable` row.
+        """Rows with the share of the source read so far; a broken line is an `Unreadable` row.
 
-        Fields of trajectories have the names of the forms already.
+        The fields of trajectories are renamed as the source says.
 
         Raises:
-            SourceError: the source does not exist, a file of it is damaged, or somebody writes to it meanwhile.
+            SourceError: the source does not exist, a file is damaged, or changes meanwhile.
         """
         rows = hub_rows(source, self._revision(source)) if source.hub is not None else self._local_rows(source)
         read = islice(rows, source.limit) if source.limit else rows
@@ -63,13 +63,13 @@ class DataSources:
         return read
 
     def stream_all(self, sources: Sequence[DataSource]) -> Iterator[tuple[Row, float]]:
-        """Rows of several sources, one after the other, with the share of all that has been read; see `stream`."""
+        """Rows of several sources in order, with the share of all read so far; see `stream`."""
         for number, source in enumerate(sources):
             for row, share in self.stream(source):
                 yield row, (number + share) / len(sources)
 
     def records(self, source: DataSource) -> Iterator[Mapping[str, Any]]:
-        """The rows of a source one by one, their values as the source has them.
+        """The rows of a source one by one, with values of the types in the source.
 
         Raises:
             SourceError: the source does not exist, or a line of it is not a JSON object.
@@ -80,7 +80,7 @@ class DataSources:
             yield row
 
     def rows(self, source: DataSource) -> pl.DataFrame:
-        """All rows of a source, in order, with the source's own columns, each of one type.
+        """All rows of a source as a frame, each column of one type.
 
         Raises:
             SourceError: the source does not exist, a line of it is not a JSON object, or its text is not UTF-8.
@@ -94,7 +94,7 @@ class DataSources:
         """The local files of a source.
 
         Raises:
-            SourceError: there is none.
+            SourceError: there are none.
         """
         path = local_path(str(source.path))
         return local_files(path) if source.relation is None else database_files(path)
@@ -113,10 +113,10 @@ class DataSources:
 
 
 def hub_rows(source: DataSource, revision: str | None) -> Iterator[tuple[Row, float]]:
-    """Rows of a data set of the hub, with the share of it that has been read.
+    """Rows of a hub data set, with the share read so far.
 
     Args:
-        revision: a commit; today's where None.
+        revision: a commit; by default the newest.
 
     Raises:
         SourceError: the hub has no such data set, or cannot be reached.

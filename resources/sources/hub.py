@@ -1,8 +1,8 @@
-"""Hub revisions: pinned in the profile, else resolved once and written to `hub.lock.json` in the home.
+"""Hub revisions: pinned in the profile, or resolved once and written to `hub.lock.json` in the home.
 
     {"model Qwen/Qwen3-8B-Base": "49e3418fbbbca6ecbdf9608b4d22e5a407081db4"}
 
-Later runs use the file, so a change on the hub does not change the results of this home.
+Later runs read the file, so a change on the hub does not change the results of the home.
 """
 
 import json
@@ -17,13 +17,13 @@ LOCK_FILE = "hub.lock.json"
 
 
 class HubLock:
-    """The hub revisions that this home uses."""
+    """The hub revisions of a home."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / LOCK_FILE
 
     def revisions(self) -> dict[str, str]:
-        """Everything resolved so far: `kind id` to commit.
+        """The commit by `kind id`, as resolved so far.
 
         Raises:
             SourceError: the file is damaged.
@@ -45,10 +45,10 @@ class HubLock:
         )
 
     def revision(self, kind: Literal["model", "dataset"], name: str) -> str:
-        """The commit of a hub id, resolved now if it is not in the lock file yet.
+        """The commit of a hub id, resolved now if it is not in the lock file.
 
         Raises:
-            SourceError: the hub cannot be reached, or has no such id; or the file is damaged.
+            SourceError: the hub cannot be reached, has no such id, or the file is damaged.
         """
         entry = f"{kind} {name}"
         if entry not in self.revisions():

@@ -1,1 +1,1 @@
-"""Web servers on 127.0.0.1: the label explorer, and how `cpmi ui` starts Dagster's."""
+"""Web servers on 127.0.0.1: the label explorer, and Dagster's."""

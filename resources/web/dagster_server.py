@@ -1,4 +1,4 @@
-"""`dagster dev` for a home: the webserver on 127.0.0.1 and the daemon, and what is checked before they start."""
+"""`cpmi ui`: `dagster dev` for a home, which is the webserver on 127.0.0.1 and the daemon."""
 
 import errno
 import os
@@ -16,28 +16,28 @@ WORKSPACE = Path(__file__).parents[2] / "workspace.yaml"
 
 
 def check_port(port: int) -> None:
-    """Refuse a port that a server could not take: another server, perhaps of another home, would answer on it.
+    """Refuse a port that is in use: another server, perhaps of another home, would answer on it.
 
     Raises:
-        SettingsError: it is in use, or not ours to take.
+        SettingsError: the port cannot be bound.
     """
     try:
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((LOCALHOST, port))
     except OSError as error:
-        found = " (perhaps one of this home that runs already)" if error.errno == errno.EADDRINUSE else ""
+        guess = " (perhaps one of this home that runs already)" if error.errno == errno.EADDRINUSE else ""
         raise SettingsError(
-            f"--port {port} cannot be used ({error.strerror}); see what answers at http://{LOCALHOST}:{port}{found}, "
+            f"--port {port} cannot be used ({error.strerror}); see what answers at http://{LOCALHOST}:{port}{guess}, "
             "or give another port"
         ) from error
 
 
 def serve_ui(settings: Settings, port: int, announce: Callable[[], object]) -> None:
-    """Replace this process with `dagster dev`: the webserver on 127.0.0.1 and the daemon, for this home.
+    """Replace this process with `dagster dev` for a home.
 
     Args:
-        announce: called when the home can be served, just before the webserver starts.
+        announce: called just before the webserver starts.
 
     Raises:
         SettingsError: see `view_instance`, or the home has the results of another profile file.

@@ -1,1 +1,1 @@
-"""What makes labels: loaded models, chunks of a shard, the GPU of a process."""
+"""Language models by role, and the GPU of a process."""

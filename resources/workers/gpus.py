@@ -1,7 +1,7 @@
-"""Which GPU a process works on: one process per GPU, assigned by lock files that the process holds.
+"""Assigns a GPU to each process by lock files.
 
 processes 4711, 4712 on a machine with two GPUs    ->    cuda:0, cuda:1
-a third, where `orchestration.gpus` is 4           ->    cuda:0 again: two processes share a GPU
+a third, if `orchestration.gpus` is 4              ->    cuda:0 again: two processes share a GPU
 """
 
 import logging
@@ -22,8 +22,8 @@ class GpuDealer:
     """Assigns a GPU to this process at the first call, for as long as this object exists.
 
     Args:
-        processes: how many processes may use the machine's GPUs at once.
-        folder: of the lock files; one folder per machine and user.
+        processes: number of processes that may use the machine's GPUs at once.
+        folder: of the lock files; by default one per machine and user.
     """
 
     def __init__(self, processes: int, folder: Path | None = None) -> None:
@@ -32,7 +32,7 @@ class GpuDealer:
         self._taken: tuple[str, FileLock | None] | None = None
 
     def device(self) -> str:
-        """`cuda:1`, the GPU with the fewest processes of this package; `cpu` where there is none."""
+        """The GPU with the fewest processes of this package, as `cuda:1`; `cpu` if there is none."""
         if self._taken is None:
             self._taken = self._take(gpu_names())
         return self._taken[0]
@@ -52,7 +52,7 @@ class GpuDealer:
 
 
 def gpu_names() -> list[str]:
-    """A name for each GPU this process sees, the same in every process of the machine."""
+    """The UUID of each GPU that this process sees, the same in every process."""
     import torch
 
     if not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""The language models a run uses, loaded once per process, and the engines that sample from them.
+"""The language models of a run by role, loaded once per process, and the engines that sample from them.
 
 models.identity("policy")   Qwen/Qwen3-4B-Base@49e3418fbbbc                                   sampled by transformers
                             Qwen/Qwen3-4B-Base@49e3418fbbbc@vllm                              sampled by vLLM
@@ -40,7 +40,7 @@ Weights = tuple[str, str | None, str, str, str | None]
 
 
 class LanguageModels:
-    """Models by role; two roles that name the same model share it."""
+    """The models by role; two roles of one model share it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -53,33 +53,33 @@ class LanguageModels:
         return HubLock(self._settings.home)
 
     def has(self, role: Role) -> bool:
-        """Whether the profile names a model of that role."""
+        """Whether the profile names a model for a role."""
         return self._settings.models.of(role) is not None
 
     def spec(self, role: Role) -> LanguageModel:
-        """The profile's model of that role, its hub revision pinned where its weights are loaded here."""
+        """The profile's model of a role, its hub revision pinned if its weights are loaded here."""
         model = self._settings.models.of(role)
         if model is None:
             raise SettingsError(f"the profile does not set models.{role}; name the model")
         return self.pinned(model) if _has_weights(self._settings.models.role_of(role), model) else model
 
     def pinned(self, model: LanguageModel) -> LanguageModel:
-        """A model whose weights are loaded here, its hub revision as the lock file has it; a GGUF file is fetched."""
+        """A model with the hub revision of the lock file; a GGUF file is fetched."""
         fetch_gguf(model.name, model.sha256)
         if model.revision or Path(model_place(model.name)).exists():
             return model
         return model.model_copy(update={"revision": self._lock.revision("model", model.name)})
 
     def device(self, role: Role) -> str:
-        """Where models of that role belong: as the profile says, else the GPU assigned to this process, or the CPU."""
+        """The device of a role's model: as the profile says, or the GPU of this process, or the CPU."""
         return self.device_of(self.spec(role))
 
     def device_of(self, model: LanguageModel) -> str:
-        """Where a model belongs, likewise."""
+        """The device of a model; see `device`."""
         return self._dealer.device() if model.device == "auto" else model.device
 
     def release(self) -> None:
-        """Drop the models in memory; they are loaded again when needed."""
+        """Drop the models from memory; they are loaded again when needed."""
         from cpmi_dagster.models.memory import release_memory
 
         devices = {loaded.device for _, loaded in self._loaded.values()}
@@ -90,52 +90,48 @@ class LanguageModels:
             release_memory(device)
 
     def other_gpu(self) -> str | None:
-        """The GPU this process works on, as `CUDA_VISIBLE_DEVICES` names it; None for the first, or where none is."""
+        """The GPU of this process, as `CUDA_VISIBLE_DEVICES` names it; None for the first, or without a GPU."""
         number = int(self._dealer.device().partition(":")[2] or 0)
         visible = [name for name in environment_variable("CUDA_VISIBLE_DEVICES").split(",") if name]
         return None if number == 0 else visible[number] if visible else str(number)
 
     def identity(self, role: Role) -> str:
-        """Name and revision or weights hash, and who samples from it, without loading the model; empty without one."""
+        """Name, revision or weights hash, and sampler of a role's model, which is not loaded; empty without one."""
         return _identity(self._settings.models.role_of(role), self.spec(role)) if self.has(role) else ""
 
     def facts(self, role: Role) -> list[str]:
-        """What of a model rows depend on: identity, precision, and the hash of a folder's config and tokenizer."""
+        """The facts of a role's model: identity, precision, and the hash of a folder's config and tokenizer."""
         with _needed():
             return [self.identity(role), *_precision_and_reading(self.spec(role))]
 
     def facts_of(self, model: LanguageModel) -> list[str]:
-        """The same of a model that is named in a recipe."""
+        """The facts of a model that a recipe names."""
         spec = self.pinned(model)
         return [model_identity(spec.name, spec.revision), *_precision_and_reading(spec)]
 
     def load(self, role: Role) -> LoadedModel:
         """The model and its tokenizer, in memory."""
         with _needed():
-            weights, facts = self._weights(role), self.facts_of(self.spec(role))
+            spec = self.spec(role)
+            device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
+            weights, facts = (spec.name, spec.revision, spec.dtype, device, spec.device_map), self.facts_of(spec)
             if weights not in self._loaded or self._loaded[weights][0] != facts:
-                self._loaded.pop(weights, None)  # its files have changed; two of them might not fit
+                self._loaded.pop(weights, None)  # its files have changed; both may not fit into memory
                 self._loaded[weights] = facts, load_language_model(*weights)
             return self._loaded[weights][1]
 
-    def _weights(self, role: Role) -> Weights:
-        """What decides which weights a role uses, and where they lie."""
-        spec = self.spec(role)
-        device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
-        return spec.name, spec.revision, spec.dtype, device, spec.device_map
-
     def chat(self, role: Role) -> Callable[[str], str]:
-        """How the model of a role is asked a question by the chat template of its tokenizer.
+        """A function from a question to a prompt in the chat template of a role's tokenizer.
 
         Raises:
-            ModelError: it has no chat template.
+            ModelError: the tokenizer has no chat template.
         """
         with _needed():
             spec = self.pinned(self.spec(role))
             return chat_prompt(spec.name, load_tokenizer(model_folder(spec.name), spec.revision))
 
     def engine(self, role: Role, batch_sequences: int) -> RolloutEngine:
-        """A generation engine on the model of that role, by the library or server that its settings name.
+        """A generation engine on a role's model, by the library or server that its settings name.
 
         Raises:
             SettingsError: the key of an endpoint is missing.
@@ -155,27 +151,27 @@ class LanguageModels:
 
 @contextmanager
 def _needed() -> Iterator[None]:
-    """Say of an error that a model of the profile cannot be had: what needs it need not be begun."""
+    """Turn an error of loading into `MissingModel`, which ends the run."""
     try:
         yield
     except (ModelError, SourceError) as error:
         if error.__cause__ and is_out_of_memory(error.__cause__):
-            raise  # what holds the memory may end
+            raise  # memory may be free later
         raise MissingModel(str(error)) from error
 
 
 def _has_weights(role: str, spec: LanguageModel) -> bool:
-    """Whether the role needs the model's weights here; those of a model that only samples may be a server's alone."""
+    """Whether a role loads the model's weights here; a role that only samples may leave them to a server."""
     return spec.engine != "endpoint" or role in ("labeler", "backbone")
 
 
 def _precision_and_reading(spec: LanguageModel) -> list[str]:
-    """The precision, and the hash of config and tokenizer where the model is a folder here."""
+    """The precision, and the hash of config and tokenizer if the model is a folder."""
     return [spec.dtype, *filter(None, [reading_identity(spec.name)])]
 
 
 def _identity(role: str, spec: LanguageModel) -> str:
-    """The model, and who samples from it where that is not this process with `transformers`."""
+    """The model, and its sampler if that is not `transformers` in this process."""
     model = spec.name if spec.revision is None else f"{spec.name}@{spec.revision[:IDENTITY_CHARACTERS]}"
     if _has_weights(role, spec):
         model = model_identity(spec.name, spec.revision)
@@ -196,7 +192,7 @@ def _vllm_engine(spec: LanguageModel, batch_sequences: int, identity: str) -> Ro
 
 
 def _endpoint_engine(spec: LanguageModel, batch_sequences: int, identity: str) -> RolloutEngine:
-    """The server decides on its batches; `requests_in_flight` bounds the requests sent to it."""
+    """The server makes its own batches; `requests_in_flight` bounds the requests to it."""
     from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 
     return EndpointEngine(
@@ -211,7 +207,7 @@ def _endpoint_engine(spec: LanguageModel, batch_sequences: int, identity: str) -
 
 
 def _api_key(spec: LanguageModel) -> str | None:
-    """The endpoint's key, from the environment at the moment it is needed; no profile or fingerprint holds it."""
+    """The endpoint's key from the environment, read when needed; no profile or hash includes it."""
     if spec.api_key_variable is None:
         return None
     key = environment_variable(spec.api_key_variable)

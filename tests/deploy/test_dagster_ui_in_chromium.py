@@ -1,4 +1,4 @@
-"""The Dagster UI as people use it: the groups, a shard materialized, its rewards, a check.
+"""The Dagster UI as people use it: the groups, a shard materialized, its rewards, a check, and the end by Ctrl-C.
 
 With `UI_PICTURES=docs/images` it also writes the pictures of `docs/operating.md`.
 """
@@ -9,8 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,36 +24,33 @@ pytestmark = [
 ]
 REWARDS = "labels/step_rewards"
 LONGEST, TOAST = 600_000, 8_000
-WIDTH, HEIGHT = 1300, 800
-
-
-@contextmanager
-def served(home: Path, profile: str, log: Path) -> Iterator[str]:
-    """The address of `cpmi ui`, whose whole process group ends with the block."""
-    port = free_port()
-    environment = {**os.environ, "CPMI_HOME": str(home), "CPMI_PROFILE": profile}
-    command = [str(Path(sys.executable).with_name("cpmi")), "ui", "--port", str(port), "--profile", profile]
-    with log.open("w") as stream:
-        process = subprocess.Popen(command, env=environment, stdout=stream, stderr=stream, start_new_session=True)
-        try:
-            wait_until(lambda: "Serving dagster-webserver" in log.read_text(), 600, "the UI does not start")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+VIEWPORT = {"width": 1300, "height": 800}
 
 
 @pytest.fixture
 def page(own_copy, small_profile, tmp_path):
-    """A page of the UI of a finished home, from which a shard's rewards have been removed."""
-    Lake.of(own_copy).path("labels/step_rewards", "000").unlink()
-    with served(own_copy.home, small_profile, tmp_path / "ui.log") as address, playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        context = browser.new_context(base_url=address, viewport={"width": WIDTH, "height": HEIGHT})
-        context.set_default_timeout(LONGEST)
-        playwright.expect.set_options(timeout=LONGEST)
-        yield context.new_page()
-        browser.close()
+    """A page of `cpmi ui` on a finished home, from which a shard's rewards have been removed."""
+    Lake.of(own_copy).path(REWARDS, "000").unlink()
+    port, log = free_port(), tmp_path / "ui.log"
+    variables = {**os.environ, "CPMI_HOME": str(own_copy.home)}
+    command = [str(Path(sys.executable).with_name("cpmi")), "ui", "--port", str(port), "--profile", small_profile]
+    with log.open("w") as stream:
+        ui = subprocess.Popen(command, env=variables, stdout=stream, stderr=stream, start_new_session=True)
+    try:
+        wait_until(lambda: "Serving dagster-webserver" in log.read_text(), 600, "the UI does not start")
+        with playwright.sync_playwright() as started:
+            browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            context = browser.new_context(base_url=f"http://127.0.0.1:{port}", viewport=VIEWPORT)
+            context.set_default_timeout(LONGEST)
+            playwright.expect.set_options(timeout=LONGEST)
+            yield context.new_page()
+            browser.close()
+        os.killpg(ui.pid, signal.SIGINT)
+        assert ui.wait(600) == 0, log.read_text()
+    finally:
+        if ui.poll() is None:
+            os.killpg(ui.pid, signal.SIGKILL)
+            ui.wait()
 
 
 def picture(page, name: str) -> None:
@@ -74,7 +69,7 @@ def test_a_shard_is_materialized_seen_green_and_checked(page):
     for group in ("sources", "alignment", "selection", "labels", "dataset", "models", "benchmarks", "reports"):
         expect(text(page, group, exact=True)).to_be_visible()
 
-    page.goto("/assets/labels/step_rewards?view=partitions&partition=000")
+    page.goto(f"/assets/{REWARDS}?view=partitions&partition=000")
     page.get_by_role("button", name=re.compile("Materialize")).first.click()
     page.get_by_role("button", name="Launch 1 run").click()
     run = text(page, re.compile("Launched run")).inner_text().split()[-1]
@@ -83,7 +78,7 @@ def test_a_shard_is_materialized_seen_green_and_checked(page):
     expect(text(page, "Success", exact=True)).to_be_visible()
     picture(page, "ui-run")
 
-    page.goto("/assets/labels/step_rewards?view=partitions&partition=000")
+    page.goto(f"/assets/{REWARDS}?view=partitions&partition=000")
     expect(page.get_by_role("link", name=run)).to_be_visible()
     expect(text(page, "Materialized", exact=True)).to_be_visible()
     text(page, "[Show Markdown]").click()

@@ -4,10 +4,9 @@ import json
 import os
 import subprocess
 import sys
-import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 import yaml
@@ -26,82 +25,68 @@ SECONDS = 1200
 pytestmark = pytest.mark.slow
 
 
-def command(service: str, **changes: str) -> list[str]:
-    """What the service runs, by this interpreter's programs, with other values for some of its options."""
-    return changed(SERVICES[service]["command"], changes)
-
-
-def healthy(environment: dict[str, str], service: str, **changes: str) -> bool:
-    """What the service's health check says."""
-    check = changed(SERVICES[service]["healthcheck"]["test"][1:], changes)
-    return subprocess.run(check, env=environment, capture_output=True).returncode == 0
-
-
-def changed(words: list[str], changes: dict[str, str]) -> list[str]:
+def changed(words: list[str], options: dict[str, str]) -> list[str]:
+    """A command by this interpreter's programs, with other values for some of its options."""
     program, *arguments = words
-    for option, value in {"host": "127.0.0.1", **changes}.items():
+    for option, value in options.items():
         if f"--{option}" in arguments:
             arguments[arguments.index(f"--{option}") + 1] = value
     return [str(Path(sys.executable).with_name(program)), *arguments]
 
 
-@contextmanager
-def running(service: str, environment: dict[str, str], log: Path, **changes: str) -> Iterator[None]:
-    with log.open("a") as stream:
-        process = subprocess.Popen(command(service, **changes), env=environment, stdout=stream, stderr=stream)
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def ask(port: str, query: str) -> dict:
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/graphql", json.dumps({"query": query}).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=SECONDS) as reply:
-        return json.load(reply)["data"]
-
-
-def until(answer, wanted) -> object:
-    """What `answer` returns once it is one of `wanted`."""
-    found = []
-
-    def is_wanted() -> bool:
-        with suppress(OSError):
-            found.append(answer())
-        return bool(found) and found[-1] in wanted
-
-    wait_until(is_wanted, SECONDS, f"not one of {wanted}", every=1)
-    return found[-1]
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(60)
+    process.kill()
+    process.wait()
 
 
 def test_a_run_asked_for_in_the_ui_is_made_by_the_services_of_the_compose_file(tmp_path):
     home, code_port, ui_port = tmp_path / "home", str(free_port()), str(free_port())
     workspace = yaml.safe_load((ROOT / "deploy" / "workspace.yaml").read_text())
-    workspace["load_from"][0]["grpc_server"] |= {"host": "127.0.0.1", "port": int(code_port)}
+    server = workspace["load_from"][0]["grpc_server"]
+    words = SERVICES[server["host"]]["command"]
+    assert words[words.index("--port") + 1] == str(server["port"]), "where the code server listens"
+    server |= {"host": "127.0.0.1", "port": int(code_port)}
     (tmp_path / "workspace.yaml").write_text(yaml.safe_dump(workspace))
-    with ExitStack() as stack:
-        environment = os.environ | {
-            "PYTHONPATH": str(ROOT), "CPMI_HOME": str(home), "DAGSTER_HOME": str(home / "dagster"),
-            "CPMI_PROFILE": "miniature",
-        }  # fmt: skip
-        # without PostgreSQL, whose place test_compose.py holds against Dagster's own form
-        configuration = yaml.safe_load((ROOT / "deploy" / "dagster.yaml").read_text())
-        del configuration["storage"]
-        (home / "dagster").mkdir(parents=True)
-        (home / "dagster" / "dagster.yaml").write_text(yaml.safe_dump(configuration))
-        log, given = tmp_path / "log", {"workspace": str(tmp_path / "workspace.yaml")}
-        stack.enter_context(running("code", environment, log, port=code_port))
-        until(lambda: healthy(environment, "code", port=code_port), [True])
-        stack.enter_context(running("webserver", environment, log, port=ui_port, **given))
-        stack.enter_context(running("daemon", environment, log, **given))
-        until(lambda: ask(ui_port, "{ version }").keys() >= {"version"}, [True])
-        launched = ask(ui_port, LAUNCH)["launchPipelineExecution"]
+    # without PostgreSQL, whose place test_compose.py holds against Dagster's own form
+    configuration = yaml.safe_load((ROOT / "deploy" / "dagster.yaml").read_text())
+    del configuration["storage"]
+    (home / "dagster").mkdir(parents=True)
+    (home / "dagster" / "dagster.yaml").write_text(yaml.safe_dump(configuration))
+    given = {"PYTHONPATH": str(ROOT), "CPMI_HOME": str(home), "DAGSTER_HOME": str(home / "dagster")}
+    environment = os.environ | given | {"CPMI_PROFILE": "miniature"}
+    ports = {"code": code_port, "webserver": ui_port, "daemon": ""}
+
+    def options(service: str) -> dict[str, str]:
+        return {"host": "127.0.0.1", "port": ports[service], "workspace": str(tmp_path / "workspace.yaml")}
+
+    def is_healthy(service: str) -> bool:
+        check = changed(SERVICES[service]["healthcheck"]["test"][1:], options(service))
+        return subprocess.run(check, env=environment, capture_output=True).returncode == 0
+
+    def ask(query: str) -> dict:
+        body, headers = json.dumps({"query": query}).encode(), {"Content-Type": "application/json"}
+        try:
+            with urlopen(Request(f"http://127.0.0.1:{ui_port}/graphql", body, headers), timeout=SECONDS) as reply:
+                return json.load(reply)["data"]
+        except OSError:
+            return {}
+
+    with ExitStack() as stack, (tmp_path / "log").open("a") as log:
+        for service in ports:
+            command = changed(SERVICES[service]["command"], options(service))
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+            stack.callback(end, process)
+            if service == "code":
+                wait_until(lambda: is_healthy("code"), SECONDS, "the code server is not healthy", every=1)
+        wait_until(lambda: ask("{ version }"), SECONDS, "the UI does not answer", every=1)
+        launched = ask(LAUNCH)["launchPipelineExecution"]
         assert launched["__typename"] == "LaunchRunSuccess", launched
         status = f'{{ runOrError(runId: "{launched["run"]["runId"]}") {{ ... on Run {{ status }} }} }}'
-        ended = until(lambda: ask(ui_port, status)["runOrError"]["status"], ["SUCCESS", "FAILURE", "CANCELED"])
-        until(lambda: healthy(environment, "daemon"), [True])
-    assert ended == "SUCCESS"
+        ended = ("SUCCESS", "FAILURE", "CANCELED")
+        wait_until(lambda: ask(status)["runOrError"]["status"] in ended, SECONDS, "the run does not end", every=1)
+        assert ask(status)["runOrError"]["status"] == "SUCCESS"
+        wait_until(lambda: is_healthy("daemon"), SECONDS, "the daemon is not healthy", every=1)
     assert Lake(home, "miniature").has("sources/reference_problems")

@@ -1,17 +1,14 @@
-"""A home of a few trajectories whose files are edited, lost and killed, and what its models should be asked.
+"""A home of a few trajectories whose files are edited, lost and killed, and what its models are asked.
 
     world.edit("scoring.templates", 3)      four templates
     world.run()                             every table is made; models were asked for the third and fourth alone
 
-What is asked is worked out from the texts of trajectories; what is kept, from the bytes of files as they were written.
-Imported by the law of labels.
+A question is what a model reads, as text; what is kept follows from the bytes of files as they were written.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +16,10 @@ import polars as pl
 from kept_questions import Kept, Killed
 
 from cpmi_dagster.assets import alignment, labels, selection, sources
-from cpmi_dagster.contracts.contexts import Context, before_each_step, contexts_of
-from cpmi_dagster.contracts.keys import (
-    CONTROLS,
-    LOGPROBS,
-    NEGATIVES,
-    POLICY_ROLLOUTS,
-    SCORES,
-    SELECTED,
-    STEP_REWARDS,
-    TRAJECTORIES,
-)
+from cpmi_dagster.contracts.keys import NEGATIVES, POLICY_ROLLOUTS, SCORES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
-from cpmi_dagster.negatives.hard_negatives import negative_prompt
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.progress import LoggedProgress
@@ -62,15 +48,12 @@ def labeler() -> LoadedModel:
 
 @dataclass
 class World:
-    """A home, what its models were asked, what is kept, and what each table was made of.
+    """A home, what its models were asked since the last edit, and what is kept.
 
     Attributes:
-        folder: of the source.
-        rows: of the source.
+        folder, rows: of the source.
         code: code versions of tables whose code has changed.
         lives: times that models can be asked before the process is killed.
-        asked: by the stage that runs.
-        made: by table and partition, what it follows from, and the bytes of its files.
     """
 
     folder: Path
@@ -80,7 +63,6 @@ class World:
     lives: int = 1000
     asked: list[Question] = field(default_factory=list)
     kept: Kept = field(init=False)
-    made: dict[tuple[str, str | None], tuple[str, list[bytes | None]]] = field(default_factory=dict)
     _pending: list[Question] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -109,88 +91,47 @@ class World:
     def lake(self) -> Lake:
         return Lake.of(self.settings)
 
-    def run(self) -> None:
-        """Bring every table up to date, and compare what models are asked with what is worked out from texts."""
+    def run(self) -> list[str]:
+        """Bring every table up to date, and see that models are asked for nothing that is kept; gives what was made."""
         (self.folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in self.rows))
         declared = [replace(each, code_version=self.code.get(each.table, each.code_version)) for each in STAGES]
         models = Counted(self.settings, self)
         by_table: dict[str, Declaration] = {key: each for each in declared for key in each.tables}
         home = Home(self.settings, self.lake, models, DataSources(self.settings), LoggedProgress(), by_table)
-        for each in declared:
-            for partition in (partitions_of(each.table, self.settings) if each.partitioning else None) or [None]:
-                self._run(each, partition, home)
+        return [
+            each.table
+            for each in declared
+            for name in (partitions_of(each.table, self.settings) if each.partitioning else None) or [None]
+            if self._run(each, name, home)
+        ]
 
-    def _run(self, each: Stage, partition: str | None, home: Home) -> None:
-        follows_from = self.follows_from(each, partition)
-        files = [self.lake.path(*file) for file in home.states().files(each, partition)]
-        is_current = self.made.get((each.table, partition)) == (follows_from, contents(files))
-        wanted = set() if is_current else {*self.questions(each.table, partition)} - self.kept.known
-        self.asked, self._pending = [], []
+    def _run(self, each: Stage, partition: str | None, home: Home) -> bool:
+        known, before, self._pending = self.kept.known, len(self.asked), []
         try:
             shown = each.bring_up_to_date(StageRun(each, home, partition, "r", lambda _: None))
-        except Killed:
-            assert {*self.asked} < wanted
-            raise
         finally:
             self.look()
-        assert sorted(self.asked) == sorted(wanted), each.table
-        assert all(("skipped" in facts) == is_current for facts in shown.values()), each.table
-        self.made[each.table, partition] = follows_from, contents(files)
+            asked = self.asked[before:]
+            assert len({*asked} - known) == len(asked), f"{each.table} asks again"
+        return not any("skipped" in facts for facts in shown.values())
 
-    def follows_from(self, each: Declaration, partition: str | None) -> str:
-        """All that a table is made of, by values: code, settings, the rows of its inputs, the source."""
-        if not each.asked(self.settings):
-            return "nothing"
-        inputs = [key for key in each.inputs if each.feeds(key, partition, self.settings)]
-        shards = partition or self.settings.shard_keys
-        rows = [self.lake.read(key, shards if partitions_of(key, self.settings) else None).rows() for key in inputs]
-        values = [attrgetter(path)(self.settings) for path in each.settings]
-        source = self.rows if each.sources(self.settings) else None
-        return repr((each.code_version, self.settings.seed, values, rows, source))
-
-    def questions(self, key: str, shard: str | None) -> Iterator[Question]:
-        """What the table of a shard needs to know of a model, from the texts of its trajectories."""
-        demand, lake, seed = self.settings.demand, self.lake, self.settings.seed
-        if key not in (NEGATIVES, LOGPROBS, CONTROLS, POLICY_ROLLOUTS) or shard is None:
-            return
-        chosen = lake.read(TRAJECTORIES, shard).join(lake.read(SELECTED, shard), on="trajectory_id", how="semi")
-        wrong = lake.read(NEGATIVES, shard) if key == LOGPROBS else pl.DataFrame(schema={"trajectory_id": pl.String})
-        for name, question, steps, gold in chosen.select("trajectory_id", "question", "steps", "gold_answer").rows():
-            if key == NEGATIVES and demand.negatives:
-                prompt = negative_prompt(self.settings.negatives, question, steps, gold)
-                yield from ((key, prompt, number, seed) for number in range(self.settings.negatives.samples))
-            for length in range(1, len(steps[: demand.policy_steps]) + 1) if key == POLICY_ROLLOUTS else ():
-                prompt, drawn = render_context(question, steps[:length]), derived_seed(seed, ["rollouts"])
-                yield from ((key, prompt, number, drawn) for number in range(self.settings.rollouts.policy_count))
-            answers = [gold, *wrong.filter(trajectory_id=name)["answer"]] if key == LOGPROBS else []
-            contexts = contexts_of(demand.conditionings, len(steps)) if key == LOGPROBS else ()
-            controlled = before_each_step(len(steps)) if key == CONTROLS and demand.asks_for[CONTROLS] else ()
-            for template in range(self.settings.scoring.templates):
-                for context in contexts:
-                    yield from ((key, text(question, steps, template, context), render_target(one)) for one in answers)
-                for context in controlled:
-                    yield key, text(question, steps, template, context), render_step(steps[context.step_index + 1])
-
-    def scorer(self, key: str, score: Any) -> Any:
-        """A scorer that counts what it is asked."""
-
-        def counted(trajectories: pl.DataFrame, *others: Any, **options: Any) -> Any:
-            texts = {row["trajectory_id"]: row for row in trajectories.iter_rows(named=True)}
-            wrong = {(name, rank): answer for name, rank, answer, _ in others[0].rows()} if key == LOGPROBS else {}
-            questions = []
-            for name, triples in options["wanted"].items():
-                question, steps, gold = (texts[name][column] for column in ("question", "steps", "gold_answer"))
-                for template, context, rank in triples:
-                    target = render_target(wrong.get((name, rank), gold))
-                    if key == CONTROLS:
-                        target = render_step(steps[context.step_index + 1])
-                    questions.append((key, text(question, steps, template, context), target))
-            self.ask(questions)
-            return score(trajectories, *others, **options)
-
-        return counted
+    def scored(self, score: Any, trajectories: pl.DataFrame, negatives: pl.DataFrame, *others: Any, **how: Any) -> Any:
+        """What a scorer gives, whose questions are counted."""
+        texts = {row["trajectory_id"]: row for row in trajectories.iter_rows(named=True)}
+        wrong = {(name, rank): answer for name, rank, answer, _ in negatives.rows()}
+        questions = []
+        for name, triples in how["wanted"].items():
+            question, steps, gold = (texts[name][column] for column in ("question", "steps", "gold_answer"))
+            for template, context, rank in triples:
+                read = render_context(question, [steps[step] for step in context.steps(len(steps))], template)
+                is_step = how["of_steps"]
+                answer = steps[context.step_index + 1] if is_step else wrong.get((name, rank), gold)
+                questions.append((is_step, read, render_step(answer) if is_step else render_target(answer)))
+        self.ask(questions)
+        return score(trajectories, negatives, *others, **how)
 
     def edit(self, what: str, value: int) -> None:
+        self.asked.clear()
         if what == "row":
             row = self.rows[value % len(self.rows)]
             name = ("question", "steps", "gold_answer")[value // 4 % 3]
@@ -204,14 +145,6 @@ class World:
             self.kept.damage(tables if value % 2 else self.kept.paths, what, value // 2)
         else:
             self.settings = edited(self.settings, what, value)
-
-
-def contents(files: list[Path]) -> list[bytes | None]:
-    return [file.read_bytes() if file.is_file() else None for file in files]
-
-
-def text(question: str, steps: list[str], template: int, context: Context) -> str:
-    return render_context(question, [steps[step] for step in context.steps(len(steps))], template)
 
 
 def edited(settings: Settings, what: str, value: int) -> Settings:

@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 from html import unescape
-from inspect import signature
 from urllib.parse import quote
 
 import polars as pl
@@ -12,21 +11,17 @@ import pytest
 from explorer_home import HOSTILE, STEPS, identifier, made_up_home
 from starlette.testclient import TestClient
 
-from cpmi_dagster.cli.results import explore
-from cpmi_dagster.errors import SourceError
-from cpmi_dagster.reports.html import EXPLORER
+from cpmi_dagster.reports.html import EXPLORER as OWN
 from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.labels import measure_label_quality
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import query
-from cpmi_dagster.resources.web.explorer.app import explorer, serve_explorer
+from cpmi_dagster.resources.web.explorer.app import explorer
 from cpmi_dagster.trajectories.step_truth import read_step_truth
 
-OWN = "http://127.0.0.1:3100"
 FROM_HERE = {"Origin": OWN}
-OTHER_HOSTS = ("evil.example", "evil.example:3000", "127.0.0.1.evil.example", "169.254.0.1", "")
+OTHER_HOSTS = ("evil.example", "127.0.0.1.evil.example", "169.254.0.1", "")
 OTHER_ORIGINS = ("https://evil.example", "null", "http://localhost", "https://127.0.0.1", "http://127.0.0.1.evil.com")
-OWN_LABEL = b'{"trajectory_id": "t", "rewards": [%s], "judged": [], "reward_type": "mc", "by": {}}'
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +42,7 @@ def client(app, labels) -> TestClient:
 @pytest.fixture
 def labels(settings):
     yield (path := settings.home / "own_labels.jsonl")
-    path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
 
 
 def page(client: TestClient, path: str, status: int = 200) -> str:
@@ -65,8 +60,8 @@ def judge(client: TestClient, number: int, step: object, verdict: str, **headers
     return client.post(f"/verdict/{identifier(number)}?types=cpmi", data=data, headers={**FROM_HERE, **headers})
 
 
-def judge_solution(client: TestClient, number: int, first_wrong: object, place: int = 0):
-    data = {"first_wrong": first_wrong, "place": place}
+def judge_solution(client: TestClient, number: int, first_wrong: object):
+    data = {"first_wrong": first_wrong, "place": 0}
     return client.post(f"/first-wrong/{identifier(number)}", data=data, headers=FROM_HERE)
 
 
@@ -75,19 +70,18 @@ def as_annotator(client: TestClient, name: str) -> TestClient:
     return client
 
 
-def asked(text: str) -> tuple[int, ...]:
-    """The trajectory that a page of the queue asks about, and its place in the queue."""
-    [fields] = re.findall(r'name="place" value="(\d+)".*?data-solution="t(\d+)"', text, re.DOTALL)
-    return int(fields[1]), int(fields[0])
+def asked(text: str) -> int:
+    """The trajectory that a page of the queue asks about."""
+    [number] = re.findall(r'data-solution="t(\d+)"', text)
+    return int(number)
 
 
-def judge_queue(client: TestClient, count: int, odd: int = 5) -> list[tuple[int, ...]]:
-    """Judge the next solutions of the queue: the last step of every fifth is the first wrong one, of others the 1."""
+def judge_queue(client: TestClient, count: int, odd: int = 5) -> list[int]:
+    """Judge the next solutions of the queue: every fifth is right, of the others step 1 is the first wrong one."""
     solutions, text = [], page(client, "/queue")
     for _ in range(count):
-        number, place = asked(text)
-        text = judge_solution(client, number, "none" if number % odd == 0 else 1, place).text
-        solutions.append((number, place))
+        solutions.append(asked(text))
+        text = judge_solution(client, solutions[-1], 1 if solutions[-1] % odd else "none").text
     return solutions
 
 
@@ -101,14 +95,13 @@ def test_the_list_is_paged_and_searched_in_questions_and_for_ids(client):
     searches = {"question 42:": [42], identifier(13): [13], "mine-5": [5], "%": [], "alert('x')": [7]}
     for search, numbers in searches.items():
         assert listed(page(client, f"/?search={quote(search)}")) == [identifier(number) for number in numbers]
-    assert f"mine-5 <small><code>{identifier(5)}" in page(client, "/") and "<h1" in page(client, "/trajectory/mine-5")
+    assert identifier(5) in page(client, "/trajectory/mine-5")
     text = unescape(page(client, f"/trajectory/{identifier(20)}?search=question&task=MATH"))
     for which, number in (("previous", 10), ("next", 30)):
         assert f'id="{which}" href="/trajectory/{identifier(number)}?search=question&task=MATH' in text
 
 
 def test_a_step_shows_rewards_soft_labels_log_probabilities_and_rollouts(client):
-    assert EXPLORER == OWN == f"http://127.0.0.1:{signature(explore).parameters['port'].default}", "links of the report"
     text = page(client, f"/trajectory/{identifier(3)}?types=cpmi&step=1")
     assert "+0.250<small>0.90</small>" in text and "shade-9" in text
     assert "−1.00 → −0.25" in text and "+0.750" in text and "policy: 0 of 2 reach the gold answer" in text
@@ -118,22 +111,20 @@ def test_a_step_shows_rewards_soft_labels_log_probabilities_and_rollouts(client)
 def test_hostile_text_is_shown_and_never_run(client):
     as_annotator(client, "<script>alert {{ 7 * 7 }}")
     for path in ("/", f"/trajectory/{quote(HOSTILE, safe='')}", "/disagreement?search=alert", "/queue"):
-        text = page(client, path)
-        assert "<script>alert" not in text and "<b>own" not in text
-        assert "&lt;script&gt;alert" in text and "{{ 7 * 7 }}" in text
+        answer = client.get(path)
+        assert "<script>alert" not in answer.text and "<b>own" not in answer.text
+        assert "&lt;script&gt;alert" in answer.text and "{{ 7 * 7 }}" in answer.text
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
 
 
 def test_a_bad_address_is_answered_with_a_sentence(client):
     bad = {
         "/?types=nothing": "there is no `nothing`; choose from mc, cpmi",
         f"/?search={'x' * 301}": "at most 300",
-        "/?search=%00": "printable",
         f"/trajectory/{identifier(3)}?step=-1": "whole number",
         f"/trajectory/{identifier(3)}?step=3": "no step 3",
-        f"/trajectory/{identifier(3)}?conditioning=prefix": "choose from marginal",
         "/trajectory/' or 1=1 --": "no labelled trajectory",
-        "/disagreement?types=mc": "needs two",
-        "/own-labels.exe": "choose from csv, jsonl",
         "/static/%2e%2e/app.py": "Not Found",
     }
     for path, words in bad.items():
@@ -152,7 +143,7 @@ def test_the_sql_that_a_view_shows_can_be_run(client, settings):
         assert statements and all(query(settings, unescape(sql)) for sql in statements)
 
 
-def test_labels_change_by_posts_from_own_pages_only(client, labels):
+def test_pages_are_for_this_machine_alone_and_labels_change_by_posts_of_own_pages(client, labels):
     others = [*(("Host", host, 400) for host in OTHER_HOSTS), *(("Origin", origin, 403) for origin in OTHER_ORIGINS)]
     for name, value, status in others:
         assert client.get("/", headers={name: value}).status_code == status
@@ -164,66 +155,28 @@ def test_labels_change_by_posts_from_own_pages_only(client, labels):
     assert not labels.exists()
 
 
-def test_pages_are_for_this_machine_and_load_nothing_from_elsewhere(client):
-    for host in ("localhost", "LOCALHOST:8080", "127.0.0.1:3000"):
-        answer = client.get(f"/trajectory/{identifier(3)}", headers={"Host": host, "Origin": f"http://{host}"})
-        policy = answer.headers["content-security-policy"]
-        assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
-        places = re.findall(r'(?:src|href|action)="([^"]*)"', answer.text)
-        assert places and all(re.match(r"/(?!/)", place) for place in places)
-
-
-def test_a_verdict_is_kept_can_be_changed_and_taken_back(client, labels):
-    answer = judge(client, 3, 1, "wrong")
-    assert answer.url.query == b"types=cpmi&step=1" and 'value="wrong" aria-pressed="true"' in answer.text
-    judge(client, 3, 1, "right")
-    label = {"trajectory_id": identifier(3), "rewards": [0.9, 1.0, 0.9], "judged": [1], "reward_type": "cpmi"}
-    assert json.loads(labels.read_text()) == {**label, "by": {"unnamed": {"1": True}}}
-    judge(client, 3, 1, "clear")
-    assert labels.read_text() == ""
-
-
 def test_every_annotator_gets_the_same_queue_which_has_its_share_of_every_stratum(client, settings, tmp_path):
     solutions = judge_queue(as_annotator(client, "ann"), 50)
     other = TestClient(explorer(settings, tmp_path / "other.jsonl"), base_url=OWN)
-    assert judge_queue(as_annotator(other, "Böb"), 20) == solutions[:20]
-    drawn = Counter(number % 10 == 0 for number in {number for number, _ in solutions})
+    assert judge_queue(as_annotator(other, "Böb"), 10) == solutions[:10]
+    drawn = Counter(number % 10 == 0 for number in set(solutions))
     assert abs(drawn[True] - 5) < 2 and drawn.total() == 50
 
 
-def test_one_key_says_which_step_is_the_first_wrong_one(client, labels):
-    """Steps before it are right, those after it are not judged; a solution without one is right at every step."""
-    ann = as_annotator(client, "ann")
-    assert 'name="first_wrong" value="1" data-key="1"' in page(ann, "/queue")
-    for first_wrong, said in ((1, {"0": True, "1": False}), ("none", {"0": True, "1": True, "2": True})):
-        judge_solution(ann, 3, first_wrong)
-        assert json.loads(labels.read_text())["by"] == {"ann": said}
-    assert 'ann has judged <span id="judged">1</span> of the 50 solutions' in page(ann, "/queue")
-    assert judge_solution(ann, 3, STEPS).status_code == 404 and judge_solution(ann, 3, "x").status_code == 400
-
-
-def test_the_queue_asks_who_judges_and_shows_no_label(client):
+def test_the_queue_asks_for_the_first_wrong_step_of_whom_it_knows_and_shows_no_label(client, labels):
     assert 'name="annotator"' in page(client, "/queue") and "data-step" not in page(client, "/queue")
-    for name in ("", "x" * 41, "a\u2028b"):
-        assert client.post("/annotator", data={"annotator": name}, headers=FROM_HERE).status_code == 400
+    assert client.post("/annotator", data={"annotator": "a\u2028b"}, headers=FROM_HERE).status_code == 400
     text = page(as_annotator(client, "ann"), "/queue")
-    number, _ = asked(text)
-    text = unescape(text[text.index("<main") : text.index("SQL of this view")])
-    assert f"Question {number}: how many eggs?" in text
-    assert "There are" in text and "So $" in text and "The answer is" in text
-    assert not re.search("cpmi|shade-|gold|truth|0\\.9|>4<", text)
-
-
-def test_a_judgement_can_be_undone_and_a_solution_skipped(client, labels):
-    first, second = judge_queue(as_annotator(client, "ann"), 2)
-    text = page(client, "/queue?place=2")
-    assert asked(text)[1] == 2 and asked(page(client, "/queue?place=3"))[1] == 3
-    for (number, place), left in ((second, 1), (first, 0)):
-        field = f'<input type="hidden" name="place" value="{place}">'
-        assert f'/first-wrong/{identifier(number)}">{field}<button name="first_wrong" value="clear"' in text
-        text = judge_solution(client, number, "clear", place).text
-        assert asked(text) == (number, place) and len(labels.read_text().splitlines()) == left
-    assert "undo the last" not in text and "You have skipped 100 solutions" in page(client, "/queue?place=100")
+    shown = unescape(text[text.index("<main") : text.index("SQL of this view")])
+    assert f"Question {asked(text)}: how many eggs?" in shown and "There are" in shown and "The answer is" in shown
+    assert not re.search("cpmi|shade-|gold|truth|0\\.9|>4<", shown)
+    for first_wrong, said in ((1, {"0": True, "1": False}), ("none", {"0": True, "1": True, "2": True})):
+        judge_solution(client, 3, first_wrong)
+        assert json.loads(labels.read_text())["by"] == {"ann": said}
+    assert 'ann has judged <span id="judged">1</span> of the 50 solutions' in page(client, "/queue")
+    assert judge_solution(client, 3, STEPS).status_code == 404 and judge_solution(client, 3, "x").status_code == 400
+    judge_solution(client, 3, "clear")
+    assert labels.read_text() == ""
 
 
 def test_the_word_of_most_annotators_is_the_truth_and_a_split_is_none(client, labels):
@@ -255,22 +208,14 @@ def test_the_figures_are_those_of_the_report_with_the_file_as_step_truth(client,
     assert "Judge 10 more: the report and <code>cpmi calibrate</code> need 50 solutions." in text
 
 
-@pytest.mark.parametrize("content", [b"{}", b"\xff\xfe", None, OWN_LABEL % b"NaN", OWN_LABEL % b"1e999"])
-def test_a_file_that_holds_no_labels_is_refused_before_anything_is_served(settings, labels, content):
-    labels.mkdir() if content is None else labels.write_bytes(content)
-    with pytest.raises(SourceError, match=r"own_labels\.jsonl.* give another file with --labels"):
-        serve_explorer(settings, 1, labels, lambda: pytest.fail("it is served"))
-
-
 def test_labels_are_seen_when_they_are_made_and_trajectories_when_asked_for(tmp_path, settings):
     nothing = explorer(settings.model_copy(update={"home": tmp_path / "nothing"}))
     assert "cpmi run" in page(TestClient(nothing, base_url=OWN), "/", 503)
     client = TestClient(explorer(made_up_home(tmp_path, labelled=False)), base_url=OWN)
     assert "No labels yet" in page(client, "/") and page(client, f"/trajectory/{identifier(3)}")
     made_up_home(tmp_path, soft=False)
-    assert "No labels yet" not in (text := page(client, "/")) and "colour: soft label of <b>mc</b>, 0" in text
+    assert "No labels yet" not in page(client, "/")
     made_up_home(tmp_path, soft=False, more="Later.", share=0.5)
     assert "+0.125<small>–</small>" in judge(client, 4, 1, "right").text
     assert client.get("/own-labels.jsonl").json()["rewards"] == [None, 1.0, None]
-    assert "trajectories as of 20" in page(client, "/") and "Later." not in page(client, "/")
-    assert "Later." in client.post("/refresh", headers=FROM_HERE).text
+    assert "Later." not in page(client, "/") and "Later." in client.post("/refresh", headers=FROM_HERE).text

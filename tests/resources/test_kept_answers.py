@@ -10,18 +10,8 @@ from polars.testing import assert_frame_equal
 
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
-from cpmi_dagster.resources.lake import kept_answers
+from cpmi_dagster.resources.lake import kept_answers as kept
 from cpmi_dagster.resources.lake.calls import Calls
-from cpmi_dagster.resources.lake.kept_answers import (
-    ADMISSION,
-    ADMISSION_KEY,
-    SCORE,
-    SCORE_KEY,
-    STEPS_KEY,
-    kept_scores,
-    kept_steps,
-    step_values,
-)  # fmt: skip
 from cpmi_dagster.scoring.logprobs import ScoredAnswers, answer_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 
@@ -46,15 +36,16 @@ def negatives(*ids: str) -> pl.DataFrame:
 
 
 def scored(folder: Path, model: LoadedModel | None, *ids: str, **scoring: Any) -> ScoredAnswers:
+    """Scores of trajectories; without a model, what is kept is all that may be needed."""
+
     def load() -> LoadedModel:
         assert model is not None, "the model is asked again"
         return model
 
-    calls = (Calls(folder / name, {}, "1/000", key, answer) for name, key, answer in (
-        ("scores", SCORE_KEY, SCORE), ("admissions", ADMISSION_KEY, ADMISSION),
-    ))  # fmt: skip
-    chosen = SCORING.model_copy(update=scoring)
-    return kept_scores(*calls, load, trajectories(*ids), negatives(*ids), chosen, True, False, lambda _: None)
+    scores = Calls(folder / "scores", {}, "1/000", kept.SCORE_KEY, kept.SCORE)
+    admissions = Calls(folder / "admissions", {}, "1/000", kept.ADMISSION_KEY, kept.ADMISSION)
+    chosen, texts = SCORING.model_copy(update=scoring), (trajectories(*ids), negatives(*ids))
+    return kept.kept_scores(scores, admissions, load, *texts, chosen, True, False, lambda _: None)
 
 
 @pytest.mark.slow
@@ -70,21 +61,20 @@ def test_scores_are_those_of_the_scorer_and_a_refusal_is_kept_with_its_reason(tm
     assert again.cost == first.cost
     more = scored(tmp_path, labeler, "t1", templates=2)
     assert more.logprobs.filter(template=0).equals(first.logprobs)
-    assert scored(tmp_path, None, "t1").logprobs.equals(first.logprobs)
 
 
 def test_a_value_that_is_not_finite_is_refused_under_the_name_of_each_trajectory(tmp_path, labeler, monkeypatch):
     def of_broken_weights(*args: Any, **options: Any) -> ScoredAnswers:
-        made = answer_logprobs(*args, **options)
+        given = answer_logprobs(*args, **options)
         is_last = (pl.col("context") == "step") & (pl.col("step_index") == 1)
         value = pl.when(is_last).then(float("nan")).otherwise("logprob_sum")
-        return replace(made, values=made.values.with_columns(logprob_sum=value))
+        return replace(given, values=given.values.with_columns(logprob_sum=value))
 
-    monkeypatch.setattr(kept_answers, "answer_logprobs", of_broken_weights)
+    monkeypatch.setattr(kept, "answer_logprobs", of_broken_weights)
     for model, name in ((labeler, "t1"), (None, "t8")):
-        made = scored(tmp_path, model, name)
-        assert made.logprobs.is_empty()
-        assert f"trajectory `{name}`: the log-probability of an answer is nan" in made.rejected["reason"].item()
+        given = scored(tmp_path, model, name)
+        assert given.logprobs.is_empty()
+        assert f"trajectory `{name}`: the log-probability of an answer is nan" in given.rejected["reason"].item()
 
 
 def test_step_values_are_read_once_for_equal_solutions_and_come_in_order(tmp_path):
@@ -92,18 +82,16 @@ def test_step_values_are_read_once_for_equal_solutions_and_come_in_order(tmp_pat
 
     def values(part: pl.DataFrame) -> pl.DataFrame:
         read.extend(part["question"])
+        step_index = pl.int_range(pl.len()).over("id").alias("step_index")
         rows = part.explode("steps").drop_nulls("steps")
-        return rows.select("id", pl.int_range(pl.len()).over("id").alias("step_index"),
-                           pl.col("steps").str.len_chars().cast(pl.Float64).alias("score"))  # fmt: skip
+        return rows.select("id", step_index, score=pl.col("steps").str.len_chars().cast(pl.Float64))
 
     def scores(questions: str) -> list[tuple[str, int, float]]:
-        steps = [[] if name == "e" else [name, name * 2] for name in questions]
+        steps = pl.Series([[] if name == "e" else [name, name * 2] for name in questions], dtype=pl.List(pl.String))
         frame = pl.DataFrame({"id": [*questions.upper()], "question": [*questions], "steps": steps})
-        calls = Calls(tmp_path, {"head": "h@1"}, "all/all", STEPS_KEY, step_values(pl.Float64()))
-        frame = frame.with_columns(pl.col("steps").cast(pl.List(pl.String)))
-        return kept_steps(calls, frame, "score", values, 2).rows()
+        calls = Calls(tmp_path, {"head": "h@1"}, "all/all", kept.STEPS_KEY, kept.step_values(pl.Float64()))
+        return kept.kept_steps(calls, frame, "score", values, 2).rows()
 
     assert scores("bab") == [(name, step, step + 1.0) for name in "BAB" for step in (0, 1)]
     assert scores("cea") == [(name, step, step + 1.0) for name in "CA" for step in (0, 1)]
-    assert scores("e") == []
-    assert sorted(read) == ["a", "b", "c", "e"]
+    assert scores("e") == [] and sorted(read) == ["a", "b", "c", "e"]

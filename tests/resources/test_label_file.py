@@ -11,39 +11,39 @@ from cpmi_dagster.errors import SettingsError, UsageError
 
 pytestmark = pytest.mark.slow
 
+ODD = {"meta": {}, "mixed": [1, 2], "reason": "mine", "input_reason": "other", "number": float("nan")}
 ROWS = [
-    {"uid": 7, "question": "2 + 3?", "response": "I add.\n\n2 + 3 = 5. So 5.", "answer": 5.0, "rewards": "mine"},
-    {"question": "4 + 3?", "response": "So 7."},
+    {"uid": 7, "question": "2 + 3?", "response": "I add.\n\n2 + 3 = 5. So 5.", "answer": 5.0, "rewards": "mine", **ODD},
+    {"question": "4 + 3?", "response": "So 7.", "mixed": "text", "a": "\ud800"},
     {"question": "6 + 3?", "steps": ["6 + 3 = 9.", "So 9."], "ground_truth": "9", "id": "a"},
 ]
 
 
 @pytest.fixture
-def label(tmp_path, monkeypatch):
-    """Labels the file `rows.jsonl` of a folder of its own; gives the counts, and the rows of the output."""
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-    def run(*lines: str, output: str = "labels.jsonl", rewards=("step_length", "final_answer")):
-        (tmp_path / "rows.jsonl").write_text("\n".join(lines), encoding="utf-8")
-        written = tmp_path / output
-        settings = definitions.labeling_settings("rows.jsonl", "miniature:labeler", rewards, written)
-        until = ["dataset/soft_labels"]
-        outcome = definitions.run_with_progress(settings, settings.shard_keys, [], False, ERR, True, until)
-        assert not outcome.failures
-        counts = definitions.write_labelled(settings, written)
-        if written.suffix == ".parquet":
-            return counts, pl.read_parquet(written).to_dicts()
-        return counts, [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
-
-    return run
+    return tmp_path
 
 
-def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reason(label):
-    counts, (first, second, third, broken) = label(*map(json.dumps, ROWS), "{broken")
-    assert counts == (3, 4)
-    own = {name: value for name, value in ROWS[0].items() if name != "rewards"}
-    assert own.items() <= first.items() and first["input_rewards"] == "mine"
-    assert first["steps"] == ["I add.", "2 + 3 = 5. So 5."]
+def settings_of(folder, *lines: str, output: str = "labels.jsonl", rewards=("step_length", "final_answer")):
+    (folder / "rows.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return definitions.labeling_settings("rows.jsonl", "miniature:labeler", rewards, folder / output)
+
+
+def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reason_in_both_formats(folder):
+    settings_of(folder, json.dumps(ROWS[0]))
+    settings = settings_of(folder, *map(json.dumps, ROWS), "{broken")
+    assert len([path for path in (folder / ".cpmi").iterdir() if path.suffix == ".yaml"]) == 1, "one home as it grows"
+    until = ["dataset/soft_labels"]
+    assert not definitions.run_with_progress(settings, settings.shard_keys, [], False, ERR, True, until).failures
+    for name in ("labels.jsonl", "labels.parquet"):
+        assert definitions.write_labelled(settings, folder / name) == (3, 4)
+    rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()]
+    first, second, third, broken = rows
+    kept = {name: first[name] for name in ("uid", "question", "response", "answer", "meta", "mixed")}
+    assert kept == {name: ROWS[0][name] for name in kept}
+    assert (first["input_rewards"], first["input_reason"], first["input_input_reason"]) == ("mine", "other", "mine")
+    assert (first["number"], first["steps"]) == (None, ["I add.", "2 + 3 = 5. So 5."])
     assert first["rewards"]["step_length"] == [-6, -16]
     assert [len(values) for values in first["soft_labels"].values()] == [2, 2]
     assert list(second["rewards"]) == list(second["soft_labels"]) == ["step_length"]
@@ -51,27 +51,15 @@ def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reas
     assert (third["id"], third["rewards"]["final_answer"], third["reason"]) == ("a", [1, 1], None)
     assert (broken["text"], broken["rewards"]) == ("{broken", None)
     assert "not JSON" in broken["reason"]
+    columns = pl.read_parquet(folder / "labels.parquet")
+    for name in ("steps", "reason", "input_rewards", "uid", "id"):
+        assert columns[name].to_list() == [row.get(name) for row in rows]
+    lengths = [row["rewards"] and row["rewards"]["step_length"] for row in rows]
+    assert [rewards and rewards["step_length"] for rewards in columns["rewards"]] == lengths
 
 
-def test_a_file_that_grew_keeps_its_home_and_both_formats_hold_the_same(label, tmp_path):
-    label(json.dumps(ROWS[0]))
-    counts, rows = label(*map(json.dumps, ROWS), output="labels.parquet")
-    assert counts == (3, 3)
-    assert [row["steps"] for row in rows] == [["I add.", "2 + 3 = 5. So 5."], ["So 7."], ["6 + 3 = 9.", "So 9."]]
-    assert len([path for path in (tmp_path / ".cpmi").iterdir() if path.is_dir()]) == 1
-
-
-def test_columns_of_any_kind_come_back_in_both_formats_and_none_is_lost(label):
-    odd = {"meta": {}, "mixed": [1, 2], "reason": "mine", "input_reason": "other", "number": float("nan")}
-    for output in ("labels.jsonl", "labels.parquet"):
-        _, (first, _) = label(
-            json.dumps({**ROWS[0], **odd}), json.dumps({**ROWS[2], "mixed": "text", "a": "\ud800"}), output=output
-        )
-        assert (first["input_reason"], first["input_input_reason"], first["number"]) == ("other", "mine", None)
-
-
-def test_what_cannot_be_written_or_labelled_is_refused_before_anything_is_read(label):
+def test_what_cannot_be_written_or_labelled_is_refused_before_anything_is_read(folder):
     with pytest.raises(UsageError, match=r"written as \.jsonl or \.parquet"):
-        label(json.dumps(ROWS[0]), output="labels.csv")
+        settings_of(folder, json.dumps(ROWS[0]), output="labels.csv")
     with pytest.raises(SettingsError, match="cpmii"):
-        label(json.dumps(ROWS[0]), rewards=("cpmii",))
+        settings_of(folder, json.dumps(ROWS[0]), rewards=("cpmii",))

@@ -1,7 +1,6 @@
 """What a query reaches: the tables of the home. Nothing else is read, and nothing is written."""
 
 import hashlib
-import itertools
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,44 +19,38 @@ from tests.resources.test_database import put
 NEGATIVES = "labels/hard_negatives"
 SECRET = "a-secret-of-this-machine"
 READERS = (
-    "select * from read_text('{}')", "select * from read_blob(['{}', '{}'])", "from '{}'", "describe from '{}'",
+    "select * from read_text('{}')", "select * from read_blob(['{}', '{}'])", "describe from '{}'", "from glob('{}*')",
     "select * from read_csv('{}', header = false, columns = {'a': 'varchar'})", "select * from read_json('{}')",
-    "select * from parquet_metadata('{}')", "from sniff_csv('{}')", "from glob('{}*')", "from read_duckdb('{}')",
+    "select * from parquet_metadata('{}')", "from read_duckdb('{}')",
 )  # fmt: skip
 WRITERS = (
     "copy (select 1 as x) to '{}'", "copy labels.hard_negatives to '{}' (format parquet, overwrite true)",
-    "copy (select 1 as x, 2 as y) to '{}' (format csv, partition_by (x), overwrite_or_ignore)",
     "copy labels.hard_negatives from '{}'", "copy from database cpmi to '{}'", "export database '{}'",
-    "import database '{}'", "attach '{}' as other", "load '{}'", "pragma profile_output = '{}'",
-    "call enable_logging(storage = 'file', storage_path = '{}')", "set temp_directory = '{}'",
-    "from enable_logging(storage = 'file', storage_path = '{}')", "set allowed_directories = ['{}']",
-    "create persistent secret s (type http, bearer_token '{}')",
+    "attach '{}' as other", "load '{}'", "pragma profile_output = '{}'", "set allowed_directories = ['{}']",
+    "from enable_logging(storage = 'file', storage_path = '{}')",
 )  # fmt: skip
 STATEMENTS = (
-    "create table labels.mine as select 1", "create table memory.mine as select 1", "drop view labels.hard_negatives",
-    "create view labels.mine as select 1", "insert into memory.cpmi_home values ('/')", "drop schema labels cascade",
-    "update memory.cpmi_home set home = '/' returning 1", "delete from memory.cpmi_home", "use memory", "checkpoint",
-    "set enable_external_access = true", "reset allowed_directories", "set lock_configuration = false", "detach cpmi",
-    "set memory_limit = '100GB'", "set variable cpmi_home = '/'", "install httpfs", "load httpfs", "begin transaction",
-    "attach ':memory:' as other", "call force_checkpoint()", "prepare q as select 1", "from os", "pragma version",
+    "create table labels.mine as select 1", "drop view labels.hard_negatives", "use memory", "begin transaction",
+    "insert into memory.cpmi_home values ('/')", "update memory.cpmi_home set home = '/' returning 1", "checkpoint",
+    "set enable_external_access = true", "reset allowed_directories", "set lock_configuration = false", "from os",
+    "set variable cpmi_home = '/'", "attach ':memory:' as other", "prepare q as select 1", "pragma version",
 )  # fmt: skip
 WRAPPERS = (
-    "{}", "with t as ({}) select * from t", "with t as materialized ({}) select 1", "explain {}", "explain analyze {}",
-    "explain (format json) {}", "select 1; {}", "{}; select 1", "/* select */ {} -- select", "select * from ({})",
-    "with t as ({}) from labels.hard_negatives union all from t", "describe with t as ({}) select * from t",
-    "explain analyze with t as ({}) select 1", "with a as (with t as ({}) select 1) from a", "from query('{}')",
-    "select 1) union all (with t as ({}) select 1",
+    "{}", "with t as ({}) select * from t", "with t as materialized ({}) select 1", "explain analyze {}",
+    "select 1; {}", "{}; select 1", "/* select */ {} -- select", "select * from ({})", "from query('{}')",
+    "describe with t as ({}) select * from t", "select 1) union all (with t as ({}) select 1",
 )  # fmt: skip
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory) -> Settings:
     """A profile whose home has one row, beside secrets."""
-    settings = load_settings("miniature", tmp_path / "home")
+    folder = tmp_path_factory.mktemp("queries")
+    settings = load_settings("miniature", folder / "home")
     put(Lake.of(settings), NEGATIVES, "000", answer="3")
-    for folder in (settings.home / "dagster", tmp_path / "outside", settings.home / "lake.old"):
-        folder.mkdir()
-        (folder / "secret.csv").write_text(SECRET)
+    for place in (settings.home / "dagster", folder / "outside", settings.home / "lake.old"):
+        place.mkdir()
+        (place / "secret.csv").write_text(SECRET)
     query(settings, "select 1")
     return settings
 
@@ -86,43 +79,30 @@ def state(folder: Path) -> dict[str, tuple[int, str]]:
     return {str(path): (path.stat().st_mtime_ns, digest.hexdigest()) for path, digest in hashed.items()}
 
 
-@pytest.fixture
-def hold(settings, connection, monkeypatch):
-    """Runs hostile queries: they fail, or give nothing of what is outside; no file changes, and nobody is called."""
-    root = settings.home.parent
+def test_no_query_reads_or_writes_a_file_calls_an_address_or_changes_anything(settings, connection, monkeypatch):
+    root, files = settings.home.parent, targets(settings.home)
+    hidden = [*(template.replace("{}", file) for template in WRITERS[:3] for file in files[5:8]), *STATEMENTS]
+    hostile = [template.replace("{}", file) for template in READERS + WRITERS for file in files]
+    hostile += [
+        wrapper.replace("{}", sql.replace("'", "''") if "query(" in wrapper else sql)
+        for wrapper in WRAPPERS
+        for sql in hidden
+    ]
     monkeypatch.chdir(root / "outside")
     before = state(root)
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
-
-        def run(sql: str) -> None:
+        port = str(server.getsockname()[1])
+        for sql in hostile:
             try:
-                shown = str(ask(connection, sql.replace("PORT", str(server.getsockname()[1])), seconds=5).to_dicts())
+                shown = str(ask(connection, sql.replace("PORT", port), seconds=5).to_dicts())
             except CpmiError:
-                return
+                continue
             assert SECRET not in shown and "root:" not in shown and "PATH=" not in shown, sql
-
-        yield run
         with pytest.raises(BlockingIOError):
             server.accept()
     assert ask(connection, "select answer from labels.hard_negatives").item() == "3"
     assert state(root) == before and not Path("/dev/shm/cpmi-new.csv").exists()
-
-
-def wrapped(sql: str, wrapper: str) -> str:
-    """A query within another, as a text where the other takes it as one."""
-    return wrapper.replace("{}", sql.replace("'", "''") if "query(" in wrapper else sql)
-
-
-def test_no_query_reads_or_writes_a_file_or_calls_an_address(hold, settings):
-    for template, target in itertools.product(READERS + WRITERS, targets(settings.home)):
-        hold(template.replace("{}", target))
-
-
-def test_no_writer_is_hidden_in_another_statement(hold, settings):
-    copies = [template.replace("{}", target) for template in WRITERS[:3] for target in targets(settings.home)[5:10]]
-    for inner, wrapper in itertools.product([*copies, *STATEMENTS], WRAPPERS):
-        hold(wrapped(inner, wrapper))
 
 
 def test_what_only_reads_is_answered_in_every_form(connection):
@@ -136,8 +116,7 @@ def test_what_only_reads_is_answered_in_every_form(connection):
         assert answer(connection, sql, most_rows=1).rows.height == 1, sql
     listed = answer(connection, "show tables").rows
     assert {"labels.step_rewards", "reports.paper_comparison"} <= set(listed["relation"])
-    assert answer(connection, "from range(10)", most_rows=4).has_more
-    assert not answer(connection, "from range(10)", most_rows=10).has_more
+    assert [answer(connection, "from range(10)", most_rows=most).has_more for most in (4, 10)] == [True, False]
     assert ask(connection, "select answer from labels.hard_negatives where answer = $a", {"a": "3"}).item() == "3"
 
 
@@ -149,15 +128,12 @@ def test_what_only_reads_is_answered_in_every_form(connection):
         ("from step_rewards", r"step_rewards does not exist.* Did you mean .*labels\.step_rewards\?"),
         ("from nope", r"the query failed: .*nope does not exist! `show tables` lists the tables\."),
         ("select list(range) from range(3000000000)", "the query exceeds the memory limit; ask for fewer rows"),
-        ("select repeat('x', 20000000) from range(20)", "the query exceeds the memory limit; ask for fewer rows"),
         (f"select {'[' * 200}1{']' * 200}", "a column has a type that cannot be shown; cast it"),
         ("select date '5877642-06-25' as d", r'the column `d` has dates outside of .*; cast it, as in `"d"::varchar`'),
-        ("select [timestamp '290000-01-01'] as d", "the column `d` has dates outside of the years 1 to 9999"),
         ("select " + "(" * 20_000 + "1" + ")" * 20_000, "the query failed: .*depth"),
-        ("\0", "the query failed: "),
         ("\ud800", "the query failed: "),
     ],
-)  # fmt: skip
+)
 def test_a_query_that_cannot_be_answered_is_one_clear_sentence(settings, monkeypatch, sql, message):
     monkeypatch.setattr(database, "MOST_MEMORY", 2**28)
     with pytest.raises(CpmiError, match=message):

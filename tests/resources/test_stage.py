@@ -10,8 +10,8 @@ from stage_examples import SHARD, bring, count_selected, negatives, rewards, sel
 
 from cpmi_dagster.assets.models import process_reward_models
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.keys import LOGPROBS, NEGATIVES, SELECTED, SHEPHERD, SOFT_LABELS, STEP_REWARDS
-from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs, MathShepherd
+from cpmi_dagster.contracts.keys import LOGPROBS, NEGATIVES, SELECTED, SOFT_LABELS, STEP_REWARDS
+from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.profiles.sources import DataSource
@@ -75,24 +75,6 @@ def test_a_change_makes_what_follows_from_it_and_nothing_else(home, what):
     assert {judged.state(key, SHARD).kind for key in (NEGATIVES, STEP_REWARDS)} == {"current"}
 
 
-@pytest.mark.parametrize("what", ["deleted", "truncated", "flipped", "copied from another shard"])
-def test_a_damaged_table_is_made_again_by_its_own_stage(home, flip, what):
-    for shard in (SHARD, "001"):
-        select(home, f"t{shard}", shard=shard)
-        assert [bring(home, each, shard) for each in (count_selected, reward)] == [True, True]
-    file = home.lake.path(NEGATIVES, SHARD)
-    if what == "deleted":
-        file.unlink()
-    elif what == "truncated":
-        file.write_bytes(file.read_bytes()[:100])
-    elif what == "flipped":
-        flip(file, 30)
-    else:
-        shutil.copy(home.lake.path(NEGATIVES, "001"), file)
-    assert [bring(home, each) for each in (count_selected, reward)] == [True, False]
-    assert home.lake.read(NEGATIVES, SHARD)["trajectory_id"].to_list() == ["t000"]
-
-
 def test_an_input_that_is_missing_damaged_or_not_declared_is_named(home):
     with pytest.raises(LakeError, match=f"{SELECTED} 000 has not been made yet; .* `cpmi run --only {SELECTED}`"):
         bring(home, count_selected)
@@ -109,14 +91,6 @@ def test_a_body_that_fails_or_breaks_the_contract_writes_nothing(home):
         with pytest.raises((ZeroDivisionError, LakeError)):
             bring(home, Stage(body, STEP_REWARDS))
     assert not home.lake.exists(STEP_REWARDS)
-
-
-def test_several_tables_of_a_stage_come_back_together(home):
-    both = Stage(no_rows, LOGPROBS, also=["labels/rejected_trajectories"])
-    assert [bring(home, both) for _ in range(2)] == [True, False]
-    for key in both.tables:
-        home.lake.path(key, SHARD).unlink()
-        assert [bring(home, both) for _ in range(2)] == [True, False]
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "tokenizer.json", "config.json", "model.safetensors"])
@@ -160,16 +134,6 @@ def test_what_nothing_asks_for_is_empty_says_why_and_needs_no_input(home):
     assert [bring(home, unasked) for _ in range(2)] == [True, False]
     assert home.lake.read(NEGATIVES, SHARD).is_empty()
     assert home.lake.record(NEGATIVES, SHARD).notes == [NOTHING_ASKED_FOR]
-
-
-def test_all_shards_of_a_source_are_made_at_once(home):
-    row = MathShepherd.create_empty().clear(1).with_columns(pl.lit("").alias(name) for name in ("task", "question_id"))
-    rows = row.with_columns(row_number=0, shard=pl.lit("001"))
-    read = Stage(lambda run: StageOutput([rows]), SHEPHERD, at_once=True)
-    assert [bring(home, read, None) for _ in range(2)] == [True, False]
-    assert [home.lake.read(SHEPHERD, shard).height for shard in home.settings.shard_keys] == [0, 1, 0, 0]
-    home.lake.path(SHEPHERD, "003").unlink()
-    assert bring(home, read, None)
 
 
 @pytest.mark.parametrize("counts", [True, False])

@@ -1,14 +1,12 @@
 """What Dagster records and shows of a stage."""
 
 from dataclasses import replace
-from typing import Any
 
 import dagster as dg
-import polars as pl
 import pytest
-from stage_examples import SHARD, bring, count_selected, rewards, select, with_stages
+from stage_examples import SHARD, count_selected, select, with_stages
 
-from cpmi_dagster.contracts.keys import NEGATIVES, REJECTED_TRAJECTORIES, SELECTED, STEP_REWARDS
+from cpmi_dagster.contracts.keys import NEGATIVES, SELECTED
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import Stage, stage
@@ -21,19 +19,21 @@ def instance():
         yield instance
 
 
-def materialize(declared: Stage, home: Home, instance: dg.DagsterInstance, **options: Any):
+def materialize(declared: Stage, home: Home, instance: dg.DagsterInstance):
     bound = declared.bind(with_stages(home, declared))
-    return dg.materialize([bound], instance=instance, partition_key=SHARD, raise_on_error=False, **options)
+    return dg.materialize([bound], instance=instance, partition_key=SHARD, raise_on_error=False)
 
 
-def test_a_shard_is_one_event_with_the_hash_of_its_rows_as_data_version(home, instance):
+def test_equal_rows_have_the_same_data_version_whether_they_were_made_again_or_not(home, instance):
     select(home, "t1")
-    for _ in ("made", "skipped"):
-        result = materialize(count_selected, home, instance)
+    versions, skipped = set(), []
+    for declared in (count_selected, count_selected, replace(count_selected, code_version="2")):
+        result = materialize(declared, home, instance)
         [event] = result.asset_materializations_for_node("count_selected")
         assert event.partition == SHARD
-        assert event.tags["dagster/data_version"] == home.lake.content(NEGATIVES, SHARD)
-    assert event.metadata["skipped"].value == "unchanged"
+        versions.add(event.tags["dagster/data_version"])
+        skipped.append("skipped" in event.metadata)
+    assert versions == {home.lake.content(NEGATIVES, SHARD)} and skipped == [False, True, False]
 
 
 def test_a_shard_that_fails_says_why_and_is_not_recorded(home, instance):
@@ -48,7 +48,7 @@ def test_a_shard_that_fails_says_why_and_is_not_recorded(home, instance):
     assert failure and failure.description == "trajectory t7 cannot be scored"
 
 
-def test_dagster_shows_schema_lineage_rows_and_preview(home, instance):
+def test_dagster_shows_schema_lineage_rows_and_preview_and_backfills_a_run_a_shard(home, instance):
     select(home, "t1")
     result = materialize(count_selected, home, instance)
     metadata = result.asset_materializations_for_node("count_selected")[-1].metadata
@@ -56,32 +56,8 @@ def test_dagster_shows_schema_lineage_rows_and_preview(home, instance):
     assert "| t1 | 1 | 3 | model |" in str(metadata["preview"].value)
     lineage = metadata["dagster/column_lineage"].value.deps_by_column
     assert lineage["trajectory_id"][0].asset_key == dg.AssetKey(SELECTED.split("/"))
-    [spec] = count_selected.bind(home).specs
+    bound = count_selected.bind(home)
+    [spec] = bound.specs
     columns = {column.name: column for column in spec.metadata["dagster/column_schema"].columns}
-    assert columns["rank"].type == "Int64"
-    assert {"run_id", "model", "code_version"} <= set(columns)
-
-
-def test_both_tables_of_a_stage_are_recorded(home, instance):
-    @stage(STEP_REWARDS, also=[REJECTED_TRAJECTORIES])
-    def makes_two(run: StageRun) -> StageOutput:
-        """Two tables."""
-        rejected = pl.DataFrame({"trajectory_id": ["t1"], "stage": ["scoring"], "reason": ["too long"]})
-        return StageOutput({STEP_REWARDS: rewards("t2"), REJECTED_TRAJECTORIES: rejected})
-
-    assert materialize(makes_two, home, instance).success
-    keys = [dg.AssetKey(key.split("/")) for key in makes_two.tables]
-    assert [instance.get_materialized_partitions(key) for key in keys] == [{SHARD}, {SHARD}]
-
-
-def test_a_backfill_starts_a_run_for_each_shard(home):
-    assert count_selected.bind(home).backfill_policy == dg.BackfillPolicy.multi_run(1)
-
-
-def test_what_is_made_of_the_same_rows_has_the_same_data_version(home, instance):
-    select(home, "t1")
-    bring(home, count_selected)
-    before = home.lake.content(NEGATIVES, SHARD)
-    result = materialize(replace(count_selected, code_version="2"), home, instance)
-    [event] = result.asset_materializations_for_node("count_selected")
-    assert "skipped" not in event.metadata and event.tags["dagster/data_version"] == before
+    assert columns["rank"].type == "Int64" and {"run_id", "model", "code_version"} <= set(columns)
+    assert bound.backfill_policy == dg.BackfillPolicy.multi_run(1)

@@ -2,9 +2,9 @@
 
 results      the read-only connection, and the selected trajectories in memory
 queries      the SQL of every view, as the reader sees it
-own_labels   what annotators say of steps, in the form that `sources.step_truth` reads
-figures      what their judgements say of reward types, and of the annotators
-addresses    what the address of a page says
+own_labels   the judgements of annotators, in the form that `sources.step_truth` reads
+figures      the quality of reward types, and the agreement of annotators, by these judgements
+addresses    the addresses of pages and their parameters
 app          the web application; its pages are in `pages` and `judging`
 """
 

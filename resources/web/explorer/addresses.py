@@ -1,4 +1,4 @@
-"""What the address of a page says: search, task, reward types, step. Every view is a link.
+"""The addresses of pages: search, task, reward types, step. Every view is a link.
 
 /trajectory/t000000017?search=eggs&types=mc&types=cpmi&step=2
 """
@@ -21,8 +21,14 @@ MOST_TYPES = 12
 
 @dataclass(frozen=True)
 class Choice:
-    """What the reader has chosen to see, wherever they go: words of questions or a whole id, a task or empty for all,
-    reward types side by side, and the conditioning of answers, empty for the first that was scored."""
+    """What the reader has chosen to see on every page.
+
+    Attributes:
+        search: words of questions, or a whole id.
+        task: empty for all.
+        types: reward types side by side.
+        conditioning: of answers; empty for the first that was scored.
+    """
 
     search: str
     task: str
@@ -41,7 +47,7 @@ class Choice:
 
 
 def choice_of(query: QueryParams, results: Results) -> Choice:
-    """What an address says; an HTTPException 400 if it names what is not there."""
+    """The choice of an address; an HTTPException 400 if it names an unknown type or task."""
     types = list(dict.fromkeys(query.getlist("types"))) or results.reward_types[:SHOWN_AT_FIRST]
     for name in types:
         check_known("types", name, results.reward_types)
@@ -54,7 +60,7 @@ def choice_of(query: QueryParams, results: Results) -> Choice:
 
 
 def text_of(query: QueryParams, name: str) -> str:
-    """A parameter that is a text, empty if it is not given; an HTTPException 400 if it is too long or not printable."""
+    """A parameter as text, empty by default; an HTTPException 400 if it is too long or not printable."""
     text = query.get(name, "")
     if len(text) > LONGEST or not text.replace("\t", " ").isprintable():
         raise HTTPException(400, f"{name}: give at most {LONGEST} printable characters")
@@ -62,7 +68,7 @@ def text_of(query: QueryParams, name: str) -> str:
 
 
 def number_of(query: QueryParams, name: str) -> int | None:
-    """A parameter that is a number from 0, None if it is not given; an HTTPException 400 if it is no such number."""
+    """A parameter as a number from 0, None by default; an HTTPException 400 if it is not one."""
     text = query.get(name, "")
     if text and not (text.isascii() and text.isdecimal() and len(text) < 7):
         raise HTTPException(400, f"{name}: write a whole number, 0 or more")
@@ -70,7 +76,7 @@ def number_of(query: QueryParams, name: str) -> int | None:
 
 
 def check_known(name: str, value: str, values: Sequence[Name]) -> Name:
-    """A value that is one of those there are; an HTTPException 400 that lists them if it is another."""
+    """A value that is among `values`; an HTTPException 400 that lists them if it is not."""
     for each in values:
         if each == value:
             return each
@@ -78,7 +84,7 @@ def check_known(name: str, value: str, values: Sequence[Name]) -> Name:
 
 
 def address(*place: str, **params: object) -> str:
-    """The address of a page: parts of its path, and its parameters without those that are nothing."""
+    """The address of a page, from the parts of its path, and its parameters without empty ones."""
     given = {name: value for name, value in params.items() if value not in (None, "", [])}
     path = "/" + "/".join(quote(part, safe="") for part in place)
     return f"{path}?{urlencode(given, doseq=True)}" if given else path

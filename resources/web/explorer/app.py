@@ -1,9 +1,9 @@
 """The explorer as a web application on 127.0.0.1, which answers its own pages only and loads nothing from elsewhere.
 
-A page of any site can have the reader's browser send requests to 127.0.0.1. Those are refused:
+A page of any site can make the reader's browser send requests to 127.0.0.1. These are refused:
 
-    Host: evil.example              a name that was made to point to this machine        400
-    Origin: https://evil.example    a page or form of another site, or a form of none    403
+    Host: evil.example              a domain that resolves to this machine                   400
+    Origin: https://evil.example    a page or form of another site, or a form without one    403
 """
 
 from collections.abc import Awaitable, Callable
@@ -44,7 +44,7 @@ HEADERS = {
 
 
 def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
-    """The application; the file of the reader's own labels is by default `own_labels.jsonl` in the home."""
+    """The application; labels are written to `own_labels.jsonl` in the home by default."""
     pages = Pages(settings, OwnLabels(labels or settings.home / FILE_NAME))
     judging = Judging(pages, settings)
     app = Starlette(
@@ -73,10 +73,10 @@ def explorer(settings: Settings, labels: Path | None = None) -> Starlette:
 
 
 async def guard(request: Request, answer: RequestResponseEndpoint) -> Response:
-    """Refuse requests of another origin, and forms of none; have browsers load nothing from elsewhere."""
+    """Refuse requests of another origin, and forms without one; forbid browsers to load anything from elsewhere."""
     origins = request.headers.getlist("origin")
-    is_own = all(origin == f"http://{request.headers.get('host')}" for origin in origins)
-    if is_own and (origins or request.method != "POST"):
+    is_ours = all(origin == f"http://{request.headers.get('host')}" for origin in origins)
+    if is_ours and (origins or request.method != "POST"):
         response = await answer(request)
     else:
         response = PlainTextResponse("this server answers its own pages only", 403)
@@ -85,7 +85,7 @@ async def guard(request: Request, answer: RequestResponseEndpoint) -> Response:
 
 
 def read_form(answer: Callable[[Request, QueryParams], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """An endpoint that has a function answer a form."""
+    """An endpoint that calls a function with a form."""
 
     async def read(request: Request) -> Response:
         body = b""
@@ -102,10 +102,10 @@ def serve_explorer(settings: Settings, port: int, labels: Path | None, announce:
     """Serve the explorer on 127.0.0.1 until it is stopped.
 
     Args:
-        announce: called just before the first request can be answered.
+        announce: called just before the server starts.
 
     Raises:
-        SourceError: the file of labels is not one, or cannot be written.
+        SourceError: the file of labels is invalid, or cannot be written.
         LakeError: nothing has been made yet.
         SettingsError: the home has the results of another profile file.
     """

@@ -1,4 +1,4 @@
-"""What judged solutions say: how well reward types rank their steps, how far annotators agree, how many are lacking."""
+"""Figures on judged solutions: the label AUC of reward types, the agreement of annotators, the number still lacking."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from cpmi_dagster.resources.web.explorer.results import View
 
 @dataclass(frozen=True)
 class Figures:
-    """What judged solutions say.
+    """Figures on judged solutions.
 
     Attributes:
-        solutions: of which at least one step is judged.
-        wrong: those with a wrong step, by most annotators.
-        verdicts: of most annotators, on every judged step; None if as many say right as wrong.
-        counts: solutions that each annotator has judged.
-        aucs: the ROC-AUC of each reward type without last steps, and how many more solutions bring it to ± 0.05.
-        pairs: how far two annotators agree on the steps that both have judged.
+        solutions: number with a judged step.
+        wrong: number with a wrong step, by majority.
+        verdicts: majority on each judged step; None for a tie.
+        counts: number of judged solutions by annotator.
+        aucs: by reward type, ROC-AUC without last steps, and the number of further solutions that bring it to ± 0.05.
+        pairs: agreement of two annotators on the steps that both have judged.
     """
 
     solutions: int
@@ -41,7 +41,7 @@ class Figures:
 
 
 def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings) -> Figures:
-    """The figures of some labels, as the report has them once enough are judged and their file is its step truth."""
+    """The figures of some labels, equal to those of a report with them as its step truth."""
     trajectories = view.frame(JUDGED_TRAJECTORIES, ids=list(labels))
     known = [labels[name] for name in trajectories["trajectory_id"]]
     truth = [[label.majority.get(step) for step in range(len(label.rewards))] for label in known]
@@ -56,11 +56,11 @@ def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings) -
     estimates = {name: aucs[name].estimate() for name in in_order(aucs)}
     judged = judgements_of(known, trajectories)
     pairs = {}
-    for one, other in combinations(judged["annotator"].unique().sort(), 2):
-        theirs = (judged.filter(annotator=name) for name in (one, other))
-        both = next(theirs).join(next(theirs), on=["trajectory_id", "step_index", "question_id"])
+    for pair in combinations(judged["annotator"].unique().sort(), 2):
+        left, right = (judged.filter(annotator=name) for name in pair)
+        both = left.join(right, on=["trajectory_id", "step_index", "question_id"])
         if both.height:
-            pairs[one, other] = agreement(both["right"], both["right_right"], both["question_id"], *inputs.draws)
+            pairs[pair] = agreement(both["right"], both["right_right"], both["question_id"], *inputs.draws)
     majorities = [label.majority for label in known]
     lacking = {name: share_lacking(estimate) for name, estimate in estimates.items()}
     return Figures(
@@ -79,7 +79,7 @@ def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings) -
 
 
 def judgements_of(labels: Iterable[OwnLabel], trajectories: pl.DataFrame) -> pl.DataFrame:
-    """annotator, trajectory_id, step_index, right, question_id, question, step: a row for each judgement."""
+    """A row per judgement: annotator, trajectory_id, step_index, right, question_id, question, step."""
     rows = [
         (name, label.trajectory_id, step, right)
         for label in labels

@@ -1,8 +1,8 @@
-"""The pages on which annotators judge solutions, and what comes of it: a queue of drawn ones, figures, files.
+"""The pages on which annotators judge solutions: a queue of sampled ones, figures, files.
 
-Of each solution the queue asks which step is the first wrong one, by one key, as the annotators of ProcessBench were
-asked. On the page of a trajectory single steps are judged. The queue is the same for every annotator, so that they can
-be compared, and shows no label. Who judges is said once and kept in a cookie.
+The queue asks for the first wrong step of a solution, by one key, as ProcessBench asked its annotators. The page of a
+trajectory takes judgements of single steps. The queue is the same for every annotator, so that they can be compared,
+and shows no label. A cookie keeps the annotator's name.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from cpmi_dagster.rewards.dataset import DATASET_REWARD
 
 ALL_RIGHT = "none"
 STEP_KEYS = "0123456789bcdefghilmnopqrtvwxyz"
-"""The key of each step of a solution: its number, then letters that no other key of the page has."""
+"""The key by step of a solution: digits, then letters without another meaning on the page."""
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 LONGEST_NAME = 40
 LONGEST_QUEUE = 1_000
@@ -34,13 +34,13 @@ YEAR = 365 * 24 * 3600
 
 
 class Judging:
-    """The pages of the annotators, beside the other pages of a profile's home."""
+    """The pages of the annotators."""
 
     def __init__(self, pages: Pages, settings: Settings) -> None:
         self._pages, self._settings, self._labels = pages, settings, pages.labels
 
     def queue(self, request: Request) -> Response:
-        """The next solution of the queue that the annotator has not judged, or the question who judges."""
+        """The next solution of the queue that the annotator has not judged; asks for a name first."""
         annotator, start = annotator_of(request), number_of(request.query_params, "place") or 0
         with self._pages.results.get().view() as view:
             names = self._queue(view)
@@ -62,14 +62,14 @@ class Judging:
             return self._pages.page(request, "queue.html", view, **context)
 
     def _queue(self, view: View) -> list[str]:
-        """The solutions in the order in which every annotator is asked for them."""
+        """The ids of solutions, in the order of every annotator's queue."""
         types = view.results.reward_types
         base = DATASET_REWARD if DATASET_REWARD in types else next(iter(types), "")
         rows = view.kept_rows(queries.QUEUE, base=base, seed=self._settings.seed, most=LONGEST_QUEUE)
         return [row["trajectory_id"] for row in rows]
 
     def name(self, _request: Request, form: QueryParams) -> Response:
-        """Keep who judges from now on."""
+        """Keep the annotator's name."""
         name = text_of(form, ANNOTATOR).strip()
         if not 0 < len(name) <= LONGEST_NAME:
             raise HTTPException(400, f"{ANNOTATOR}: write a name of at most {LONGEST_NAME} characters")
@@ -78,7 +78,7 @@ class Judging:
         return answer
 
     def judge(self, request: Request, form: QueryParams) -> Response:
-        """Keep what the annotator says of one step, and go back to the step's trajectory."""
+        """Keep the annotator's verdict on a step, and go back to its trajectory."""
         results = self._pages.results.get()
         choice = choice_of(request.query_params, results)
         if (step := number_of(form, "step")) is None:
@@ -90,7 +90,7 @@ class Judging:
         return RedirectResponse(address("trajectory", trajectory["trajectory_id"], **choice.asked, step=step), 303)
 
     def judge_solution(self, request: Request, form: QueryParams) -> Response:
-        """Keep which step the annotator calls the first wrong one, and go on with the queue."""
+        """Keep the first wrong step of a solution, and go on with the queue."""
         said, place = text_of(form, "first_wrong"), number_of(form, "place") or 0
         first = None if said in (ALL_RIGHT, CLEAR) else number_of(form, "first_wrong")
         if first is None and said not in (ALL_RIGHT, CLEAR):
@@ -106,7 +106,7 @@ class Judging:
     def _keep(
         self, request: Request, view: View, trajectory: Row, base: str, changes: Mapping[int, bool | None]
     ) -> None:
-        """Keep what the annotator says of steps, with the soft labels of a reward type at the others."""
+        """Keep an annotator's verdicts, with the soft labels of the reward type `base` for the other steps."""
         name = trajectory["trajectory_id"]
         rows = view.rows(queries.LABELS, trajectory["shard"], id=name, types=[base])
         labels = {row["step_index"]: row["soft_label"] for row in rows}
@@ -114,14 +114,14 @@ class Judging:
         self._labels.judge(name, annotator_of(request), changes, base, soft_labels)
 
     def figures(self, request: Request) -> Response:
-        """What the judged solutions say of every reward type, and of the annotators."""
+        """The figures on the judged solutions."""
         with self._pages.results.get().view() as view:
             figures, needed = figures_of(view, self._labels.all(), self._settings), len(self._queue(view))
             needs = {"needed": min(FEWEST_SOLUTIONS, needed), "is_enough": needed >= FEWEST_SOLUTIONS}
             return self._pages.page(request, "own_figures.html", view, figures=figures, **needs)
 
     def own_labels(self, request: Request) -> Response:
-        """The annotators' labels, and how a profile uses them."""
+        """The annotators' labels, and the lines of a profile that use them."""
         labels = self._labels.all()
         with self._pages.results.get().view() as view:
             rows = view.rows(queries.JUDGED_TRAJECTORIES, ids=list(labels))
@@ -130,7 +130,7 @@ class Judging:
             return self._pages.page(request, "own_labels.html", view, **context)
 
     def download(self, request: Request) -> Response:
-        """The judged steps as a file: the labels as they are kept, or a table with a row for each judgement."""
+        """The judged steps as a file: the labels as kept, or a table with a row per judgement."""
         form, labels = check_known("form", request.path_params["form"], ("csv", "jsonl")), self._labels.all()
         text = "".join(label.line for label in labels.values())
         if form == "csv":

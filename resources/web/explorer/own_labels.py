@@ -1,11 +1,10 @@
-"""The reader's own step labels: a file that `sources.step_truth` reads, one line a trajectory that has been judged.
+"""The annotators' step labels: a file that `sources.step_truth` reads, a line per judged trajectory.
 
     {"trajectory_id": "t000000017", "rewards": [0.93, 0.0, 0.41], "judged": [1], "reward_type": "cpmi",
      "by": {"ann": {"1": false, "2": true}, "bob": {"1": false, "2": false}}}
 
-`by` has what each annotator says of each step, from 0. Steps in `judged` have the word of most of them in `rewards`, 1
-for right and 0 for wrong. The others, among them those of which as many say right as wrong, have their soft label of
-`reward_type`, or null if there is none.
+`by` has each annotator's verdict on each step, from 0. For a step in `judged`, `rewards` has the majority, 1 for right
+and 0 for wrong; for another step or a tie, the soft label of `reward_type`, or null if there is none.
 """
 
 import json
@@ -27,7 +26,7 @@ CLEAR = "clear"
 
 
 class OwnLabel(BaseModel):
-    """What annotators say of a trajectory; steps count from 0."""
+    """The verdicts on a trajectory; steps count from 0."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -43,13 +42,13 @@ class OwnLabel(BaseModel):
         return f"{json.dumps(self.model_dump(), ensure_ascii=False)}\n"
 
     def is_judged_by(self, annotator: str) -> bool:
-        """Whether an annotator has said which step is the first wrong one, or that all are right."""
+        """Whether an annotator has named a wrong step, or called all right."""
         said = self.by.get(annotator, {})
         return False in said.values() or len(said) == len(self.rewards)
 
     @property
     def majority(self) -> dict[int, bool | None]:
-        """By step that anybody has judged, what most annotators say; None if as many say right as wrong."""
+        """The majority by judged step; None for a tie."""
         votes: Counter[int] = Counter()
         for said in self.by.values():
             votes.update({step: 1 if right else -1 for step, right in said.items()})
@@ -57,31 +56,27 @@ class OwnLabel(BaseModel):
 
 
 def changes_of(verdict: Verdict, step: int) -> dict[int, bool | None]:
-    """What a verdict on one step says."""
+    """The changes by step of a verdict on one step."""
     return {step: None if verdict == CLEAR else verdict == "right"}
 
 
 def changes_up_to(first_wrong: int | None, count: int) -> dict[int, bool | None]:
-    """What the first wrong step of a solution says of each: nothing of the steps after it; None if all are right."""
+    """The changes by step of a first wrong step; None removes the verdicts on later steps."""
     wrong = count if first_wrong is None else first_wrong
     return {step: step < wrong if step <= wrong else None for step in range(count)}
 
 
 class OwnLabels:
-    """The file of the reader's labels.
-
-    Args:
-        path: made with the first label.
-    """
+    """The file of labels, written with the first one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def all(self) -> dict[str, OwnLabel]:
-        """Every label by its trajectory, in the order of the file.
+        """The label by trajectory id, in the order of the file.
 
         Raises:
-            SourceError: the file cannot be read, or a line is not one of this file's.
+            SourceError: the file cannot be read, or a line is not a label.
         """
         labels: dict[str, OwnLabel] = {}
         if not self.path.exists():
@@ -99,18 +94,18 @@ class OwnLabels:
         self, trajectory_id: str, annotator: str, changes: Mapping[int, bool | None], reward_type: str,
         soft_labels: Sequence[float | None],
     ) -> None:  # fmt: skip
-        """Keep what an annotator says of some steps of a solution.
+        """Keep an annotator's verdicts on steps of a solution.
 
         Args:
-            changes: by step, from 0, whether it is right; None takes back what was said before.
-            soft_labels: of all steps, which those keep that have no judgement; None if there is none.
+            changes: whether a step is right, by step; None removes a verdict.
+            soft_labels: of all steps, for those without a majority; None if a step has none.
         """
         with locked(self.path.with_name(f".{self.path.name}.lock")):
             labels = self.all()
             before = labels.pop(trajectory_id).by if trajectory_id in labels else {}
             now = {**before.get(annotator, {}), **changes}
             by = {**before, annotator: {step: right for step, right in now.items() if right is not None}}
-            # steps that the source no longer has are left out
+            # the source may have fewer steps by now
             by = {name: {s: said[s] for s in sorted(said) if s < len(soft_labels)} for name, said in by.items()}
             by = {name: said for name, said in by.items() if said}
             if by:

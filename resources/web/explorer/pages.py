@@ -1,4 +1,4 @@
-"""The pages of the explorer, each a function from a request to an answer."""
+"""The pages of the explorer, each a function from a request to a response."""
 
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,11 @@ TEMPLATES = Path(__file__).parent / "templates"
 ROWS_OF_PAGE = 40
 ANNOTATOR = "annotator"
 UNNAMED = "unnamed"
-"""The annotator of judgements that have no name."""
+"""The annotator of verdicts without a name."""
 
 
 class Pages:
-    """The views of the home of a profile, with the annotators' labels."""
+    """The pages on a profile's home, with the annotators' labels."""
 
     def __init__(self, settings: Settings, labels: OwnLabels) -> None:
         self.results, self.labels = LatestResults(settings), labels
@@ -34,7 +34,7 @@ class Pages:
         self._templates.env.globals.update(address=address, settings=settings, interval=interval)
 
     def trajectories(self, request: Request) -> Response:
-        """The trajectories that match a search, a page of them."""
+        """A page of the trajectories that match a search."""
         results, after = self.results.get(), text_of(request.query_params, "after")
         choice = choice_of(request.query_params, results)
         with results.view() as view:
@@ -51,7 +51,7 @@ class Pages:
             return self.page(request, "trajectories.html", view, choice=choice, after=after, **context)
 
     def trajectory(self, request: Request) -> Response:
-        """A trajectory: its steps under the chosen reward types, and what one step's labels came from."""
+        """A trajectory: its steps under the chosen reward types, and the answers and rollouts of one step."""
         results, step = self.results.get(), number_of(request.query_params, "step") or 0
         choice = choice_of(request.query_params, results)
         with results.view() as view:
@@ -81,7 +81,7 @@ class Pages:
             return self.page(request, "trajectory.html", view, choice=choice, **context)
 
     def disagreement(self, request: Request) -> Response:
-        """The steps on which the first two chosen reward types differ most, of the trajectories that match a search."""
+        """The steps on which the first two chosen reward types differ most, among the matches of a search."""
         results = self.results.get()
         choice = choice_of(request.query_params, results)
         if len(choice.types) < 2:
@@ -92,24 +92,24 @@ class Pages:
             return self.page(request, "disagreement.html", view, choice=choice, steps=steps, **pair)
 
     def refresh(self, _request: Request, _form: QueryParams) -> Response:
-        """Have the results opened anew, and go to the list."""
+        """Drop the cached results, and go to the list."""
         self.results.refresh()
         return RedirectResponse("/", 303)
 
     def refuse(self, request: Request, error: Exception) -> Response:
-        """A page that says one sentence."""
+        """A page with the sentence of an error."""
         sentence, status = (error.detail, error.status_code) if isinstance(error, HTTPException) else (str(error), 503)
         return self._templates.TemplateResponse(request, "message.html", {"sentence": sentence}, status_code=status)
 
     def page(self, request: Request, template: str, view: View, **context: Any) -> Response:
-        """A page from a template, with what all of them show."""
+        """A page from a template."""
         results = view.results
         every = {"statements": view.statements, "types": results.reward_types, "tasks": results.tasks}
         return self._templates.TemplateResponse(request, template, {**every, "opened": results.opened, **context})
 
 
 def find_trajectory(view: View, name: str, step: int) -> Row:
-    """The trajectory behind an id, ours or the user's; an HTTPException 404 if it is not shown or lacks the step."""
+    """The trajectory of an id, ours or the user's; an HTTPException 404 if it is unknown or lacks the step."""
     rows = view.rows(queries.TRAJECTORY, id=name)
     if not rows:
         raise HTTPException(404, f"there is no labelled trajectory `{name[:100]}`; search for one, or try cpmi trace")
@@ -120,5 +120,5 @@ def find_trajectory(view: View, name: str, step: int) -> Row:
 
 
 def annotator_of(request: Request) -> str:
-    """Who judges steps, as a cookie has it."""
+    """The annotator's name, from the cookie."""
     return unquote(request.cookies.get(ANNOTATOR, UNNAMED))

@@ -1,7 +1,7 @@
-"""The SQL of every view, over the published tables; the reader sees it and can run it with `cpmi query`."""
+"""The SQL of every page, over the published tables; pages show it, and `cpmi query` runs it."""
 
 SELECTED = "alignment.trajectories t join selection.selected_trajectories s using (trajectory_id)"
-"""The trajectories that are shown; the explorer has them in memory."""
+"""The trajectories that pages show; the explorer caches them in memory."""
 
 REWARD_TYPES = "select distinct reward_type from labels.step_rewards order by all"
 
@@ -84,8 +84,8 @@ DISAGREEMENT = f"""
     order by abs(a.soft_label - b.soft_label) desc, trajectory_id, step_index limit $most
 """
 
-# every first part of the queue has its share of each stratum, and each solution the same chance to be in it, so that a
-# figure over this part is one of all solutions; lots are by md5, which every version of DuckDB draws alike
+# every beginning of the queue has its share of each stratum, and each solution the same chance to be in it, so its
+# figures estimate those of all solutions; md5 makes the order the same in every version of DuckDB
 QUEUE = f"""
     with solutions as (
         select trajectory_id, t.task, ntile(3) over (order by avg(reward), trajectory_id) as third,

@@ -1,10 +1,10 @@
-"""What the pages read: the connection of `cpmi query`, with the selected trajectories in memory.
+"""The results that pages read: the connection of `cpmi query`, with the selected trajectories cached in memory.
 
     from labels.step_rewards where trajectory_id = …    Parquet files of the lake: labels of a new shard show at once
-    from memory.main.selected                           the trajectories as they were when the results were opened
-    view.kept_rows(QUEUE, …)                            an answer over all labels, as it was when first asked for
+    from memory.main.selected                           the trajectories when the results were opened
+    view.kept_rows(QUEUE, …)                            cached rows of a query over all labels
 
-Results are opened anew when the reader asks, and when `cpmi.duckdb` is another file: a table has its first rows.
+Results are opened anew if the reader asks, or `cpmi.duckdb` was written again, since a table has its first rows.
 """
 
 import re
@@ -38,10 +38,10 @@ Row = dict[str, Any]
 
 @dataclass
 class View:
-    """The queries behind one page, answered on a connection of the page's own.
+    """The queries of one page, on a connection of its own.
 
     Attributes:
-        statements: their SQL as the reader sees it, to be run with `cpmi query`.
+        statements: their SQL, as `cpmi query` runs it.
     """
 
     results: "Results"
@@ -49,18 +49,18 @@ class View:
     statements: list[str] = field(default_factory=list)
 
     def frame(self, sql: str, shard: str = "", **params: Any) -> pl.DataFrame:
-        """The rows of a query with parameters `$name`, over labels of a shard or of all; CpmiError as `query.ask`."""
+        """The rows of a query with parameters `$name`, over the labels of a shard or all; CpmiError as `query.ask`."""
         used = {name: params[name] for name in PARAMETER.findall(sql)}
         self.statements.append(write_out(sql, used))
         sql = TABLE.sub(lambda table: self.results.relation(table[0], shard), sql) if shard else sql
         return ask(self.connection, sql.replace(SELECTED, f"{IN_MEMORY} t"), used, MOST_SECONDS)
 
     def rows(self, sql: str, shard: str = "", **params: Any) -> list[Row]:
-        """The rows of a query, as `frame` has them."""
+        """The rows of `frame` as dictionaries."""
         return self.frame(sql, shard, **params).to_dicts()
 
     def kept_rows(self, sql: str, **params: Any) -> list[Row]:
-        """The rows of a query over all labels, which is answered once until the results are opened anew."""
+        """The rows of a query over all labels, cached until the results are opened anew."""
         kept, key = self.results.kept, write_out(sql, params)
         if key in kept:
             self.statements.append(key)
@@ -70,13 +70,13 @@ class View:
 
 
 class Results:
-    """The results of a home; opening them raises CpmiError if nothing has been made yet, or a file is damaged.
+    """The results of a home; raises CpmiError if nothing has been made yet, or a file is damaged.
 
     Attributes:
-        opened: when; trajectories, tasks and reward types are as they were then.
+        opened: time at which trajectories, tasks and reward types were read.
         tasks: of the selected trajectories.
-        reward_types: those with labels, in the order of the profile; the first one gives the colours.
-        kept: answers over all labels, by their SQL.
+        reward_types: with labels, in the order of the profile; the first one gives the colours.
+        kept: cached rows by SQL.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -86,7 +86,7 @@ class Results:
         try:
             self._connection.execute(f"create table {IN_MEMORY} {ROWS_IN_MEMORY}")
         except duckdb.OutOfMemoryException:
-            # slower, and complete
+            # slower, but complete
             self._connection.execute(f"create view {IN_MEMORY} {ROWS_IN_MEMORY}")
         except duckdb.Error as error:
             raise CpmiError(f"{first_line(error)}; `cpmi status --verify` names damaged files") from error
@@ -97,19 +97,19 @@ class Results:
         self.reward_types = sorted(names, key=lambda name: first.index(name) if name in first else len(first))
 
     def relation(self, table: str, shard: str) -> str:
-        """The file of a shard of a table, if it has been made; it is read faster than the table."""
+        """The file of a table's shard, which is read faster than the table; the table if there is none."""
         path = self._lake.path(table.replace(".", "/"), shard)
         return f"read_parquet({quoted(str(path.absolute()))})" if path.exists() else table
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """The queries of one page, on a connection of their own."""
+        """A view for one page."""
         with closing(another(self._connection)) as connection:
             yield View(self, connection)
 
 
 class LatestResults:
-    """Opens the results of a home once, and anew if they were published in another file or the reader asks."""
+    """Caches the results of a home, until they are published in another file or the reader asks."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings, self._lock = settings, threading.Lock()
@@ -117,7 +117,7 @@ class LatestResults:
         self._database: FileState | None = None
 
     def get(self) -> Results:
-        """The results as they were last opened."""
+        """The results, cached or opened anew."""
         with self._lock:
             path = self._settings.home / FILE_NAME
             database = file_state(path) if path.exists() else None
@@ -126,13 +126,13 @@ class LatestResults:
             return self._results
 
     def refresh(self) -> None:
-        """Have the next page open the results anew."""
+        """Drop the cached results."""
         with self._lock:
             self._results = None
 
 
 def write_out(sql: str, params: Mapping[str, Any]) -> str:
-    """The query with its parameters in place, as a reader can run it."""
+    """A query with its parameters in place."""
     return PARAMETER.sub(lambda name: _literal(params[name[1]]), dedent(sql).strip())
 
 
