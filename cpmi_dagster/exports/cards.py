@@ -24,15 +24,18 @@ def dataset_card(
     is_probability: bool,
     threshold: Threshold,
     made_of: Mapping[str, str],
+    further: Mapping[str, str] = {},
 ) -> str:
     """The card as Markdown, with the metadata that the hub and `datasets` read.
 
     Args:
         labelled: the exported rows, as from `rewards.dataset.labelled_trajectories`.
         made_of: rows of the card's table, such as {"labeler": "Qwen/Qwen3-8B-Base@49e3418fbbbc", "seed": "0"}.
+        further: columns beside those of the form, with their meanings.
     """
     entry = REWARD_TYPES.get(reward_type)
     columns = {f"`{column}`": meaning for column, meaning in {**FORMS[form], **SHARED_COLUMNS}.items()}
+    columns |= {in_markdown(column): meaning for column, meaning in further.items()}
     steps = labelled["steps"].list.len()
     counts = {
         "trajectories": f"{labelled.height:,}, of {labelled['question_id'].n_unique():,} questions",
