@@ -96,6 +96,7 @@ def render_report(
     provenance: pl.DataFrame = pl.DataFrame(),
     versions: Mapping[str, str] = {},
     profile_option: str = "",
+    changes: Mapping[str, pl.DataFrame] = {},
     own: OwnData | None = None,
 ) -> str:
     """Render the report as a complete HTML document.
@@ -107,6 +108,7 @@ def render_report(
         alignment: how the questions were matched, and which rows were rejected.
         provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
         profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
+        changes: tables of `changes.changes_since`, by title.
         own: of a profile of own data, whose report opens with it and has no table of the paper that is not measured.
     """
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}
@@ -142,6 +144,7 @@ def render_report(
         suspicious=suspicious_table(label_trust.suspicious_steps(inputs)),
         alignment={title: plain_table(frame) for title, frame in (alignment or {}).items() if frame.height},
         conditionings=conditionings[0].upper() + conditionings[1:],
+        changes={title: plain_table(frame) for title, frame in changes.items()},
         provenance=plain_table(provenance),
         versions=versions,
         option=profile_option,

@@ -8,6 +8,7 @@
     Counts: Judged steps                      Wrong                             2
     Counts: Judged solutions                  Right                             1
     Counts: Judged solutions                  Labelled                          40
+    Counts: Judged solutions, CPMI            Labelled                          36    since 4 have no gold answer
 
 CPMI can work where the labeler half knows the answer. A label that says something of the steps should rank solutions
 with a right final answer above those with a wrong one, also before the last step states it. Two labels that agree are
@@ -69,10 +70,27 @@ def measure_label_trust(inputs: ReportInputs) -> Iterator[Figure]:
     yield from _final_answers(inputs, rewards)
     yield from _agreement(inputs, rewards)
     yield from _counts(JUDGED, *right_and_wrong(inputs))
-    if labelled := rewards["trajectory_id"].n_unique():
-        yield JUDGED_SOLUTIONS, LABELLED, Estimate(labelled)
-    solutions = judged_steps(inputs).group_by("trajectory_id").agg(pl.col("correct").all())["correct"]
-    yield from _counts(JUDGED_SOLUTIONS, int(solutions.sum()), int((~solutions).sum()))
+    yield from _judged_solutions(inputs, rewards)
+
+
+def judged_solutions_of(label: str) -> str:
+    """The row of the solutions that a label labels, which there is if they are fewer than all."""
+    return f"{JUDGED_SOLUTIONS}, {label}"
+
+
+def _judged_solutions(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:
+    """Solutions with labels beside that of the last step, and those of them with a judged step."""
+    judged = judged_steps(inputs).group_by("trajectory_id").agg(pl.col("correct").all(), inner=(~IS_LAST).any())
+    counts = inputs.table(TRAJECTORIES).select("trajectory_id", step_count=pl.col("steps").list.len())
+    inner = rewards.join(counts, on="trajectory_id").filter(~IS_LAST).select("trajectory_id", "reward_type").unique()
+    labels = {reward_label(name): inner.filter(reward_type=name) for name in in_order(inner["reward_type"].unique())}
+    solutions = inner.unique("trajectory_id")
+    rows = {judged_solutions_of(name): of for name, of in labels.items() if of.height < solutions.height}
+    for row, labelled in {JUDGED_SOLUTIONS: solutions, **rows}.items():
+        if labelled.height:
+            yield row, LABELLED, Estimate(labelled.height)
+        correct = judged.filter("inner").join(labelled, on="trajectory_id", how="semi")["correct"]
+        yield from _counts(row, int(correct.sum()), int((~correct).sum()))
 
 
 def _counts(row: str, right: int, wrong: int) -> Iterator[Figure]:

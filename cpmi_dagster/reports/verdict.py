@@ -35,7 +35,7 @@ class Verdict(NamedTuple):
         answer: `Yes`, `No` or `Not known`.
         because: one sentence with the figures behind it.
         following: what to do next.
-        judged: solutions of which at least one step is judged.
+        judged: solutions that the label labels and of which a step that is not the last one is judged.
         free: the best label that costs nothing, by name; empty if it is not known.
     """
 
@@ -65,11 +65,13 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
         columns = (counts[kind].get(row, Estimate(0)) for kind in (label_trust.RIGHT, label_trust.WRONG))
         return [int(figure.value) for figure in columns]
 
-    judged, (right, wrong) = sum(count(label_trust.JUDGED_SOLUTIONS)), count(label_trust.JUDGED)
+    of_label = label_trust.judged_solutions_of(label)
+    solutions = of_label if of_label in counts[label_trust.LABELLED] else label_trust.JUDGED_SOLUTIONS
+    judged, (right, wrong) = sum(count(solutions)), count(label_trust.JUDGED)
     aucs, apart = quality[WITHOUT_LAST], quality[TO_CONTROL + INNER].get(label)
     free = best_free(aucs) or ""
     answer = partial(Verdict, judged=judged, free=free)
-    labelled = counts[label_trust.LABELLED].get(label_trust.JUDGED_SOLUTIONS, Estimate(FEWEST_SOLUTIONS))
+    labelled = counts[label_trust.LABELLED].get(solutions, Estimate(FEWEST_SOLUTIONS))
     needed = min(FEWEST_SOLUTIONS, int(labelled.value))
     if judged < needed:
         because = f"{judged} of the {needed} solutions that an answer needs are judged."

@@ -114,12 +114,16 @@ def test_solutions_that_labels_are_compared_on_and_judged_steps_are_counted():
     """t4 states no final answer, and t3 is not judged."""
     assert cells("Counts") == {
         ("Solutions by final answer", "Right"): 2, ("Solutions by final answer", "Wrong"): 2,
-        ("Judged solutions", "Labelled"): 5,
+        ("Judged solutions", "Labelled"): 5, ("Judged solutions, Uniform random", "Labelled"): 1,
     }  # fmt: skip
     counts = figure_frame(measure_label_trust(inputs(**judged([True, None, False], [False, False, None], [True] * 3))))
     assert counts.filter(row="Counts: Judged steps").select("column", "measured").rows() == [("Right", 4), ("Wrong", 3)]
-    solutions = dict(counts.filter(row="Counts: Judged solutions").select("column", "measured").iter_rows())
-    assert solutions == {"Labelled": 5, "Right": 1, "Wrong": 2}
+    for row, expected in (
+        ("Judged solutions", {"Labelled": 5, "Right": 1, "Wrong": 2}),
+        ("Judged solutions, Uniform random", {"Labelled": 1, "Wrong": 1}),
+    ):
+        solutions = counts.filter(row=f"Counts: {row}").filter(pl.col("measured") > 0)
+        assert dict(solutions.select("column", "measured").iter_rows()) == expected
 
 
 def test_the_report_opens_with_what_can_be_trusted_and_links_suspicious_steps():
