@@ -5,15 +5,14 @@ import string
 import pytest
 
 from cpmi_dagster.answers.extraction import extract_answer
-from cpmi_dagster.benchmarks.choices import grade_answer, render_choices
+from cpmi_dagster.benchmarks.choices import grade_answer
 from cpmi_dagster.benchmarks.question_sets import FOLIO_VERDICTS, LOGICNLI_VERDICTS
 from cpmi_dagster.benchmarks.registry import read_benchmark
 
 ATOMS = ["a light atom", "x + 1", "x - 1", "(A) and (B)"]
 BY_LETTER = (
-    "{L}", "({L})", "[{L}]", "{L}.", "{L}) {t}", "({L}) {t}", "{L}. {t}", "{L}: {t}", "{L} {t}", "{L}, {t}",
-    "{L} - {t}", "{L} ({t})", "option {L}", "Option ({L}) is correct", "{L} because it is right",
-    "the correct answer is {L}", r"\boxed{{{L}}}", r"$\text{{({L})}}$", r"\textbf{{({L})}} {t}", "**{L}**",
+    "{L}", "[{L}]", "({L}) {t}", "{L}: {t}", "{L} - {t}", "{L} ({t})", "Option ({L}) is correct",
+    "{L} because it is right", "the correct answer is {L}", r"\boxed{{{L}}}", r"$\text{{({L})}}$", "**{L}**",
 )  # fmt: skip
 VERDICT_TEXTS = {
     "True": ("true", "Yes", "The conclusion is true.", "True, because all of them are", "It is true", "**True**"),
@@ -61,10 +60,6 @@ def test_an_answer_means_one_option_or_the_gold_answer(gold, answer, options, is
     assert grade_answer(gold, answer, options) == is_right
 
 
-def test_options_stand_under_the_question():
-    assert render_choices("Which is prime? ", ["4", "7"]) == "Which is prime?\n(A) 4\n(B) 7"
-
-
 @pytest.mark.parametrize(
     "answer", ["B and C", "(B) or (C)", "B, C", "(B)/(C)", "E", "", "9", "a heavy atom", "A light atom bulb"]
 )
@@ -99,13 +94,3 @@ def test_letters_and_texts_of_real_options_are_graded_right(real_rows, benchmark
     assert misgraded["({L}) {t}"] == 0
     # options that are alike, or are letters themselves
     assert misgraded["{t}"] <= 0.002 * 4 * problems.height
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "file"),
-    [("folio", "folio/validation.even.jsonl"), ("logicnli", "logicnli/test_language.even.jsonl.gz")],
-)
-def test_every_verdict_of_the_real_sets_is_graded_right(real_rows, benchmark, file):
-    problems = read_benchmark(benchmark, real_rows(file))
-    for gold, choices in problems.select("answer", "choices").unique().iter_rows():
-        assert [choice for choice in choices if grade_answer(gold, says("{t}", "", choice), choices)] == [gold]

@@ -68,8 +68,3 @@ def test_candidates_depend_on_the_question_alone():
     (together, seed), (alone, same_seed) = asked
     assert (together, alone, seed) == ([*TEXTS], [*TEXTS][1:], same_seed)
     assert both["answer"].to_list() == ["5", None, "(B)", "4"] * 2
-
-
-def test_no_problems_give_an_empty_frame():
-    candidates, _ = sample_candidates(problems().head(0), Solver(), 2, SAMPLING, seed=0)
-    assert CandidateSolutions.validate(candidates).is_empty()

@@ -1,6 +1,5 @@
 """A third-party judge: how its lines find their problems, and what is refused by name."""
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,9 @@ import judged_problems as judged
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.judges import benchmarks_named, judge_predictions, read_judged_lines
-from cpmi_dagster.benchmarks.prmbench import prmbench_scores
+from cpmi_dagster.benchmarks.judges import judge_predictions, read_judged_lines
 from cpmi_dagster.benchmarks.processbench import processbench_scores
-from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS, read_benchmark
+from cpmi_dagster.benchmarks.registry import read_benchmark
 from cpmi_dagster.errors import BenchmarkError, CpmiError
 
 PROBLEMS = pl.DataFrame(
@@ -57,33 +55,6 @@ def test_the_caller_may_say_what_a_file_judges(tmp_path):
     assert predictions(tmp_path, lines, "processbench_math")["benchmark"].to_list() == ["processbench_math"]
 
 
-def test_lines_of_several_files_make_one_judge_in_the_order_of_the_problems(tmp_path):
-    files = [write(tmp_path / "b.jsonl", PRMBENCH), write(tmp_path / "a.jsonl", GSM8K[::-1])]
-    both = [line for file in files for line in read_judged_lines(file)]
-    assert judge_predictions(both, PROBLEMS)["problem_id"].unique(maintain_order=True).to_list() == [
-        "gsm8k-0",
-        "shared",
-        "p:circular",
-        "p:circular:1",
-    ]
-
-
-def test_gzipped_lines_are_read_and_damaged_ones_refused(tmp_path):
-    content = gzip.compress("\n".join(map(json.dumps, GSM8K)).encode())
-    (tmp_path / "judge.jsonl.gz").write_bytes(content)
-    assert len(read_judged_lines(tmp_path / "judge.jsonl.gz")) == 2
-    (tmp_path / "judge.jsonl.gz").write_bytes(content[:-12])
-    with pytest.raises(CpmiError, match=r"judge.jsonl.gz is damaged \(.*\); fetch it again"):
-        read_judged_lines(tmp_path / "judge.jsonl.gz")
-
-
-def test_only_the_benchmarks_that_lines_name_are_needed(tmp_path):
-    named = read_judged_lines(write(tmp_path / "a.jsonl", GSM8K[1:]))
-    assert benchmarks_named(named) == {"processbench_gsm8k"}
-    assert benchmarks_named(read_judged_lines(write(tmp_path / "a.jsonl", GSM8K), "prmbench")) >= {"prmbench"}
-    assert benchmarks_named(read_judged_lines(write(tmp_path / "a.jsonl", GSM8K))) == set(STEP_BENCHMARKS)
-
-
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
@@ -119,18 +90,6 @@ def test_a_benchmark_that_contradicts_the_line_or_has_no_steps_is_refused(tmp_pa
         predictions(tmp_path, GSM8K, "math500")
     with pytest.raises(CpmiError, match=r"no file .*nowhere.jsonl"):
         read_judged_lines(tmp_path / "nowhere.jsonl")
-
-
-def test_a_judge_of_published_rows_scores_as_the_same_predictions_do(tmp_path):
-    rows = judged.made_up_prmbench(4)
-    lines = [
-        {name: row[name] for name in ("idx", "classification")} | {"probabilities": judged.prmbench_probabilities(row)}
-        for row in judged.with_second_solutions(rows)
-    ]
-    problems = read_benchmark("prmbench", pl.DataFrame(judged.with_second_solutions(rows), strict=False))
-    found = judge_predictions(read_judged_lines(write(tmp_path / "judge.jsonl", lines)), problems)
-    direct = judged.as_predictions("prmbench", problems["problem_id"], [line["probabilities"] for line in lines])
-    assert prmbench_scores(found, problems, "best", 20, 0).equals(prmbench_scores(direct, problems, "best", 20, 0))
 
 
 def test_some_subsets_are_scored_alone_as_they_are_among_all():

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -11,7 +10,6 @@ from cpmi_dagster.benchmarks.label_quality import (
     label_aucs,
     labelled_steps,
     paired_differences,
-    true_steps,
 )
 from cpmi_dagster.errors import BenchmarkError, SourceError
 
@@ -68,44 +66,6 @@ def test_auc_of_perfect_reversed_and_math_shepherds_labels_by_hand():
     assert set(sizes(quality).values()) == {6}
 
 
-def test_differences_are_taken_to_the_baseline_over_the_same_questions():
-    rng, count = np.random.default_rng(0), 200
-    trajectories, truth, steps = data(count, [[True, False]] * count)
-    right = np.tile([1.0, 0.0], count)
-    given = rewards(steps, mc=right + rng.normal(size=2 * count), noise=rng.normal(size=2 * count))
-    differences = differences_to_mc(given, trajectories, truth)
-    assert set(differences) == {"noise", "math_shepherd"}
-    assert differences["noise"].high < 0 < differences["math_shepherd"].low
-    assert differences["noise"].p_value < 0.05
-
-
-def test_without_labels_of_the_source_there_is_no_row_for_them():
-    none = TRAJECTORIES.with_columns(shepherd_labels=pl.lit(None, dtype=pl.List(pl.Boolean)))
-    given = rewards(mc=PERFECT, cpmi=REVERSED)
-    assert list(aucs(given, none)) == ["mc", "cpmi"]
-    assert list(differences_to_mc(given, none)) == ["cpmi"]
-
-
-def test_where_some_trajectories_are_labelled_the_sources_labels_are_judged_on_these():
-    some = TRAJECTORIES.with_columns(
-        shepherd_labels=pl.when(trajectory_id="t0").then(None).otherwise("shepherd_labels")
-    )
-    given = rewards(mc=PERFECT)
-    own = rewards(math_shepherd=[0, 0, 1, 0, 0, 0]).filter(pl.col("trajectory_id") != "t0")
-    alone = TRAJECTORIES.filter(pl.col("trajectory_id") != "t0")
-    for labels in (given, pl.concat([given, own])):
-        assert sizes(aucs(labels, some)) == {"mc": 6, "math_shepherd": 4}
-        assert differences_to_mc(labels, some) == differences_to_mc(given, alone)
-
-
-def test_steps_that_nobody_has_judged_have_no_truth():
-    truth = pl.DataFrame({"row_number": [0, 1], "correct": [[False, None], [True, False]]})
-    steps = true_steps(TRAJECTORIES, truth)
-    assert steps.select("trajectory_id", "step_index", "correct").rows() == [
-        ("t0", 0, False), ("t0", 1, None), ("t1", 0, True), ("t1", 1, False),
-    ]  # fmt: skip
-
-
 def test_a_type_that_labels_a_sample_is_judged_and_compared_on_it():
     sampled = rewards(mc=REVERSED).filter(pl.col("trajectory_id") != "t0")
     assert sizes(aucs(sampled)) == {"mc": 4, "math_shepherd": 4}
@@ -115,11 +75,6 @@ def test_a_type_that_labels_a_sample_is_judged_and_compared_on_it():
     assert sizes(differences) == {"cpmi": 4, "math_shepherd": 4}
     alone = TRAJECTORIES.filter(pl.col("trajectory_id") != "t0")
     assert differences == differences_to_mc(given, alone)
-
-
-def test_without_any_truth_there_are_no_rows():
-    assert aucs(rewards(mc=PERFECT), truth=TRUTH.clear()) == {}
-    assert differences_to_mc(rewards(mc=PERFECT), truth=TRUTH.clear()) == {}
 
 
 def test_truth_of_another_length_is_an_error_naming_the_trajectory():
@@ -140,11 +95,6 @@ def test_a_step_without_exactly_one_finite_reward_is_named(spoil):
     given = spoil(rewards(mc=PERFECT, cpmi=REVERSED))
     with pytest.raises(BenchmarkError, match=r"trajectory t0 .* `cpmi`"):
         aucs(given)
-
-
-def test_a_missing_baseline_is_named():
-    with pytest.raises(BenchmarkError, match="no rewards of type `mc`"):
-        differences_to_mc(rewards(cpmi=PERFECT))
 
 
 WITHIN = pl.DataFrame({

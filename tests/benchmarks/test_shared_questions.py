@@ -37,10 +37,6 @@ def test_the_same_words_under_another_drawing_are_another_question():
     assert shared_questions(asked, problems("math500", DRAWN.format("A").replace(" [", "[")))["problems"].item() == 1
 
 
-def test_nothing_is_shared_with_no_benchmarks():
-    assert shared_questions(trajectories("What is 3?"), problems("math500")).is_empty()
-
-
 @pytest.mark.slow
 def test_training_splits_share_questions_only_with_the_benchmarks_said_to(real_rows):
     training = pl.concat(
