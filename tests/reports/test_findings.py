@@ -48,21 +48,6 @@ def test_labels_are_held_against_rollouts_and_the_best_free_control(to_mc, to_co
     assert words in finding.answer
 
 
-def test_chance_and_the_controls_stand_beside_the_labels():
-    figures = found(LABELS, label_quality=quality((-0.3, -0.1), (0.1, 0.3))).figures
-    inner, over_all, firsts = figures
-    assert inner.startswith("AUC without last steps: CPMI 0.700 [0.600, 0.800; n=100], MC 0.900")
-    assert "Step length (best free control) 0.650" in inner and "Step surprisal 0.750" in inner
-    assert over_all.endswith("chance 0.5.") and inner.endswith("chance 0.5.")
-    assert firsts.endswith("chance 0.20 [0.10, 0.30; n=100].")
-
-
-def test_labels_without_a_baseline_are_held_against_chance():
-    finding = found(LABELS, label_quality=table(("CPMI", INNER, 0.7, 0.6, 0.8)))
-    said = "By AUC without last steps, CPMI's labels are better than chance, by 0.200 [0.100, 0.300; n=100]."
-    assert finding.answer == said
-
-
 def test_few_questions_give_no_verdict_and_no_difference():
     finding = found(LABELS, label_quality=quality((-0.3, -0.1), (0.1, 0.3), units=9))
     assert finding.verdict == "too few (9 questions)"

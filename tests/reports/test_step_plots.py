@@ -34,16 +34,6 @@ def test_a_panel_per_reward_type_has_the_colours_of_its_scale_and_the_soft_label
     assert [bar.get_width() for bar in other.patches] == [1.0]
 
 
-def test_probabilities_of_a_judge_are_drawn_against_one_half():
-    judged = LABELS.head(2).select("id", "step_index", "step", probability=pl.Series([0.5, 0.3]))
-    (panel,) = plot_steps(judged).axes
-    assert colours(panel) == [RIGHT_STEPS, WRONG_STEPS]
-
-
-def test_a_notebook_shows_the_picture_as_an_image():
-    assert plot_steps(LABELS)._repr_png_().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize(("labels", "name"), [(LABELS, "c"), (LABELS.clear(), None)])
 def test_a_trajectory_without_steps_is_named(labels, name):
     with pytest.raises(ScoringError, match=f"no steps of trajectory `{name}`"):
