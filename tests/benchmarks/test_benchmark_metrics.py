@@ -7,25 +7,20 @@ from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 from sklearn.metrics import f1_score, roc_auc_score
 
-from cpmi_dagster.benchmarks.first_errors import f1_of_accuracies
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein
 from cpmi_dagster.benchmarks.prmbench import f1_of_counts
 from cpmi_dagster.benchmarks.resampling import (
     FEWEST_UNITS,
-    Estimate,
     Resampled,
     bootstrap,
     bootstrap_mean,
     group_numbers,
     holm,
     question_weights,
-    too_few,
 )
-from cpmi_dagster.benchmarks.thresholds import candidate_thresholds
 from cpmi_dagster.errors import BenchmarkError
 
 few = settings(max_examples=25, deadline=None)
-shares = st.floats(0, 1, allow_subnormal=False)
 scored_steps = st.lists(
     st.tuples(st.integers(0, 8).map(lambda n: n / 8), st.booleans()), min_size=2, max_size=40
 ).filter(lambda steps: len({correct for _, correct in steps}) == 2)
@@ -84,10 +79,6 @@ def test_a_figure_that_there_is_not_is_refused(work, message):
         work()
 
 
-def test_f1_of_two_accuracies_is_zero_where_both_are():
-    assert f1_of_accuracies([0.0, 0.5, 0.0], [0.0, 0.5, 1.0]).tolist() == [0.0, 0.5, 0.0]
-
-
 @few
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1))
 def test_f1_of_counts_equals_scikit_learn(pairs):
@@ -95,34 +86,6 @@ def test_f1_of_counts_equals_scikit_learn(pairs):
     hits, false_alarms, misses = (truth & judged).sum(), (~truth & judged).sum(), (truth & ~judged).sum()
     expected = f1_score(truth, judged) if hits else 0.0
     assert float(f1_of_counts(hits, false_alarms, misses)) == pytest.approx(expected)
-
-
-@given(st.lists(shares, min_size=1, max_size=20))
-def test_candidate_thresholds_split_the_scores_in_every_possible_way(scores):
-    distinct = sorted(set(scores))
-    below = [sum(score < threshold for score in distinct) for threshold in candidate_thresholds(scores)]
-    assert below == list(range(len(distinct) + 1))
-
-
-def test_the_interval_of_a_mean_is_close_to_the_normal_one():
-    values = np.random.default_rng(0).random(2000)
-    estimate = bootstrap_mean(values, samples=2000, seed=0).estimate()
-    half_width = 1.96 * values.std() / np.sqrt(len(values))
-    assert estimate.low == pytest.approx(values.mean() - half_width, abs=0.1 * half_width)
-    assert estimate.high == pytest.approx(values.mean() + half_width, abs=0.1 * half_width)
-    assert bootstrap_mean([1] * 20, samples=50, seed=0).estimate() == Estimate(1, 1, 1, 20, 20)
-
-
-@pytest.mark.parametrize(
-    ("questions", "text"), [(1, "too few (1 question)"), (9, "too few (9 questions)"), (FEWEST_UNITS, "")]
-)
-def test_few_questions_give_neither_interval_nor_p_value_however_many_problems_they_have(questions, text):
-    asked = np.arange(400) % questions
-    figure = bootstrap_mean(np.random.default_rng(0).random(400), 50, 0, asked)
-    for found in (figure.estimate(), figure.minus(figure)):
-        assert (found.units, too_few(found.units, found.unit)) == (questions, text)
-        assert [found.low is None, found.high is None] == [bool(text)] * 2
-    assert (figure.minus(figure).p_value is None) == bool(text)
 
 
 def test_where_two_kinds_are_compared_the_questions_with_the_rarer_one_count():

@@ -4,13 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import judged_problems as judged
 import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.judges import judge_predictions, read_judged_lines
-from cpmi_dagster.benchmarks.processbench import processbench_scores
-from cpmi_dagster.benchmarks.registry import read_benchmark
 from cpmi_dagster.errors import BenchmarkError, CpmiError
 
 PROBLEMS = pl.DataFrame(
@@ -90,22 +87,3 @@ def test_a_benchmark_that_contradicts_the_line_or_has_no_steps_is_refused(tmp_pa
         predictions(tmp_path, GSM8K, "math500")
     with pytest.raises(CpmiError, match=r"no file .*nowhere.jsonl"):
         read_judged_lines(tmp_path / "nowhere.jsonl")
-
-
-def test_some_subsets_are_scored_alone_as_they_are_among_all():
-    rows = judged.made_up_processbench(20)
-    problems, predictions = [], []
-    for subset, solutions in rows.items():
-        problems.append(read_benchmark(f"processbench_{subset}", pl.DataFrame(solutions)))
-        scores = map(judged.processbench_probabilities, solutions)
-        predictions.append(judged.as_predictions(f"processbench_{subset}", problems[-1]["problem_id"], scores))
-    of_all = processbench_scores(pl.concat(predictions), pl.concat(problems), "official", 50, 0)
-    some = [predictions[0], predictions[2]]
-    scored = processbench_scores(
-        pl.concat(some), pl.concat(problems), "official", 50, 0, subsets=["gsm8k", "olympiadbench"]
-    )
-    assert scored.equals(of_all[[0, 2]])
-    with pytest.raises(BenchmarkError, match="official protocol takes its threshold from GSM8K"):
-        processbench_scores(predictions[1], pl.concat(problems), "official", 50, 0, subsets=["math"])
-    alone = processbench_scores(predictions[1], pl.concat(problems), "paper", 50, 0, subsets=["math"])
-    assert alone["subset"].to_list() == ["math"]

@@ -11,7 +11,7 @@ from cpmi_dagster.benchmarks.label_quality import (
     labelled_steps,
     paired_differences,
 )
-from cpmi_dagster.errors import BenchmarkError, SourceError
+from cpmi_dagster.errors import BenchmarkError
 
 
 def data(count, source_labels):
@@ -77,12 +77,6 @@ def test_a_type_that_labels_a_sample_is_judged_and_compared_on_it():
     assert differences == differences_to_mc(given, alone)
 
 
-def test_truth_of_another_length_is_an_error_naming_the_trajectory():
-    truth = TRUTH.with_columns(correct=pl.lit([True]))
-    with pytest.raises(SourceError, match=r"trajectory t0 .* row 0"):
-        aucs(rewards(mc=PERFECT), truth=truth)
-
-
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -120,20 +114,3 @@ def test_the_lowest_label_of_a_solution_is_on_its_first_wrong_step_or_not(reward
     steps = WITHIN.with_columns(correct=pl.Series(correct), reward=pl.Series(rewards))
     figures = first_wrong_steps(steps, samples=20, seed=0)["mc"]
     assert (figures.found.value, figures.found.n, figures.blind.value) == (found, 1, pytest.approx(1 / 3))
-
-
-@pytest.mark.parametrize(
-    ("correct", "found"),
-    [([None, False, True, True, False], 1), ([None, False, True, True, None], None)],
-    ids=["the first wrong step of one solution is known", "of none"],
-)
-def test_a_solution_with_an_unjudged_step_before_a_wrong_one_has_no_first_wrong_step(correct, found):
-    steps = WITHIN.with_columns(correct=pl.Series(correct), reward=pl.Series([0.5, 0.4, 0.9, 0.2, 0.1]))
-    figures = first_wrong_steps(steps, samples=20, seed=0)
-    assert [each.found.value for each in figures.values()] == ([found] if found else [])
-    assert [each.blind.value for each in figures.values()] == ([0.5] if found else [])
-
-
-def test_steps_that_the_truth_leaves_out_enter_no_auc():
-    partly = TRUTH.with_columns(correct=pl.Series([[True, None], [True, False], [True, False]]))
-    assert sizes(aucs(rewards(mc=PERFECT), truth=partly))["mc"] == 5

@@ -122,29 +122,3 @@ def test_an_f1_without_hits_is_0_and_not_the_official_marker_of_minus_1():
     )
     assert f1_score(truth, passed) == 0
     assert f1_score(np.logical_not(truth), np.logical_not(passed)) == pytest.approx(negative, abs=1e-9)
-
-
-def test_a_second_solution_under_the_same_name_counts_although_the_official_code_leaves_it_out():
-    """PRMBench has five pairs of different `multi_solutions` rows with the same `idx`: 6,216 rows, 6,211 names."""
-    once = judged.made_up_prmbench(20)
-    repeated = judged.with_second_solutions(once)
-    assert OFFICIAL["made_up"]["prmbench_with_repeated_ids"] == OFFICIAL["made_up"]["prmbench"]
-    problems, predictions = prmbench_frames(repeated)
-    scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0)
-    assert scores.filter(name="MS")["n"].to_list() == [25]
-    named = {judged.prmbench_id(row) for row in once}
-    first = [frame.filter(pl.col("problem_id").is_in(named)) for frame in (problems, predictions)]
-    assert_official(
-        prmbench_scores(first[1], first[0], "fixed", 20, 0), OFFICIAL["made_up"]["prmbench_with_repeated_ids"]
-    )
-
-
-def test_a_score_on_the_threshold_passes_although_officially_it_must_exceed_it():
-    """Chosen thresholds lie between scores, where both readings agree; only a threshold given by hand can meet one."""
-    problems, predictions = prmbench_frames(
-        judged.made_up_prmbench(20), lambda row: [0.5] * len(row["modified_process"])
-    )
-    scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0)
-    assert figures(scores)["MS"][0] == 1
-    chosen = prmbench_scores(predictions, problems, "best", bootstrap_samples=20, seed=0)["threshold"][0]
-    assert chosen != 0.5

@@ -188,12 +188,3 @@ def test_predictions_that_do_not_fit_are_refused_by_name(change, message):
     problems, predictions = everywhere(PAIRS)
     with pytest.raises(BenchmarkError, match=message):
         processbench_scores(change(predictions), problems, "paper", bootstrap_samples=10, seed=0)
-
-
-def test_an_empty_or_one_sided_subset_is_an_error():
-    problems, predictions = everywhere(PAIRS)
-    with pytest.raises(BenchmarkError, match="no problems to judge"):
-        processbench_scores(predictions.clear(), problems.clear(), "paper", bootstrap_samples=10, seed=0)
-    problems, predictions = frames({subset: PAIRS for subset in AVERAGED if subset != "omnimath"})
-    with pytest.raises(BenchmarkError, match="processbench_omnimath needs solutions both with and without"):
-        processbench_scores(predictions, problems, "paper", bootstrap_samples=10, seed=0)

@@ -13,7 +13,7 @@ from cpmi_dagster.resources.sources.data_sources import DataSources
 ROWS = [
     {"id": "a", "question": "2 + 3?", "response": "So 5.", "answer": 5, "labels": None, "prompt_id": 7, "split": "dev"},
     "{broken",
-    {"id": "b", "question": "2 + 4?", "response": "So 6.", "answer": 6, "rewards": "mine", "meta": {"n": [1]}},
+    {"id": "b", "question": "2 + 4?", "response": "So 6.", "answer": 6, "rewards": "mine", "meta": [1]},
 ]
 
 
@@ -27,13 +27,8 @@ def test_columns_come_back_under_their_names_until_the_rows_change(tmp_path):
     lake = cast("Any", SimpleNamespace(record=lambda *_: SimpleNamespace(inputs={"sources": version})))
     exported = pl.DataFrame({"trajectory_id": ["t000000000", "t000000002"], "prompt": "", "labels": "", "rewards": ""})
     columns, note = given_columns(settings, lake, exported)
-    assert (columns.to_dicts(), note) == (
-        [
-            {"trajectory_id": "t000000000", "prompt_id": 7, "split": "dev", "input_rewards": None, "meta": None},
-            {"trajectory_id": "t000000002", "prompt_id": None, "split": None, "input_rewards": "mine", "meta": '{"n": [1]}'},
-        ],
-        "",
-    )
+    assert columns.columns == ["trajectory_id", "prompt_id", "split", "input_rewards", "meta"] and not note
+    assert columns.rows() == [("t000000000", 7, "dev", None, None), ("t000000002", None, None, "mine", "[1]")]
     file.write_text(file.read_text() + "\n")
     columns, note = given_columns(settings, lake, exported)
     assert columns.columns == ["trajectory_id"] and "have changed since they were labelled" in note

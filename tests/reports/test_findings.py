@@ -48,24 +48,6 @@ def test_labels_are_held_against_rollouts_and_the_best_free_control(to_mc, to_co
     assert words in finding.answer
 
 
-def test_few_questions_give_no_verdict_and_no_difference():
-    finding = found(LABELS, label_quality=quality((-0.3, -0.1), (0.1, 0.3), units=9))
-    assert finding.verdict == "too few (9 questions)"
-    assert "cannot be compared with MC's: too few (9 questions)" in finding.answer and "0.2" not in finding.answer
-
-
-@pytest.mark.parametrize(("low", "high", "verdict"), [(0.1, 0.3, TELLS), (0.8, 1.2, SILENT)])
-def test_cost_is_relative_to_rollouts_beside_the_other_methods(low, high, verdict):
-    costs = table(
-        ("CPMI", "Time", (low + high) / 2, low, high), ("CPMI", "Token", 0.02, 0.01, 0.03),
-        ("CPMI_Merge", "Time", 0.5, 0.4, 0.6), ("CPMI_Merge", "Token", 0.3, 0.2, 0.4),
-    )  # fmt: skip
-    finding = found(COST, efficiency=costs)
-    assert finding.verdict == verdict
-    assert "times the time of one by MC, and 0.02 [0.01, 0.03; n=100] times its generated tokens." in finding.answer
-    assert finding.figures[0].startswith("Time and tokens of others: CPMI_Merge 0.50 [0.40, 0.60; n=100] and 0.30")
-
-
 def judged(*averages: tuple[str, float, float, float]) -> pl.DataFrame:
     return table(*((f"{row} (official)", "Average", *figure) for row, *figure in averages))
 

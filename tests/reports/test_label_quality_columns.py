@@ -1,7 +1,6 @@
 """Label AUC by position and by what the labeler knows, and first wrong steps found: beside figures made by hand."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -67,15 +66,6 @@ def test_a_label_that_sees_errors_where_the_labeler_knows_the_answer_ranks_right
 def test_knowledge_is_the_gold_answers_share_of_the_candidates():
     known = gold_probabilities(inputs(cpmi=NOISE))
     assert known["knowledge"].to_list() == pytest.approx(list(KNOWN / (KNOWN + 0.5)))
-
-
-def test_log_probabilities_that_are_read_shard_by_shard_give_the_same_figures():
-    whole = inputs(cpmi=NOISE)
-    rows = whole.table(LOGPROBS)
-    parts = [rows.filter(pl.col("trajectory_id").is_in(names)) for names in (NAMES[:10], NAMES[10:])]
-    frames = {key: frame for key, frame in whole.frames.items() if key != LOGPROBS}
-    by_shard = replace(whole, frames=frames, shards={LOGPROBS: lambda: iter(parts)})
-    assert figure_frame(measure_label_quality(by_shard)).equals(figure_frame(measure_label_quality(whole)))
 
 
 def test_the_best_free_label_is_chosen_anew_in_every_resample():

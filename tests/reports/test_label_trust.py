@@ -10,7 +10,6 @@ from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.label_trust import measure_label_trust, suspicious_steps
-from cpmi_dagster.reports.labels import measure_label_quality
 
 FINALS = {"t0": "7", "t1": "8", "t2": "7.0", "t3": "9", "t4": None}
 QUESTIONS = {"t0": "q0", "t1": "q0", "t2": "q1", "t3": "q1", "t4": "q2"}
@@ -117,17 +116,3 @@ def test_solutions_that_labels_are_compared_on_and_judged_steps_are_counted():
     ):
         solutions = counts.filter(row=f"Counts: {row}").filter(pl.col("measured") > 0)
         assert dict(solutions.select("column", "measured").iter_rows()) == expected
-
-
-@pytest.mark.parametrize(("right", "wrong", "is_measured"), [(10, 10, True), (9, 30, False), (30, 9, False)])
-def test_a_truth_of_ten_right_and_ten_wrong_steps_is_one(right, wrong, is_measured):
-    """A solution of that many steps, in the place of t0."""
-    correct = [True] * right + [False] * wrong
-    trajectories = inputs().table("alignment/trajectories").head(1).with_columns(steps=pl.lit(["s"] * len(correct)))
-    steps = pl.DataFrame({"trajectory_id": "t0", "step_index": range(len(correct)), "reward_type": "cpmi"})
-    frames = {
-        "alignment/trajectories": trajectories,
-        "labels/step_rewards": steps.with_columns(reward=pl.col("step_index").cast(pl.Float64)),
-    }
-    table = figure_frame(measure_label_quality(inputs(**frames, **judged(correct))))
-    assert table.filter(column="Label AUC").height == is_measured

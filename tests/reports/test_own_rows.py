@@ -12,7 +12,7 @@ from cpmi_dagster.reports.reward_rows import MAIN_ROWS, main_rows
 
 pytestmark = pytest.mark.slow
 
-TABLES = ("processbench_detailed", "prmbench_detailed", "distribution", "best_of_n", "logic")
+TABLES = ("prmbench_detailed", "distribution", "best_of_n")
 
 
 @pytest.fixture(scope="module")

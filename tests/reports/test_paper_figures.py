@@ -85,11 +85,3 @@ def test_f1_follows_from_err_and_corr_but_for_four_quoted_cells():
             if abs(2 * err * corr / (err + corr) - f1) > 0.11:
                 apart.add((row, subset))
     assert apart == QUOTED_ROWS_THAT_DO_NOT_FOLLOW
-
-
-def test_prmbench_groups_are_the_means_of_their_categories():
-    groups = {"Simplicity": ("NR", "NCL"), "Soundness": ("ES", "SC", "DC", "CI"), "Sensitivity": ("PS", "DR", "MS")}
-    for row in TABLES["prmbench"].rows:
-        for group, categories in groups.items():
-            mean = sum(figure("prmbench_detailed", row, name) for name in categories) / len(categories)
-            assert figure("prmbench", row, group) == pytest.approx(mean, abs=0.0101)

@@ -10,10 +10,9 @@ import pytest
 
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS
-from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, format_headline, headline_table
+from cpmi_dagster.reports.headline import format_headline, headline_table
 from cpmi_dagster.reports.html import EXPLORER, render_report
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.paper import format_figure
 from cpmi_dagster.resources.lake.database import publish
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import query
@@ -101,19 +100,6 @@ def test_a_report_of_nothing_renders_with_the_papers_figures(empty_comparisons: 
         assert shown.count('<span class="verdict silent">not measured</span>') == 4
 
 
-def test_the_headline_takes_its_figures_from_the_artifacts(comparisons: Comparisons):
-    table = headline_table(comparisons)
-    rewards = ["MC", "PAV", "CPMI", "CPMI_Merge", "Rand_Merge", "Step surprisal", "Majority vote", "Chance", "Ceiling"]
-    assert list(table) == rewards
-    for column in HEADLINE_COLUMNS:
-        figure = comparisons[column.artifact].row(
-            by_predicate=(pl.col("row") == f"CPMI{column.suffix}") & (pl.col("column") == column.column), named=True
-        )
-        ours = table["CPMI"][column.title]
-        assert [ours.value, ours.low] == [figure["measured"], figure["low"]]
-    assert format_headline(table).height == len(rewards)
-
-
 def test_the_headline_has_the_best_free_label_of_each_column(comparisons: Comparisons):
     quality = comparisons["label_quality"]
     of_mc = quality.filter(row="MC")
@@ -126,24 +112,6 @@ def test_the_headline_has_the_best_free_label_of_each_column(comparisons: Compar
     free = {title: each.value for title, each in table["Best free label"].items()}
     assert free["Label AUC without last steps"] == better.filter(column="Without last steps")["measured"].item()
     assert free["First wrong step found"] == worse.filter(found)["measured"].item()
-
-
-def test_a_report_without_truth_says_so_and_opens_what_can_be_said(comparisons: Comparisons):
-    without = {name: frame for name, frame in comparisons.items() if name != "label_quality"}
-    for known, frames in ((True, comparisons), (False, without)):
-        html = render_report("mine", "2026-01-31", frames)
-        assert ("Measured on steps whose truth is known" in html) == known
-        assert ("How good the labels are cannot be measured" in html) != known
-        assert ('id="label_trust" open' in html) != known
-
-
-@pytest.mark.parametrize(
-    ("figure", "decimals", "text"),
-    [(None, 1, ""), (0.76549, 3, "0.765"), (1234567.0, 0, "1,234,567"), (-65.0, 0, "−65"), (0.1234, None, "0.123"),
-     (12.345, None, "12.3"), (4321.0, None, "4,321")],
-)  # fmt: skip
-def test_figures_are_formatted_as_the_paper_prints_them(figure: float | None, decimals: int | None, text: str):
-    assert format_figure(figure, decimals) == text
 
 
 def test_every_query_shown_runs(report: str, tmp_path: Path):
