@@ -1,4 +1,4 @@
-"""The README.md of an exported data set, and of a reward model: what it is, what it was made of, how it is loaded."""
+"""The README.md of an exported data set and of an exported reward model: columns, origin, how it is loaded."""
 
 import json
 from collections.abc import Mapping
@@ -74,8 +74,7 @@ The reward is {in_markdown(meaning)} {soft_words}
 {_table("made of", {**counts, **facts})}
 
 What is derived from these sources is subject to their licences: look them up before you publish. Labels by a method are
-estimates, and gold answers are as the sources have them; where nobody has judged steps, nothing here says how many are
-wrong.
+estimates, and gold answers are as the sources have them; unless people judged steps, nothing says how many are wrong.
 """
 
 
@@ -85,7 +84,7 @@ def model_card(home_card: str, name: str, model: LoadedRewardModel, architecture
     Args:
         home_card: README.md beside the weights, by `prm.card`.
         architecture: as the exported config names it.
-        base_model: the backbone's hub id; None where it is not on the hub.
+        base_model: the backbone's hub id; None if it is not on the hub.
     """
     _, metadata, rest = home_card.split("---\n", 2)
     kept = "".join(line for line in metadata.splitlines(True) if base_model or not line.startswith("base_model:"))

@@ -46,9 +46,9 @@ SHARED_COLUMNS = {
     "rewards": "reward of each step as measured",
     "gold_answer": "gold answer of the question",
     "hard_negatives": "wrong answers sampled for the question, by rank",
-    "source_labels": "label of each step in the source, true = right; null where it has none",
+    "source_labels": "label of each step in the source, true = right; null if it has none",
     "trajectory_id": "`t` and the row number of the source",
-    "source_id": "id of the row in the source; null where it has none",
+    "source_id": "id of the row in the source; null if it has none",
     "question_id": "hash of the normalised question",
     "task": "what the source calls the kind of question",
 }
@@ -143,7 +143,7 @@ def choose_threshold(
 def further_columns(reward_types: Sequence[str]) -> dict[str, str]:
     """The columns of reward types beside the first one, with their meanings."""
     return {
-        f"{column}_{name}": f"{SHARED_COLUMNS[column]}, by `{name}`; null where it has none"
+        f"{column}_{name}": f"{SHARED_COLUMNS[column]}, by `{name}`; null if it has none"
         for name in reward_types
         for column in ("soft_labels", "rewards")
     }
@@ -152,7 +152,7 @@ def further_columns(reward_types: Sequence[str]) -> dict[str, str]:
 def with_further_rewards(
     labelled: pl.DataFrame, step_rewards: pl.DataFrame, soft_labels: pl.DataFrame, reward_types: Sequence[str]
 ) -> pl.DataFrame:
-    """Labelled trajectories with the `further_columns`: lists as long as the steps, with null where there is no value.
+    """Labelled trajectories with the `further_columns`: lists as long as the steps, null for steps without a value.
 
     Args:
         labelled: from `rewards.dataset.labelled_trajectories`.

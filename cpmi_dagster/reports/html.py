@@ -47,11 +47,10 @@ OF_LABELS, OF_MODELS = ("label_quality", "label_trust"), ("reward_models", "diff
 """Artifacts that the paper lacks: of the labels themselves, and of the profile's reward models."""
 TITLES = ("The labels themselves", "The paper's tables and figures", "The reward models")
 EXPLORER = "http://127.0.0.1:3100"
-"""Where `cpmi explore` serves the label explorer, if it is not told otherwise."""
+"""The label explorer's address, unless `cpmi explore` is given a port."""
 WIDEST = 8
 LONGEST = 90
 """Characters of a text in a plain table."""
-"""Columns in [0, 1] that plain tables show in percent."""
 HEADINGS = {"AUC": "Step AUC", "ROC-AUC": "Step AUC", "RelEff AUC": "RelEff Step AUC"}
 """The paper's AUC is the reward model's, on steps; the report names it so, as labels have an AUC too."""
 
@@ -123,7 +122,7 @@ def render_report(
         (number, title, [section for name in names if (section := _section(name, frames[name]))["measured"] or not own])
         for number, (title, names) in enumerate(zip(TITLES, (OF_LABELS, papers, OF_MODELS), strict=True), start=1)
     ]
-    found = [each for each in findings(comparisons, profile_option) if not own or each.verdict != NOT_MEASURED]
+    shown_findings = [each for each in findings(comparisons, profile_option) if not own or each.verdict != NOT_MEASURED]
     conditionings = "; ".join(
         f"{entry.words}{' (CPMI)' if name == PAPERS else ''}: {entry.compares}" for name, entry in CONDITIONINGS.items()
     )
@@ -135,7 +134,7 @@ def render_report(
         date=date,
         models=models,
         headline=_headline(format_headline(headline_table(comparisons, inputs.recipes))),
-        findings=found,
+        findings=shown_findings,
         tells=TELLS,
         plots={name: to_svg(figure, f"plot-{name}") for name, figure in plots.items()},
         groups=[group for group in groups if group[-1]],
@@ -206,7 +205,7 @@ def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
     """
     ours = comparison.filter(pl.col("measured").is_not_null() | (pl.col("units") < FEWEST_UNITS))
     present = (ours if ours.height else comparison)["column"].unique(maintain_order=True).to_list()
-    # where the paper has no such table, what we measure comes first
+    # if the paper has no such table, our columns come first
     printed = list(table.columns) if table.label else [*table.own_columns, *table.columns]
     columns = order_columns(printed, present)
     cells = {
@@ -264,8 +263,8 @@ def suspicious_table(steps: pl.DataFrame) -> tuple[list[str], list[list[PlainCel
         steps.select(where, "question", "step", *(pl.col(name).alias(reward_label(name)) for name in types))
     )
     for cells, (trajectory, step) in zip(rows, steps.select("trajectory_id", "step_index").iter_rows(), strict=True):
-        asked = urlencode([*(("types", name) for name in types), ("step", step)])
-        cells[0] = cells[0]._replace(link=f"{EXPLORER}/trajectory/{trajectory}?{asked}")
+        options = urlencode([*(("types", name) for name in types), ("step", step)])
+        cells[0] = cells[0]._replace(link=f"{EXPLORER}/trajectory/{trajectory}?{options}")
     return headings, rows
 
 

@@ -1,4 +1,4 @@
-"""What can be said of labels where nobody knows which steps are right: `label_trust`, and the steps to look at first.
+"""What can be said of labels without step truth: `label_trust`, and the steps to look at first.
 
     row                                       column                            measured
     Knowledge: Half, 0.05 to 0.95             Share of questions                0.62   [0.55, 0.69]
@@ -10,11 +10,11 @@
     Counts: Judged solutions                  Labelled                          40
     Counts: Judged solutions, CPMI            Labelled                          36    since 4 have no gold answer
 
-CPMI can work where the labeler half knows the answer. A label that says something of the steps should rank solutions
-with a right final answer above those with a wrong one, also before the last step states it. Two labels that agree are
-not two witnesses where one would be enough. Counts are of the solutions that have labels beside that
-of the last step, and of the steps with labels that `sources.step_truth` judges; a judged solution is one with a judged
-step, and it is right if no judged step is wrong.
+CPMI can work if the labeler half knows the answer. A label that says something of the steps should rank solutions with
+a right final answer above those with a wrong one, also before the last step states it. Two labels that agree are not
+two independent witnesses. Counts are of the solutions that have labels beside that of the last step, and of the steps
+with labels that `sources.step_truth` judges; a judged solution is one of them with a judged step that is not the last
+one, and it is right if no judged step is wrong. A label of fewer solutions has a row of its own.
 """
 
 from collections.abc import Iterator
@@ -144,11 +144,11 @@ def _agreement(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:
         for name in names
         if name not in REWARD_TYPES or not REWARD_TYPES[name].merge
     }
-    for other, one in combinations(labels, 2):
-        both = labels[one].join(labels[other].select(*STEP, other="reward"), on=STEP, maintain_order="left")
+    for other, name in combinations(labels, 2):
+        both = labels[name].join(labels[other].select(*STEP, other="reward"), on=STEP, maintain_order="left")
         if both["reward"].n_unique() > 1 and both["other"].n_unique() > 1:
             alike = _correlation(both["reward"].rank(), both["other"].rank(), both["question_id"], inputs)
-            yield f"{AGREEMENT}: {reward_label(one)}", reward_label(other), alike
+            yield f"{AGREEMENT}: {reward_label(name)}", reward_label(other), alike
 
 
 def _questions_of(inputs: ReportInputs) -> pl.DataFrame:
@@ -156,9 +156,9 @@ def _questions_of(inputs: ReportInputs) -> pl.DataFrame:
     return inputs.table(TRAJECTORIES).select("trajectory_id", "question_id")
 
 
-def _correlation(one: pl.Series, other: pl.Series, questions: pl.Series, inputs: ReportInputs) -> Estimate:
+def _correlation(first: pl.Series, second: pl.Series, questions: pl.Series, inputs: ReportInputs) -> Estimate:
     """Pearson's correlation, resampled over questions."""
-    x, y = (values.to_numpy().astype(np.float64) - float(np.mean(values.to_numpy())) for values in (one, other))
+    x, y = (values.to_numpy().astype(np.float64) - float(np.mean(values.to_numpy())) for values in (first, second))
     sums = np.column_stack([np.ones_like(x), x, y, x * x, y * y, x * y])
 
     def pearson(totals: Floats) -> Floats:
@@ -170,10 +170,7 @@ def _correlation(one: pl.Series, other: pl.Series, questions: pl.Series, inputs:
 
 
 def suspicious_steps(inputs: ReportInputs) -> pl.DataFrame:
-    """The steps that labels find worst: those with the lowest mean rank, over all steps that are not last ones.
-
-    Labels are CPMI and those that the labeler makes without the gold answer, such as step surprisal, of which the
-    profile has any.
+    """The steps with the lowest mean rank, of all steps but last ones, by CPMI and by labels that read no gold answer.
 
     Returns:
         trajectory_id, step_index, source_id, question, step, and a column of rewards by reward type; from the most

@@ -91,18 +91,18 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     is_same = label in aucs and aucs[label].units == aucs[free].units
     both = f"{format_figure(aucs[label].value, 3)} against {format_figure(aucs[free].value, 3)}" if is_same else ""
     beside = f" ({both})" if both else ""
-    told = f"on {judged:,} judged solutions, the AUC of {label} without last steps"
+    measured = f"on {judged:,} judged solutions, the AUC of {label} without last steps"
     if few := too_few(apart.units, apart.unit):
-        because = f"{told}{f' is {both}, which' if both else ''} says nothing yet: {few}."
+        because = f"{measured}{f' is {both}, which' if both else ''} says nothing yet: {few}."
         return answer(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS))
     if _is_above(apart):
-        because = f"{told} is {difference} above that of {free}, the best label that costs nothing{beside}."
+        because = f"{measured} is {difference} above that of {free}, the best label that costs nothing{beside}."
         return answer(YES, because, f"Train on {label}.")
     if _is_below(apart):
-        because = f"{told} is {difference} below that of {free}, which costs nothing{beside}."
+        because = f"{measured} is {difference} below that of {free}, which costs nothing{beside}."
         return answer(NO, because, f"Train on {free}, or label with a larger model.")
     figures = f"{both}, apart {difference}" if both else f"apart {difference}"
-    because = f"{told} cannot be told from that of {free}, which costs nothing: {figures}."
+    because = f"{measured} cannot be distinguished from that of {free}, which costs nothing: {figures}."
     more = solutions_lacking(apart, judged)
     if more > MOST_MORE:
         return answer(NOT_KNOWN, because, f"The two are nearly alike: take {free}, which costs nothing.")
@@ -110,7 +110,7 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
 
 
 def solutions_lacking(difference: Estimate, judged: int) -> int:
-    """About how many more judged solutions would tell a difference of this size from 0; `MOST_MORE` + 1 if too many.
+    """About how many more judged solutions would tell such a difference from 0; `MOST_MORE` + 1 if too many.
 
     The interval narrows with the root of their number.
     """

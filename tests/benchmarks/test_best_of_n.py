@@ -88,6 +88,13 @@ def test_ties_go_to_the_first_candidate_and_are_counted(count, probability):
     assert choices.filter(pl.col("tied").is_null())["aggregation"].to_list() == ["pass_at_1", "pass_at_n"]
 
 
+def test_only_the_first_n_candidates_are_considered():
+    sixteen = frames(*[(str(number), number == 9, [number / 20]) for number in range(16)])
+    choices = choose(*sixteen, ns=[1, 8, 16])
+    assert choices.filter(aggregation="mean")["candidate"].to_list() == [0, 7, 15]
+    assert choices.filter(aggregation="pass_at_n")["correct"].to_list() == [0, 0, 1]
+
+
 def test_problems_without_a_gold_answer_are_refused_before_anything_is_sampled():
     problems = pl.DataFrame({"benchmark": ["gsm8k"] * 3, "problem_id": ["0", "1", "2"], "answer": ["7", None, " "]})
     check_gold_answers(problems.head(1))

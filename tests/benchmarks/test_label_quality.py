@@ -101,16 +101,18 @@ WITHIN = pl.DataFrame({
 
 
 @pytest.mark.parametrize(
-    ("rewards", "correct", "found"),
+    ("rewards", "correct", "found", "steps"),
     [
         # of the two lowest labels the earlier counts
-        ([0.5, 0.5, 0.9, 0.1, 0.2], [True, False, None, True, True], 0.0),
+        ([0.5, 0.5, 0.9, 0.1, 0.2], [True, False, None, True, True], 0.0, 3),
         # so a perfect cumulative label finds every error
-        ([1.0, 0.0, 0.0, 1.0, 1.0], [True, False, None, True, True], 1.0),
-        ([0.5, 0.5, 0.9, 0.1, 0.2], [False, None, None, True, True], 1.0),
+        ([1.0, 0.0, 0.0, 1.0, 1.0], [True, False, None, True, True], 1.0, 3),
+        ([0.5, 0.5, 0.9, 0.1, 0.2], [False, None, None, True, True], 1.0, 3),
+        # an unjudged step before the wrong one may be the first wrong one
+        ([0.5, 0.4, 0.9, 0.2, 0.1], [None, False, True, True, False], 1.0, 2),
     ],
 )
-def test_the_lowest_label_of_a_solution_is_on_its_first_wrong_step_or_not(rewards, correct, found):
-    steps = WITHIN.with_columns(correct=pl.Series(correct), reward=pl.Series(rewards))
-    figures = first_wrong_steps(steps, samples=20, seed=0)["mc"]
-    assert (figures.found.value, figures.found.n, figures.blind.value) == (found, 1, pytest.approx(1 / 3))
+def test_the_lowest_label_of_a_solution_is_on_its_first_wrong_step_or_not(rewards, correct, found, steps):
+    rows = WITHIN.with_columns(correct=pl.Series(correct), reward=pl.Series(rewards))
+    figures = first_wrong_steps(rows, samples=20, seed=0)["mc"]
+    assert (figures.found.value, figures.found.n, figures.blind.value) == (found, 1, pytest.approx(1 / steps))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from cpmi_dagster.benchmarks.label_quality import first_wrong_steps
 from cpmi_dagster.contracts.tables import AnswerLogprobs
@@ -61,6 +62,13 @@ def test_a_label_that_sees_errors_where_the_labeler_knows_the_answer_ranks_right
     assert [found[column] for column in BY_KNOWLEDGE] == [0, 1, 1]
     assert found["Middle steps"] == pytest.approx(2 / 3)
     assert "First steps" not in found and "Last steps" not in found, "all of them are right"
+
+
+def test_aucs_with_and_without_last_steps_are_those_of_scikit_learn():
+    columns = figures(inputs(cpmi=NOISE), "CPMI")
+    for column, last in (("Label AUC", 3), ("Without last steps", 2)):
+        expected = roc_auc_score((ERRORS[:, :last] == 0).reshape(-1), NOISE[:, :last].reshape(-1))
+        assert columns[column] == pytest.approx(expected)
 
 
 def test_knowledge_is_the_gold_answers_share_of_the_candidates():
