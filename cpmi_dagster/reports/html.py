@@ -126,7 +126,8 @@ def render_report(
     conditionings = "; ".join(
         f"{entry.words}{' (CPMI)' if name == PAPERS else ''}: {entry.compares}" for name, entry in CONDITIONINGS.items()
     )
-    plots, labelled = report_plots(inputs, comparisons), inputs.table(STEP_REWARDS)["trajectory_id"]
+    plots, labels = report_plots(inputs, comparisons), inputs.table(STEP_REWARDS)
+    labelled = inputs.table(TRAJECTORIES).join(labels, on="trajectory_id", how="semi").sort("trajectory_id")
     environment = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(shipped_text))
     return environment.get_template("report.html.j2").render(
         css=shipped_text("report.css"),
@@ -151,16 +152,10 @@ def render_report(
         own=own,
         costs=plain_table(own.costs) if own else None,
         negatives=plain_table(own.negatives) if own else None,
-        traced=_first_name(inputs),
-        labelled=labelled.n_unique(),
+        traced=labelled.select(OWN_NAME.first()).item() if labelled.height else None,
+        labelled=labels["trajectory_id"].n_unique(),
         has_models=bool(inputs.recipes),
     )
-
-
-def _first_name(inputs: ReportInputs) -> str | None:
-    """The first labelled solution, by the id of its row if it has one."""
-    labelled = inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how="semi")
-    return labelled.sort("trajectory_id").select(OWN_NAME.first()).item() if labelled.height else None
 
 
 def _headline(texts: pl.DataFrame) -> Table:

@@ -62,12 +62,18 @@ def own_data(
     """
     verdict, looked_over = judge_label(frames, reward_type, option), odd_negatives(inputs)
     odd = (int(looked_over["odd"].list.len().sum()), int(looked_over["wrong"].list.len().sum()))
+    odd_first = looked_over.sort(pl.col("odd").list.len() == 0, maintain_order=True).head(SHOWN)
     return OwnData(
         label=reward_label(reward_type),
         verdict=verdict,
         facts=_facts(inputs, frames, verdict, rejected),
         costs=_costs(inputs),
-        negatives=_table_of_negatives(looked_over),
+        negatives=odd_first.select(
+            solution="name",
+            gold_answer="gold",
+            wrong_answers=pl.col("wrong").list.join(", "),
+            odd=pl.col("odd").list.join("; "),
+        ),
         odd=odd,
     )
 
@@ -123,16 +129,6 @@ def odd_negatives(inputs: ReportInputs) -> pl.DataFrame:
     ]
     series = pl.Series("odd", odd, dtype=pl.List(pl.String))
     return both.select(name=OWN_NAME, gold="gold_answer", wrong="wrong").with_columns(series)
-
-
-def _table_of_negatives(looked_over: pl.DataFrame) -> pl.DataFrame:
-    shown = looked_over.sort(pl.col("odd").list.len() == 0, maintain_order=True).head(SHOWN)
-    return shown.select(
-        solution="name",
-        gold_answer="gold",
-        wrong_answers=pl.col("wrong").list.join(", "),
-        odd=pl.col("odd").list.join("; "),
-    )
 
 
 def oddity(gold: str, wrong: str) -> str:

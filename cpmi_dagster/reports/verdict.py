@@ -95,7 +95,7 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     if few := too_few(apart.units, apart.unit):
         because = f"{measured}{f' is {both}, which' if both else ''} says nothing yet: {few}."
         return answer(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS))
-    if _is_above(apart):
+    if apart.low is not None and apart.low > 0:
         because = f"{measured} is {difference} above that of {free}, the best label that costs nothing{beside}."
         return answer(YES, because, f"Train on {label}.")
     if _is_below(apart):
@@ -128,10 +128,6 @@ def _judge_more(count: int, option: str, all_judged: bool) -> str:
     return (
         f"Judge {about} {with_explorer}, name its own_labels.jsonl as sources.step_truth in the profile, and run again."
     )
-
-
-def _is_above(difference: Estimate) -> bool:
-    return difference.low is not None and difference.low > 0
 
 
 def _is_below(difference: Estimate) -> bool:
