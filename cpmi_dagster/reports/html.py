@@ -76,7 +76,7 @@ class Table(NamedTuple):
 
 
 class PlainCell(NamedTuple):
-    """The text of one cell, the whole text if it is cut, whether it is aligned right, and the link it opens."""
+    """A cell's text, the whole text if it is cut, whether it is aligned right, and the link that it opens."""
 
     text: str
     whole: str = ""
@@ -159,7 +159,7 @@ def render_report(
 
 
 def _headline(texts: pl.DataFrame) -> Table:
-    """The headline as `format_headline` has it, with intervals in cells' second lines."""
+    """A headline of `format_headline` as a table; intervals stand in cells' second lines."""
     rows = [
         (row, [TableCell() if text == UNMEASURED else TableCell(*text.partition(" ")[::2]) for text in cells])
         for row, *cells in texts.iter_rows()
@@ -189,7 +189,7 @@ def _section(name: str, comparison: pl.DataFrame) -> dict[str, Any]:
 
 
 def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
-    """Arrange `tables.PaperComparison` rows by row and column, as the paper prints them.
+    """A comparison as a table, arranged as the paper prints it.
 
     Columns that have no figure of ours are left out, and rows that are then empty; if there is no figure of ours at
     all, the paper's columns are shown.

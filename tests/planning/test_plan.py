@@ -37,14 +37,6 @@ def plan_of(settings, hardware: str | None = None) -> Plan:
     return definitions.plan(settings, hardware, lambda *_: None)
 
 
-def test_a_sample_is_scaled_by_its_trajectories(home, monkeypatch):
-    whole = plan_of(load_settings("miniature"))
-    monkeypatch.setattr("cpmi_dagster.resources.commands.labeling_plan.SAMPLE", 2)
-    part = plan_of(load_settings("miniature"))
-    assert (whole.counted, part.counted, part.trajectories) == (5, 2, 5)
-    assert row_of(whole, "mc")["forward_tokens"] == pytest.approx(row_of(part, "mc")["forward_tokens"], rel=0.5)
-
-
 def test_methods_are_compared_with_mc_and_what_they_share_counts_once(home):
     settings = load_settings("miniature")
     rewards = settings.rewards.model_copy(update={"types": ("cpmi", "cpmi_prefix")})
