@@ -4,7 +4,7 @@ setting            before  now          label  steps  changed  mean before  mean
 scoring.templates  4       2            CPMI   179    179      0.021        0.034
 
 table          row   figure               before  now
-Label quality  CPMI  Without last steps   0.612   0.587
+label_quality  CPMI  Without last steps   0.612   0.587
 """
 
 from collections.abc import Mapping
@@ -34,10 +34,9 @@ def changes_since(
             change.
         settings_before, settings_now: by path, what the labels were made by.
     """
-    names = [
-        name for name in {**settings_before, **settings_now} if settings_before.get(name) != settings_now.get(name)
-    ]
-    settings = [(name, str(settings_before.get(name, "–")), str(settings_now.get(name, "–"))) for name in names]
+    names = dict.fromkeys([*settings_before, *settings_now])
+    values = [(name, *(str(each.get(name, "–")) for each in (settings_before, settings_now))) for name in names]
+    settings = pl.DataFrame(values, ["setting", "before", "now"], orient="row")
     rewards = before[STEP_REWARDS].join(now[STEP_REWARDS], on=STEP_OF_TYPE, suffix="_now")
     is_other = pl.col("reward") != pl.col("reward_now")
     by_type = rewards.group_by("reward_type").agg(
@@ -61,12 +60,9 @@ def changes_since(
         pl.col("measured").alias("now"),
     )
     shown = min(MOST_FIGURES, figures.height)
-    return {
-        title: frame
-        for title, frame in {
-            "Settings of the labels": pl.DataFrame(settings, ["setting", "before", "now"], orient="row"),
-            "Labels": labels,
-            f"Figures: {shown} of {figures.height:,}, all in reports.changes": figures.head(shown),
-        }.items()
-        if frame.height
+    tables = {
+        "Settings of the labels": settings.filter(pl.col("before") != pl.col("now")) if values else settings,
+        "Labels": labels,
+        f"Figures: {shown} of {figures.height:,}, all in reports.changes": figures.head(shown),
     }
+    return {title: frame for title, frame in tables.items() if frame.height}
