@@ -25,15 +25,9 @@ PUBLISHED = {
 }
 ASKED = "p1\np2\nDoes the following conclusion hold: c.\nAnswer with True, False or Uncertain."
 REAL_FILES = {
-    "processbench_gsm8k": ("processbench/gsm8k.even.jsonl.gz", 200),
     "processbench_math": ("processbench/math.even.jsonl.gz", 500),
-    "processbench_olympiadbench": ("processbench/olympiadbench.even.jsonl.gz", 500),
-    "processbench_omnimath": ("processbench/omnimath.even.jsonl.gz", 500),
     "prmbench": ("prmbench/prmtest_classified.even.jsonl.gz", 3114),
-    "gsm8k": ("gsm8k/test.jsonl", 1319),
-    "math500": ("math500/test.even.jsonl", 250),
     "mmlu_stem": ("mmlu_stem/test.even.jsonl.gz", 1509),
-    "omni_math": ("omni_math_rule/test.even.jsonl.gz", 1411),
     "folio": ("folio/validation.even.jsonl", 102),
     "logiqa2": ("logiqa2/test.even.jsonl.gz", 786),
     "logicnli": ("logicnli/test_language.even.jsonl.gz", 50 * 20),

@@ -13,6 +13,7 @@ from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.headline import format_headline, headline_table
 from cpmi_dagster.reports.html import EXPLORER, render_report
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.paper import format_figure
 from cpmi_dagster.resources.lake.database import publish
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import query
@@ -121,3 +122,11 @@ def test_every_query_shown_runs(report: str, tmp_path: Path):
     assert len(queries) == 2
     for sql in queries:
         assert query(settings, sql).rows.is_empty()
+
+
+@pytest.mark.parametrize(
+    ("figure", "decimals", "text"),
+    [(None, 1, ""), (0.76549, 3, "0.765"), (1234567.0, 0, "1,234,567"), (-65.0, 0, "−65"), (12.345, None, "12.3")],
+)
+def test_figures_are_formatted_as_the_paper_prints_them(figure, decimals, text):
+    assert format_figure(figure, decimals) == text
