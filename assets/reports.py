@@ -82,7 +82,7 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
 
 @stage(
     FIGURES,
-    code_version="14",
+    code_version="15",
     inputs=sorted({key for artifact in ARTIFACTS.values() for key in artifact.needs}),
     feeds=lambda key, partition, _: partition is None or key in ARTIFACTS[partition].needs,
     settings=MEASURED_BY,
@@ -111,7 +111,7 @@ LABELS_MADE = r"""
 
 @stage(
     REPORT,
-    code_version="16",
+    code_version="17",
     inputs=[FIGURES, *DRAWN_FROM, REJECTED_ROWS],
     settings=MEASURED_BY,
     models=MODEL_ROLES,
@@ -138,6 +138,7 @@ def report(run: StageRun) -> StageOutput:
         alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), rejected),
         provenance=_provenance(run.lake, run.settings, OWN_WORDS if is_own else {}),
         versions={name: version(name) for name in VERSIONS},
+        changes=_changes(run),
         own=own_data(inputs, frames, trained_label(run.settings), rejected.height, option) if is_own else None,
     )
     remove_unfinished(run.settings.home / REPORT_FILE)
@@ -223,6 +224,19 @@ def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
     both = pl.concat([pl.DataFrame(schema={"reason": pl.String, "first": pl.String}), *frames])
     counted = both.group_by("reason", maintain_order=True).agg(count=pl.len(), first=pl.col("first").first())
     return counted.sort("count", descending=True, maintain_order=True)
+
+
+def _changes(run: StageRun) -> dict[str, pl.DataFrame]:
+    """Tables of what changed since the answer before; none if the labels and figures are the first ones."""
+    from cpmi_dagster.reports.changes import changes_since
+
+    lake, tables = run.lake, (STEP_REWARDS, FIGURES)
+    before = {key: lake.read_earlier(key) for key in tables}
+    if all(rows.is_empty() for rows in before.values()):
+        return {}
+    pairs = [(lake.earlier(STEP_REWARDS, shard), lake.record(STEP_REWARDS, shard)) for shard in run.settings.shard_keys]
+    then, now = next(((then.settings, now.settings) for then, now in pairs if then and now), ({}, {}))
+    return changes_since(before, {key: lake.read(key) for key in tables}, then, now)
 
 
 def _complete_model_cards(run: StageRun, inputs: ReportInputs, models: pl.DataFrame) -> None:

@@ -1,6 +1,6 @@
-"""How far two people agree on the steps that both have judged, and how much more a figure still lacks.
+"""Agreement of two people on the steps that both have judged, and how much more has to be judged.
 
-    step   one     other
+    step   first   second
     a      right   right
     b      right   wrong        they agree on 2 of 3 steps; Cohen's kappa, agreement beyond chance, is 0.4
     c      wrong   wrong
@@ -20,7 +20,7 @@ HALF_WIDTH = 0.05
 
 
 class Agreement(NamedTuple):
-    """How far two people agree.
+    """Agreement of two people.
 
     Attributes:
         alike: the share of steps of which both say the same.
@@ -31,23 +31,25 @@ class Agreement(NamedTuple):
     kappa: Resampled | None
 
 
-def agreement(one: npt.ArrayLike, other: npt.ArrayLike, questions: npt.ArrayLike, samples: int, seed: int) -> Agreement:
-    """How far two people agree, resampled over questions.
+def agreement(
+    first: npt.ArrayLike, second: npt.ArrayLike, questions: npt.ArrayLike, samples: int, seed: int
+) -> Agreement:
+    """Agreement of two people, resampled over questions.
 
     Args:
-        one: [steps] whether each is right, by one of them.
-        other: [steps] by the other.
+        first: [steps] whether each is right, by one person.
+        second: [steps] by the other.
         questions: [steps] question of each.
     """
     from sklearn.metrics import cohen_kappa_score
 
-    first, second, numbers = np.asarray(one, dtype=bool), np.asarray(other, dtype=bool), group_numbers(questions)
-    alike = bootstrap_mean(first == second, samples, seed, questions)
-    if len({*first.tolist(), *second.tolist()}) < 2:
+    ours, theirs, numbers = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool), group_numbers(questions)
+    alike = bootstrap_mean(ours == theirs, samples, seed, questions)
+    if len({*ours.tolist(), *theirs.tolist()}) < 2:
         return Agreement(alike, None)
     weights = question_weights(int(numbers.max()) + 1, samples, seed)[:, numbers]
     with warnings.catch_warnings(action="ignore"):  # a resample may leave it undefined
-        kappas = [cohen_kappa_score(first, second, sample_weight=each, labels=[False, True]) for each in weights]
+        kappas = [cohen_kappa_score(ours, theirs, sample_weight=each, labels=[False, True]) for each in weights]
     return Agreement(alike, Resampled.of(np.array(kappas), alike.n, alike.units))
 
 

@@ -66,7 +66,7 @@ def check_gold_answers(problems: pl.DataFrame) -> None:
 def with_answer_classes(candidates: pl.DataFrame, comparison: Comparison = BUILT_IN) -> pl.DataFrame:
     """Add `answer_class`: number of the first candidate with an equal answer, -1 without an answer.
 
-    All right answers are equal, since each was found equal to the gold answer. Wrong ones are equal where their text
+    All right answers are equal, since each was found equal to the gold answer. Wrong ones are equal if their text
     is; only different texts are compared.
 
     Args:
@@ -110,7 +110,7 @@ def choose(
 
     Returns:
         `BestOfNChoices` columns but the recipe. Ties go to the first candidate, or the answer it gave first; `tied`
-        says where there was one.
+        says whether there was one.
 
     Raises:
         BenchmarkError: candidates are missing, or scores do not cover their steps.
@@ -189,7 +189,7 @@ def _choices(rewarded: pl.DataFrame, n: int) -> list[pl.DataFrame]:
     for weight in (pl.col("mean").clip(0), pl.lit(1.0)):
         weighed = first_n.with_columns(weight=weight).group_by(*PROBLEM, "answer_class", maintain_order=True)
         answers = weighed.agg(pl.col("weight").sum(), pl.col("correct").first())
-        # no answer only wins where no candidate has one
+        # "no answer" wins only if no candidate has one
         total = pl.when(pl.col("answer_class") == NO_ANSWER).then(-1.0).otherwise(pl.col("weight"))
         by_problem = answers.group_by(PROBLEM, maintain_order=True)
         votes.append(by_problem.agg(pl.col("correct").get(total.arg_max()), tied=_is_tied(total)))

@@ -50,8 +50,8 @@ def sample_candidates(
     for part in problems.iter_slices(PROBLEMS_PER_CALL):
         prompts = [render_question(question) for question in part["question"]]
         generations, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["candidates"]))
-        pairs = [(problem, one) for problem, group in zip(part.to_dicts(), generations, strict=True) for one in group]
-        answers = [extract_answer(one.text, not one.truncated) for _, one in pairs]
+        pairs = [(problem, each) for problem, group in zip(part.to_dicts(), generations, strict=True) for each in group]
+        answers = [extract_answer(each.text, not each.truncated) for _, each in pairs]
         # open questions are graded together, those with choices by the option meant
         is_open = [not problem["choices"] for problem, _ in pairs]
         golds = [problem["answer"] for problem, _ in pairs]
@@ -61,15 +61,15 @@ def sample_candidates(
                 "benchmark": problem["benchmark"],
                 "problem_id": problem["problem_id"],
                 "candidate": number % count,
-                "steps": [step for line in one.text.splitlines() if (step := line.strip())],
+                "steps": [step for line in solution.text.splitlines() if (step := line.strip())],
                 "answer": answer,
                 "correct": grade_answer(problem["answer"], answer, problem["choices"])
                 if problem["choices"]
                 else next(verdicts),
-                "generated_tokens": one.tokens,
-                "truncated": one.truncated,
+                "generated_tokens": solution.tokens,
+                "truncated": solution.truncated,
             }
-            for number, ((problem, one), answer) in enumerate(zip(pairs, answers, strict=True))
+            for number, ((problem, solution), answer) in enumerate(zip(pairs, answers, strict=True))
         ]
         candidates.append(pl.DataFrame(rows, schema=SCHEMA))
         cost += spent

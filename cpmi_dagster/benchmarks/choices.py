@@ -51,7 +51,7 @@ def render_choices(question: str, choices: Sequence[str]) -> str:
 
 
 def grade_answer(gold: str, answer: str | None, choices: Sequence[str] | None = None) -> bool:
-    """Whether an answer is right: the same option where there are options, else mathematically equivalent.
+    """Whether an answer is right: the same option if there are options, else mathematically equivalent.
 
     Args:
         gold: gold answer; with lettered options their letter.
@@ -94,12 +94,12 @@ def _says(text: str, choice: str) -> bool:
 
 
 def _only(fits: Sequence[bool]) -> int | None:
-    """Number of the one that fits; None if none or several do."""
+    """Position of the only True; None if there are several or none."""
     return fits.index(True) if sum(fits) == 1 else None
 
 
 def _verdict(answer: str) -> str:
-    """What a verdict says of its conclusion, or its words where it is not a verdict."""
+    """The meaning of a verdict (`holds`, `fails`, `open`, `both`), or the text's words if it is no verdict."""
     plain = WORDING.sub("", answer).strip()
     clauses = (plain, REASON.split(plain, 1)[0])
     phrases = [phrase for clause in clauses for phrase in (_words(clause), LEAD_IN.sub("", _words(clause), 1))]
@@ -107,7 +107,7 @@ def _verdict(answer: str) -> str:
 
 
 def _text(text: str) -> str:
-    """The text without blanks, capitals and a final stop: signs count."""
+    """The text without blanks, capitals and a final stop; signs stay."""
     return "".join(WORDING.sub("", text).lower().split()).rstrip(".,;")
 
 

@@ -49,10 +49,10 @@ def required(benchmark: str, rows: pl.DataFrame, **fields: pl.DataType) -> pl.Da
 
 
 def reject_rows(benchmark: str, rows: pl.DataFrame, wrong: pl.Expr, complaint: str) -> None:
-    """Raise for the first row where `wrong` holds.
+    """Refuse rows for which `wrong` holds or is null.
 
     Raises:
-        SourceError: benchmark, row number and `complaint`.
+        SourceError: names the benchmark, the first such row and the `complaint`.
     """
     bad = rows.select(wrong.fill_null(True).arg_true()).to_series()
     if len(bad):

@@ -109,7 +109,7 @@ class Solutions:
         return self._scores(totals_at(self.tallies, chosen, self.weights), rule)
 
     def cross_fitted_scores(self, seed: int) -> Scores:
-        """The figures where each part of the questions is judged by the rule that is best on the others."""
+        """The figures with each part of the questions judged by the rule that is best on the others."""
         return self._scores(cross_fitted_totals(self.tallies, self.best_rules, self.weights, seed))
 
     def _scores(self, hits: Floats, rule: Mapping[str, Any] = {}) -> Scores:

@@ -4,8 +4,8 @@
     {"idx": "prm_test_p1_0", "classification": "circular", "probabilities": [0.9, 0.8, 0.4]}
     {"id": "prm_test_p1_0:circular", "probabilities": [0.9, 0.8, 0.4]}
 
-`benchmark` may be left out where the caller names it or where only one benchmark has a problem of that id. An id that
-PRMBench repeats names its problems in their order. A benchmark must be judged completely or not at all.
+`benchmark` may be left out if the caller names it or only one benchmark has a problem of that id. Lines with an id that
+PRMBench repeats stand for its problems in their order. A benchmark must be judged completely or not at all.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ def read_judged_lines(path: Path, benchmark: str | None = None) -> list[PlacedLi
 
     Args:
         path: JSON Lines, plain or gzipped.
-        benchmark: what all of its lines judge, where they do not say.
+        benchmark: what its lines judge, if they do not say.
 
     Raises:
         SourceError: there is no such file, or a line is not of the form above.
@@ -75,7 +75,7 @@ def read_judged_lines(path: Path, benchmark: str | None = None) -> list[PlacedLi
 
 
 def benchmarks_named(lines: Iterable[PlacedLine]) -> frozenset[str]:
-    """The benchmarks whose problems the lines may be about: those they name, all where a line names none."""
+    """The benchmarks that lines name; all of them if a line names none."""
     named = {line.benchmark or file_benchmark for _, line, file_benchmark in lines}
     return frozenset(STEP_BENCHMARKS) if None in named else frozenset(str(name) for name in named)
 
@@ -115,10 +115,10 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
             why = f" ({line.reason})" if line.reason else ""
             advice = f"judge it, or leave {benchmark} out"
             raise BenchmarkError(f"{place}: `{line.name}` has no probabilities{why}; {advice}")
-        steps, given = counts[benchmark][problem_id], len(line.probabilities)
-        if given != steps:
+        steps, count = counts[benchmark][problem_id], len(line.probabilities)
+        if count != steps:
             raise BenchmarkError(
-                f"{place}: `{problem_id}` of {benchmark} has {steps} steps, but {given} probabilities; "
+                f"{place}: `{problem_id}` of {benchmark} has {steps} steps, but {count} probabilities; "
                 "give one per step"
             )
         if outside := [value for value in line.probabilities if not 0 <= value <= 1]:
@@ -132,9 +132,9 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
             )
     rows = [(*problem, probabilities) for problem, probabilities in judgements.items()]
     schema = {"benchmark": pl.String, "problem_id": pl.String, "probability": pl.List(pl.Float64)}
-    said = pl.DataFrame(rows, schema=schema, orient="row")
+    judgement = pl.DataFrame(rows, schema=schema, orient="row")
     ordered = problems.select("benchmark", "problem_id").join(
-        said, on=["benchmark", "problem_id"], maintain_order="left"
+        judgement, on=["benchmark", "problem_id"], maintain_order="left"
     )
     numbered = ordered.with_columns(step_index=pl.int_ranges(pl.col("probability").list.len()))
     steps = numbered.explode("step_index", "probability", empty_as_null=False)

@@ -1,4 +1,4 @@
-"""How well labels rank true correct steps above wrong ones, where the truth is known.
+"""How well labels rank truly right steps above wrong ones.
 
 Every reward type gets the ROC-AUC of its raw rewards against the true step labels, with a bootstrap interval over
 questions. The source's own labels are included as `math_shepherd`, + as 1 and - as 0, over the steps that have them:
@@ -9,8 +9,8 @@ questions. The source's own labels are included as `math_shepherd`, + as 1 and -
     t000000007  0     yes       math_shepherd   1
 
 Figures over part of the steps (without last ones, by position) take rows of the same frame. So does one label from
-several: a logistic regression of the truth on them, where every step is scored by one that was fitted on other
-questions. Intervals resample the questions of these scores; the regressions are not fitted again.
+several: a logistic regression of the truth on them, cross-validated over questions. Intervals resample the questions of
+these scores; the regressions are not fitted again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -125,7 +125,7 @@ def paired_differences(
     Args:
         steps: rows of `labelled_steps`.
         figures: `measure` of them, by reward type.
-        measure: figures of some rows; where two types label other steps, it is taken again over those that both have.
+        measure: figures of some rows; if two types label different steps, it is taken again over those that both have.
 
     Returns:
         By reward type; without those that have no such figure beside the baseline.
@@ -173,7 +173,7 @@ def first_wrong_steps(steps: pl.DataFrame, samples: int, seed: int) -> dict[str,
 def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
     """Steps of trajectories with truth: trajectory_id, step_index, step_count, question_id, correct, math_shepherd.
 
-    `correct` is null if the truth leaves a step out, as people do after the first error; `math_shepherd` where the
+    `correct` is null if the truth leaves a step out, as people do after the first error; `math_shepherd` if the
     source has no labels.
 
     Raises:

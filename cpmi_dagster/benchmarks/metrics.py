@@ -6,8 +6,8 @@
 Of the 4 pairs (correct, wrong) 3 are ranked right, so ROC-AUC = 0.75. The 1-Wasserstein distance is the area between
 the two cumulative distributions: 0.1 here. Both are computed from weighted steps, so that resamples need no sorting.
 
-Of ProcessBench-Math (paper, table of AUC and Wasserstein, histogram), where only the first wrong step is named, steps
-before it count as correct, that step and later ones as wrong:
+ProcessBench-Math names only the first wrong step: steps before it count as correct, that step and later ones as wrong
+(paper, table of AUC and Wasserstein, histogram):
 
     first_error   step 0    step 1    step 2
     1             correct   wrong     wrong
@@ -31,7 +31,7 @@ CHANCE_AUC = 0.5
 def bootstrap_auc(
     scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike, samples: int, seed: int
 ) -> Resampled:
-    """Chance that a correct step scores above a wrong one, ties counting half, resampled over questions.
+    """ROC-AUC of step scores, ties counting half, resampled over questions.
 
     Args:
         scores: [steps] higher means more likely correct.
@@ -89,7 +89,7 @@ def _bootstrap(
 
 
 def scored_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
-    """The steps of ProcessBench-Math: question, probability, correct.
+    """The steps of ProcessBench-Math, one row each: question, probability, correct.
 
     Args:
         predictions: `ProcessBenchPredictions` columns of one recipe (recipe may be left out).

@@ -17,7 +17,7 @@ passed, 2 valid ones flagged and 2 wrong ones flagged:
 `multi_solutions` has no wrong steps and uses F1 alone. A group's score is the unweighted mean of its categories; the
 overall score pools the steps of all categories. Figures are shares, not percent.
 
-Protocols differ in the one threshold for all steps, here of random scores, where a sixth of the steps is wrong:
+Protocols differ in the one threshold for all steps. For random scores, with a sixth of the steps wrong:
 
     released   maximises F1_neg, as in the paper      all is flagged: F1 = 0, F1_neg = 0.29, PRMScore = 0.14
     best       maximises the overall PRMScore         some are flagged; nothing flagged has 0.45 already
@@ -145,8 +145,8 @@ def prmbench_scores(
         predictions: `PRMBenchPredictions` columns of one recipe (recipe and category may be left out).
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
         protocol: how the probability is found from which a step is valid.
-        cross_fitted: whether to add the overall score where each half of the questions is judged at the threshold
-            chosen on the other, as `Overall, cross-fitted`; there is none if nothing is chosen.
+        cross_fitted: whether to add `Overall, cross-fitted`, with each half of the questions judged at the threshold
+            chosen on the other; there is none if nothing is chosen.
 
     Returns:
         level (category, group, overall), name (NR, …, Simplicity, …, Overall), score, f1, f1_negative (null for
@@ -171,7 +171,7 @@ def prmbench_scores(
 
 
 def prmbench_chance(problems: pl.DataFrame, protocol: Protocol, seed: int) -> pl.DataFrame:
-    """What step scores have that are drawn uniformly from 0 to 1: means over `CHANCE_DRAWS` judges.
+    """The scores of uniform random step probabilities: means over `CHANCE_DRAWS` judges.
 
     Returns:
         level, name, score, low, high, n, units, unit as `prmbench_scores`, `low` and `high` the range of 95 % of these
@@ -224,10 +224,10 @@ def _judged_steps(
     categories, questions, scores = (steps[name].to_numpy() for name in ("category", "question", "probabilities"))
     count = judged["question"].n_unique()
     cells = (count, KINDS * len(CATEGORIES))
-    asked = judged.unique(["category", "question"])["category"]
+    categories_asked = judged.unique(["category", "question"])["category"]
     return Steps(
         Tally(scores, np.ones(len(steps)), KINDS * categories + is_wrong, questions, cells),
-        *(np.bincount(each.to_numpy(), minlength=len(CATEGORIES)) for each in (judged["category"], asked)),
+        *(np.bincount(each.to_numpy(), minlength=len(CATEGORIES)) for each in (judged["category"], categories_asked)),
         weights=question_weights(count, samples, seed),
         protocol=protocol,
     )
@@ -279,7 +279,7 @@ def members(group: str) -> list[int]:
 
 
 def worth_of_threshold(flagged: Floats, everything: Floats, how: Protocol) -> Floats:
-    """What a protocol maximises.
+    """The figure that a protocol maximises.
 
     Args:
         flagged: [..., 2] how many valid and wrong steps are below a threshold.

@@ -13,7 +13,7 @@ percent. The rule with the best F1 is chosen:
     fixed      nothing: the threshold is 0.5
 
 Intervals resample questions and choose again in every resample. A cross-fitted figure judges each part of the questions
-by the rule that is best on the others; where the choice is made on GSM8K, that changes the figure of GSM8K alone.
+by the rule that is best on the others; if the choice is made on GSM8K, that changes the figure of GSM8K alone.
 """
 
 from collections.abc import Collection, Mapping
@@ -136,7 +136,7 @@ def _by_subset(
 
 
 def _scores(judged: Mapping[str, Solutions], protocol: Protocol) -> dict[str, Scores]:
-    """Every subset by the rule that the protocol chooses, again in every resample; the average where all four are."""
+    """Every subset by the rule that the protocol chooses in every resample; the average if all four are there."""
 
     def rules_of(solutions: Solutions) -> Chosen:
         rows = len(solutions.weights)

@@ -1,4 +1,4 @@
-"""The registry of benchmarks: who reads each, what its figures are, what it is called, where its file comes from.
+"""The registry of benchmarks: their readers, figures, names and origins.
 
     QUESTION_SETS["math500"]              best-of-N accuracy, in the columns `MATH500 N=1`, … of the table best_of_n
     STEP_BENCHMARKS["processbench_math"]  F1 of the first wrong step, in the column `Math` of the table processbench
@@ -33,11 +33,11 @@ Reader = Callable[[str, pl.DataFrame], pl.DataFrame]
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What question sets and step benchmarks have in common.
+    """Common facts of question sets and step benchmarks.
 
     Attributes:
         name: in profiles and tables.
-        label: of its columns in the report, as in the paper where it has them.
+        label: of its columns in the report, spelled as in the paper.
         read: brings its rows to one shape.
         origin: where to get the file, for sets that cannot be downloaded directly.
         shares_questions: some of its questions are also in the training splits of GSM8K and MATH, as published.
@@ -163,7 +163,7 @@ def read_benchmark(name: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def check_benchmark_file(name: str, path: str | None) -> None:
-    """Refuse a benchmark whose local file does not exist, with where to get it.
+    """Refuse a benchmark whose local file does not exist; the error says where to get it.
 
     Args:
         path: its path in the profile, None on the hub.

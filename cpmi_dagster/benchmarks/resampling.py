@@ -37,7 +37,7 @@ CHANCE_DRAWS = 100
 
 
 def too_few(units: int | None, unit: str | None) -> str:
-    """The text instead of an interval, p-value or verdict: `too few (1 question)`; empty from enough units.
+    """`too few (1 question)`, in place of an interval, p-value or verdict; empty if there are enough units.
 
     Args:
         units: None if nothing is resampled.
@@ -175,10 +175,10 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     The smallest of m is multiplied by m, the next by m - 1 and so on; none is below a smaller one's, none above 1. A
     missing p-value is not among the m, and stays missing.
     """
-    given = np.array([value for value in p_values if value is not None], dtype=np.float64)
-    order = np.argsort(given)
-    adjusted = np.empty_like(given)
-    adjusted[order] = np.minimum(np.maximum.accumulate(given[order] * np.arange(len(given), 0, -1)), 1)
+    tested = np.array([value for value in p_values if value is not None], dtype=np.float64)
+    order = np.argsort(tested)
+    adjusted = np.empty_like(tested)
+    adjusted[order] = np.minimum(np.maximum.accumulate(tested[order] * np.arange(len(tested), 0, -1)), 1)
     remaining = iter(adjusted.tolist())
     return [None if value is None else next(remaining) for value in p_values]
 

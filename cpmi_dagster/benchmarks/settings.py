@@ -28,14 +28,14 @@ class JudgeFile(Frozen):
 
 
 class Judge(Frozen):
-    """An external judge: the files of what it has said, or a reward model that is run."""
+    """An external judge: files of its predictions, or a reward model that is run."""
 
     files: tuple[JudgeFile, ...] = Field(default=(), description="predictions that were made elsewhere")
     model: str | None = Field(default=None, description="reward model: local folder, or hub id")
     revision: str | None = Field(default=None, description="hub commit of the model")
     dtype: DtypeOrAuto = Field(default="auto", description="precision of the weights")
-    device: str = Field(default="auto", description="auto = CUDA where there is one, else CPU")
-    form: str | None = Field(default=None, description="how the model reads steps, where its files do not say")
+    device: str = Field(default="auto", description="auto = CUDA if there is one, else CPU")
+    form: str | None = Field(default=None, description="how the model reads steps, if its files do not say")
     benchmarks: tuple[str, ...] = Field(default=(), description="what the model judges; all with steps if empty")
 
     @property

@@ -1,4 +1,4 @@
-r"""Questions that reward models would be trained on and judged by: the same text but for how it is set.
+r"""Questions that occur in training and in a benchmark: the same text, however it is typeset.
 
     trained on                        benchmark                              shared
     "Find $\dfrac12 + x$."            math500: "Find $\frac{1}{2}+x$."       yes
@@ -15,7 +15,7 @@ from cpmi_dagster.trajectories.question_key import drawing, normal_key
 
 
 def shared_questions(trajectories: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
-    """What trajectories and benchmarks share, by benchmark.
+    """Questions that trajectories and benchmarks share, by benchmark.
 
     Args:
         trajectories: `Trajectories` columns of those to be trained on.
@@ -25,8 +25,8 @@ def shared_questions(trajectories: pl.DataFrame, problems: pl.DataFrame) -> pl.D
         benchmark, problems and trajectories (how many ask a question that both have), example (one of the questions),
         tolerated (whether the benchmark is known to share questions with training splits); only benchmarks that share.
     """
-    asked = _keyed(trajectories.select("question_id", "question").unique("question_id"))
-    counted = trajectories.group_by("question_id").len("trajectories").join(asked, on="question_id")
+    keyed = _keyed(trajectories.select("question_id", "question").unique("question_id"))
+    counted = trajectories.group_by("question_id").len("trajectories").join(keyed, on="question_id")
     by_key = counted.group_by("key").agg(pl.col("trajectories").sum())
     both = _keyed(problems.select("benchmark", "problem_id", "question")).join(by_key, on="key")
     by_benchmark = both.sort("problem_id").group_by("benchmark", maintain_order=True)
@@ -40,7 +40,7 @@ def shared_questions(trajectories: pl.DataFrame, problems: pl.DataFrame) -> pl.D
 
 
 def _keyed(questions: pl.DataFrame) -> pl.DataFrame:
-    """With `key`, the same for questions that differ only in how they are set."""
+    """Questions with `key`, equal for those that differ only in typesetting."""
     keys: dict[str, str] = {}
     for question in questions["question"].unique():
         key = normal_key(question)

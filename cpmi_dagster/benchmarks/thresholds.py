@@ -99,7 +99,7 @@ def totals_at(tallies: Sequence[Tally], chosen: Chosen, weights: Floats) -> Floa
 def cross_fitted_totals(
     tallies: Sequence[Tally], choose_on: Callable[[Floats], Chosen], weights: Floats, seed: int
 ) -> Floats:
-    """[rows, cells] where each part of the questions has the threshold that is chosen on the others.
+    """[rows, cells] counts with each part of the questions at the threshold that is chosen on the others.
 
     Args:
         choose_on: from weights to the choice of each row.

@@ -134,8 +134,8 @@ def judge(
     prm: Annotated[
         str, typer.Option(help="Folder of a reward model (trained here, exported, or from elsewhere), or a hub id.")
     ],
-    input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps; other fields are carried over.")],
-    output: Annotated[Path, typer.Option(help="JSON Lines: id, probabilities, first_error.")],
+    input: Annotated[Path, typer.Option(help="JSON Lines: question and steps, a chat, or a solution that is split.")],
+    output: Annotated[Path, typer.Option(help="The lines with id, steps, probabilities, first_error.")],
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below this probability are wrong.")] = 0.5,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",

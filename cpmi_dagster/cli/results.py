@@ -79,7 +79,12 @@ def export(
         str | None, typer.Option(help="Export the reward model of this recipe instead; it loads without this package.")
     ] = None,
     form: Annotated[FormName | None, typer.Option(help="Format of the rows; trl by default.")] = None,
-    reward_type: Annotated[str | None, typer.Option(help="Reward type of the labels; cpmi by default.")] = None,
+    reward_type: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Reward type of the labels; cpmi by default. Repeat it for several: the first gives `labels`."
+        ),
+    ] = None,
     threshold: Annotated[
         str | None,
         typer.Option(
@@ -88,13 +93,17 @@ def export(
             "default 0 for differences, 0.5 for probabilities.",
         ),
     ] = None,
+    test_share: Annotated[
+        float | None,
+        typer.Option(help="Share of the questions, such as 0.1, whose rows go to a part `test`; none by default."),
+    ] = None,
     profile: ProfileOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Export the labelled data set or a reward model, in formats that other tools read."""
     from cpmi_dagster.resources.commands import export as exporting
 
-    exported = exporting.export(load_profile(profile, quiet), to, form, reward_type, threshold, prm)
+    exported = exporting.export(load_profile(profile, quiet), to, form, reward_type, threshold, prm, test_share)
     if not quiet:
         for line in (f"{exported.what} in {exported.place}", exported.opened):
             OUT.print(line, highlight=False, markup=False, soft_wrap=True)

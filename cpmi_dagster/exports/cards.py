@@ -1,4 +1,4 @@
-"""The README.md of an exported data set, and of a reward model: what it is, what it was made of, how it is loaded."""
+"""The README.md of an exported data set and of an exported reward model: columns, origin, how it is loaded."""
 
 import json
 from collections.abc import Mapping
@@ -24,15 +24,18 @@ def dataset_card(
     is_probability: bool,
     threshold: Threshold,
     made_of: Mapping[str, str],
+    further: Mapping[str, str] = {},
 ) -> str:
     """The card as Markdown, with the metadata that the hub and `datasets` read.
 
     Args:
         labelled: the exported rows, as from `rewards.dataset.labelled_trajectories`.
         made_of: rows of the card's table, such as {"labeler": "Qwen/Qwen3-8B-Base@49e3418fbbbc", "seed": "0"}.
+        further: columns beside those of the form, with their meanings.
     """
     entry = REWARD_TYPES.get(reward_type)
     columns = {f"`{column}`": meaning for column, meaning in {**FORMS[form], **SHARED_COLUMNS}.items()}
+    columns |= {in_markdown(column): meaning for column, meaning in further.items()}
     steps = labelled["steps"].list.len()
     counts = {
         "trajectories": f"{labelled.height:,}, of {labelled['question_id'].n_unique():,} questions",
@@ -71,8 +74,7 @@ The reward is {in_markdown(meaning)} {soft_words}
 {_table("made of", {**counts, **facts})}
 
 What is derived from these sources is subject to their licences: look them up before you publish. Labels by a method are
-estimates, and gold answers are as the sources have them; where nobody has judged steps, nothing here says how many are
-wrong.
+estimates, and gold answers are as the sources have them; unless people judged steps, nothing says how many are wrong.
 """
 
 
@@ -82,7 +84,7 @@ def model_card(home_card: str, name: str, model: LoadedRewardModel, architecture
     Args:
         home_card: README.md beside the weights, by `prm.card`.
         architecture: as the exported config names it.
-        base_model: the backbone's hub id; None where it is not on the hub.
+        base_model: the backbone's hub id; None if it is not on the hub.
     """
     _, metadata, rest = home_card.split("---\n", 2)
     kept = "".join(line for line in metadata.splitlines(True) if base_model or not line.startswith("base_model:"))

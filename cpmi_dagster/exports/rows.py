@@ -3,8 +3,9 @@ r"""Labelled trajectories as other programs read them, one row each, with hard l
     trl            prompt "2 + 3?"   completions ["2 + 3 = 5."]   labels [true]
     math-shepherd  input "2 + 3? Step 1: 2 + 3 = 5. ки"           label "2 + 3? Step 1: 2 + 3 = 5. +"
 
-Both forms have the `SHARED_COLUMNS` too. A step is right from the threshold of its reward on (0 of a difference, 0.5 of
-a probability), from a number, or from the reward on that agrees best with steps that people have judged:
+Both forms have the `SHARED_COLUMNS` too, and of further reward types `rewards_mc` and `soft_labels_mc`. A step is right
+from the threshold of its reward on (0 of a difference, 0.5 of a probability), from a number, or from the reward on that
+agrees best with steps that people have judged:
 
     cpmi           -0.4 -0.1  0.2  0.9    by default                               - - + +
     cpmi           -0.4 -0.1  0.2  0.9    0.5                                      - - - +
@@ -12,8 +13,9 @@ a probability), from a number, or from the reward on that agrees best with steps
     cpmi_merge1     0.25 -0.1 0.2  0.9    0.5 at the first step, then as above     - - + +
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -24,6 +26,7 @@ import polars as pl
 from cpmi_dagster.benchmarks.thresholds import candidate_thresholds
 from cpmi_dagster.errors import UsageError
 from cpmi_dagster.exports import FormName
+from cpmi_dagster.files.text import counted
 from cpmi_dagster.rewards.dataset import KEY
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.reward_type import PROBABILITY
@@ -43,9 +46,9 @@ SHARED_COLUMNS = {
     "rewards": "reward of each step as measured",
     "gold_answer": "gold answer of the question",
     "hard_negatives": "wrong answers sampled for the question, by rank",
-    "source_labels": "label of each step in the source, true = right; null where it has none",
+    "source_labels": "label of each step in the source, true = right; null if it has none",
     "trajectory_id": "`t` and the row number of the source",
-    "source_id": "id of the row in the source; null where it has none",
+    "source_id": "id of the row in the source; null if it has none",
     "question_id": "hash of the normalised question",
     "task": "what the source calls the kind of question",
 }
@@ -137,11 +140,44 @@ def choose_threshold(
     return Threshold(float(thresholds[best]), why, *first)
 
 
-def exported_rows(labelled: pl.DataFrame, form: FormName, threshold: Threshold) -> pl.DataFrame:
-    """Labelled trajectories in a form; those whose text holds the marker cannot be written as marked text.
+def further_columns(reward_types: Sequence[str]) -> dict[str, str]:
+    """The columns of reward types beside the first one, with their meanings."""
+    return {
+        f"{column}_{name}": f"{SHARED_COLUMNS[column]}, by `{name}`; null if it has none"
+        for name in reward_types
+        for column in ("soft_labels", "rewards")
+    }
+
+
+def with_further_rewards(
+    labelled: pl.DataFrame, step_rewards: pl.DataFrame, soft_labels: pl.DataFrame, reward_types: Sequence[str]
+) -> pl.DataFrame:
+    """Labelled trajectories with the `further_columns`: lists as long as the steps, null for steps without a value.
 
     Args:
         labelled: from `rewards.dataset.labelled_trajectories`.
+        step_rewards: columns of labels.step_rewards.
+        soft_labels: columns of dataset.soft_labels.
+    """
+    steps = labelled.select(KEY, step_index=pl.int_ranges(pl.col("steps").list.len())).explode("step_index")
+    for name in reward_types:
+        for values, column in ((soft_labels, "soft_label"), (step_rewards, "reward")):
+            known = values.filter(reward_type=name).select(KEY, "step_index", column)
+            lists = steps.join(known, on=[KEY, "step_index"], how="left", maintain_order="left")
+            of_type = lists.group_by(KEY, maintain_order=True).agg(pl.col(column).alias(f"{column}s_{name}"))
+            has_values = pl.col(KEY).is_in(known[KEY].unique().implode())
+            labelled = labelled.join(of_type.filter(has_values), on=KEY, how="left", maintain_order="left")
+    return labelled
+
+
+def exported_rows(
+    labelled: pl.DataFrame, form: FormName, threshold: Threshold, further: Collection[str] = ()
+) -> pl.DataFrame:
+    """Labelled trajectories in a form; those whose text holds the marker cannot be written as marked text.
+
+    Args:
+        labelled: from `rewards.dataset.labelled_trajectories`, or `with_further_rewards`.
+        further: columns of it that are kept beside those of the form.
     """
     rows = labelled.with_columns(labels=threshold.is_right).rename(NAMES)
     if form == "math-shepherd":
@@ -149,10 +185,40 @@ def exported_rows(labelled: pl.DataFrame, form: FormName, threshold: Threshold) 
         rows = rows.filter(~texts.str.contains(MARKER, literal=True))
         marked = [render_row(*row) for row in rows.select("prompt", "completions", "labels").iter_rows()]
         rows = rows.with_columns(pl.DataFrame(marked, schema=list(FORMS[form]), orient="row"))
-    return rows.select(*FORMS[form], *SHARED_COLUMNS)
+    return rows.select(*FORMS[form], *SHARED_COLUMNS, *further)
+
+
+def split_by_question(rows: pl.DataFrame, test_share: float) -> dict[str, pl.DataFrame]:
+    """Rows by the name of their part; a hash of the question says in which part all of its rows are.
+
+    A question stays in its part if rows are added.
+
+    Args:
+        rows: with a column question_id.
+        test_share: about this share of the questions is in `test`, the others in `train`; 0 for no `test`.
+
+    Raises:
+        UsageError: a part would be empty.
+    """
+    if not test_share:
+        return {"train": rows}
+
+    def is_test(question_id: str) -> bool:
+        digest = sha256(f"test {question_id}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") < test_share * 2**64
+
+    ids = rows["question_id"].unique(maintain_order=True)
+    tested = pl.col("question_id").is_in(ids.filter([is_test(each) for each in ids]).implode())
+    parts = {"train": rows.filter(~tested), "test": rows.filter(tested)}
+    if empty := [name for name, part in parts.items() if part.is_empty()]:
+        raise UsageError(
+            f"--test-share {test_share:g} leaves {empty[0]} empty, of {counted(len(ids), 'question')}; give another "
+            "share, or none"
+        )
+    return parts
 
 
 def write_rows(rows: pl.DataFrame, path: Path) -> None:
     """Write a file with Parquet's plain types; Polars' own types would become features of their own in `datasets`."""
-    path.parent.mkdir()
+    path.parent.mkdir(exist_ok=True)
     rows.write_parquet(path, use_pyarrow=True, pyarrow_options={"store_schema": False})

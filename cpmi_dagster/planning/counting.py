@@ -38,7 +38,7 @@ def count_labels(
     models: Mapping[str, PlannedModel],
     negatives: tuple[pl.DataFrame, Cost] | None = None,
 ) -> Measured:
-    """What every labeling stage takes for some trajectories.
+    """The tokens and seconds that every labeling stage takes for some trajectories.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer; whole chunks of a run, in its order.
@@ -58,9 +58,9 @@ def count_labels(
         if demand.conditionings:
             tokens, admitted = scored_tokens(chunk, answers, models["labeler"], scoring, demand.negatives != 0)
             scored += models["labeler"].cost(tokens)
-            for one in admitted:
-                gold, *others = (len(target) * len(one.prompts) for _, target in sorted(one.targets.items()))
-                targets += [(one.trajectory_id, *context, gold, sum(others)) for context in one.contexts]
+            for each in admitted:
+                gold, *others = (len(target) * len(each.prompts) for _, target in sorted(each.targets.items()))
+                targets += [(each.trajectory_id, *context, gold, sum(others)) for context in each.contexts]
     if negatives:
         sampled = replace(negatives[1], wall_seconds=sampled.wall_seconds)
     costs, rollouts = {"hard_negatives": sampled, "answer_logprobs": scored}, {}

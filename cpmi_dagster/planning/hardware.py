@@ -80,9 +80,9 @@ def choose_hardware(name: str | None, labeler: LanguageModel) -> Hardware:
     is_on_cpu = labeler.device == "cpu" or labeler.name.startswith(MINIATURE) or not torch.cuda.is_available()
     if name is None and not is_on_cpu:
         return _card(torch.cuda.get_device_name()) or known_hardware()["h100-80gb"]
-    if (found := known_hardware().get(name or CPU)) is None:
+    if (hardware := known_hardware().get(name or CPU)) is None:
         raise SettingsError(f"there is no hardware `{name}`; give one of {', '.join(known_hardware())}")
-    return found
+    return hardware
 
 
 def _card(device: str) -> Hardware | None:

@@ -1,24 +1,33 @@
-"""`cpmi judge`: a file of solutions in, the same file with a reward model's step probabilities out.
+"""`cpmi judge`: a file of solutions in, the same lines with a reward model's step probabilities out.
 
-Solutions that are a chat or one text are split into steps, and those without an id are numbered.
+    in   {"question": "1 + 1?", "response": "1 + 1 = 3.\\n\\nSo 3.", "mine": 7}
+    out  {"id": 0, "question": "1 + 1?", "response": "1 + 1 = 3.\\n\\nSo 3.", "mine": 7,
+          "steps": ["1 + 1 = 3.", "So 3."], "probabilities": [0.31, 0.52], "first_error": 0}
 
-    in   {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 3.", "So 3."], "benchmark": "processbench_math"}
-    out  {"id": "a", "benchmark": "processbench_math", "probabilities": [0.31, 0.52], "first_error": 0}
+Every field comes back; one that is called as a field of `ADDED` is, becomes `input_…`. `id` is by default the number of
+the line, from 0. `first_error` is the first step whose probability is below the threshold, -1 if none is. A solution
+that cannot be judged keeps its place:
 
-`first_error` is the first step whose probability is below the threshold, -1 if none is. Fields other than `question`
-and `steps` are carried over. A solution that cannot be judged keeps its place:
-
-    out  {"id": "b", "probabilities": null, "first_error": null, "reason": "it has no steps"}
+    out  {"id": "b", …, "steps": [], "probabilities": null, "first_error": null, "reason": "it has no steps"}
 """
 
 import json
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 
 from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
 from cpmi_dagster.benchmarks.settings import Benchmarks
@@ -29,6 +38,7 @@ from cpmi_dagster.files.text import Identifier, Text, encodable
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.scoring.given_rows import given_rows
 from cpmi_dagster.trajectories.chats import QuestionText
+from cpmi_dagster.trajectories.given_columns import free_name
 from cpmi_dagster.trajectories.math_shepherd import clean
 from cpmi_dagster.trajectories.rows import with_steps
 
@@ -37,7 +47,7 @@ if TYPE_CHECKING:
 
 BATCH_TOKENS: int = Benchmarks().prediction_batch_tokens
 EXPECTED_FIELDS = "question and steps, question and solution, or messages"
-REPLACED = ("probabilities", "first_error", "reason")
+ADDED = ("probabilities", "first_error", "reason")
 OWN_FIELDS = ({"idx", "classification"}, {"final_answer_correct", "label"})
 """Of rows of PRMBench, and of ProcessBench."""
 JUDGED_STEPS = {
@@ -51,22 +61,30 @@ logger = logging.getLogger(__name__)
 
 
 class Solution(BaseModel):
-    """One line of the input, also a chat or in the fields of the benchmarks; other fields are carried over."""
+    """A line of the input, also a chat or in the fields of the benchmarks; `given` has all its fields as they came."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
     id: Identifier | None = None
     question: QuestionText = Field(validation_alias=AliasChoices("question", "problem", "modified_question"))
     steps: BoundedList[Text] = Field(validation_alias=AliasChoices("steps", "modified_process"))
+    _given: dict[str, Any] = PrivateAttr({})
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _of_any_form(cls, row: Any) -> Any:
+    def _of_any_form(cls, row: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(row, dict):
-            return row
-        if "id" not in row and {"idx", "classification"} <= set(row):
-            return {**row, "id": f"{row['idx']}:{row['classification']}"}
-        return with_steps(row)
+            return validate(row)
+        of_prmbench = "id" not in row and {"idx", "classification"} <= set(row)
+        read = {**row, "id": f"{row['idx']}:{row['classification']}"} if of_prmbench else with_steps(row)
+        solution = validate(read)
+        solution._given = row
+        return solution
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """All fields of the line, as they came."""
+        return self._given
 
     @property
     def obstacle(self) -> str | None:
@@ -172,7 +190,7 @@ def judge_file(
         solution.id = number if solution.id is None else solution.id
         fields = solution.model_extra or {}
         try:
-            json.dumps(fields, allow_nan=False)
+            json.dumps(solution.given, allow_nan=False)
         except ValueError as error:
             raise SourceError(f"{place} holds NaN or Infinity, which JSON does not have; write null or text") from error
         first = places.setdefault((str(fields.get("benchmark")), str(solution.id)), place)
@@ -220,11 +238,11 @@ def judged_rows(
     scores = dict(scored.group_by("number", maintain_order=True).agg("probability").iter_rows())
     rows = []
     for number, solution in enumerate(solutions):
-        others = {name: value for name, value in (solution.model_extra or {}).items() if name not in REPLACED}
+        given = {free_name(name, solution.given, ADDED): value for name, value in solution.given.items()}
         judged = {"probabilities": None, "first_error": None, "reason": reasons.get(number)}
         if number in scores:
             judged = {"probabilities": scores[number], "first_error": first_error(scores[number], threshold)}
-        rows.append({"id": solution.id, **others, **judged})
+        rows.append({"id": solution.id, **given} | {"id": solution.id, "steps": solution.steps, **judged})
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Every table and figure of the report: what it needs, how our figures are measured, how the paper's are joined.
+"""Every table and figure of the report: its inputs, and its figures beside the paper's.
 
 ARTIFACTS["processbench"].needs    ->  ("sources/benchmark_problems", "benchmarks/processbench_predictions", …)
 build_artifact(ARTIFACTS["processbench"], inputs, "miniature")
@@ -44,7 +44,7 @@ class Artifact:
 
     @property
     def paper(self) -> PaperTable:
-        """The paper's figures and text; without rows where the paper has no such table."""
+        """The paper's figures and text; without rows if the paper has no such table."""
         return load_paper_tables()[self.name]
 
 

@@ -49,10 +49,10 @@ def measure_differences(inputs: ReportInputs) -> Iterator[Figure]:
     recipes = {recipe for _, *pair in pairs for recipe in pair}
     figures = {(name, recipe): MEASURES[name].resampled(inputs, recipe) for name in COMPARED for recipe in recipes}
     tested = {
-        (row, name): one.minus(other)
+        (row, name): figure.minus(other)
         for row, recipe, baseline in pairs
         for name in COMPARED
-        if (one := figures[name, recipe]) and (other := figures[name, baseline])
+        if (figure := figures[name, recipe]) and (other := figures[name, baseline])
     }
     if primary := tested.pop(PRIMARY, None):
         yield from _of_test(PRIMARY_ROW, PRIMARY[1], primary)

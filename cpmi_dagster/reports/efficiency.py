@@ -37,7 +37,7 @@ def measure_efficiency(
     """Quality, cost relative to a baseline, and RelEff of the main reward types, or of other rows.
 
     Args:
-        own_rows: in the place of the main ones; the first is the baseline's.
+        own_rows: instead of the main ones; the first is the baseline's.
     """
     rows = own_rows or main_rows(inputs.recipes)
     first, quality = rows[0].row, list(measure_quality(inputs, rows))
@@ -123,7 +123,7 @@ def costs_per_subset(inputs: ReportInputs, rows: Iterable[RecipeRow], cost: str)
 
 
 def labeler_name(labeler: str) -> str:
-    """A model's name without its owner, spelled as in the paper where the paper has it: `Llama3.2-1B`."""
+    """A model's name without its owner, spelled as in the paper: `Llama3.2-1B`."""
     name = labeler.rstrip("/").split("/")[-1] or "this labeler"
     return re.sub(r"^Llama-(?=\d)", "Llama", name)
 
@@ -157,7 +157,7 @@ def _costs(inputs: ReportInputs, method: str, cost: str) -> pl.DataFrame:
 def _resampled(
     inputs: ReportInputs, shards: pl.DataFrame, figure: Callable[[Floats], Floats], has_interval: bool = True
 ) -> Estimate:
-    """A figure of sums over shards; without an interval where resampling shards says nothing about it."""
+    """A figure of sums over shards, with an interval if resampling shards says something about it."""
     resampled = bootstrap(shards.drop("shard").to_numpy(), figure, *inputs.draws)
     count = int(shards["trajectories"].sum())
     if not has_interval:

@@ -1,4 +1,4 @@
-"""What the report opens with: four findings, each one sentence, its figures, and whether this data can tell.
+"""The four findings that the report opens with: a sentence, its figures, and whether this data can tell.
 
     Labels on judged steps   this data can tell      By AUC without last steps, CPMI's labels are worse than MC's, by …
     Cost against MC          too few (4 shards)      A label by CPMI takes 0.12 times the time of one by MC, and …
@@ -60,7 +60,7 @@ def findings(frames: Frames, option: str = "") -> list[Finding]:
 
 
 def _labels(frames: Frames, option: str) -> Finding:
-    """Are the labels as good as those by rollouts, and better than the best one that costs nothing?"""
+    """Labels on judged steps, against those by rollouts and the best one that costs nothing."""
     title, table = "Labels on judged steps", figures_by_column(frames.get("label_quality"))
     if METHOD not in table[WITHOUT_LAST]:
         following = (
@@ -88,7 +88,7 @@ def _labels(frames: Frames, option: str) -> Finding:
 
 
 def _costs(frames: Frames) -> Finding:
-    """What do the labels cost, beside those by rollouts?"""
+    """Time and tokens of a label, relative to one by rollouts."""
     title, table = f"Cost against {BASELINE}", figures_by_column(frames.get("efficiency"))
     both = {row: (time, table["Token"][row]) for row, time in table["Time"].items() if row in table["Token"]}
     if METHOD not in both:
@@ -103,7 +103,7 @@ def _costs(frames: Frames) -> Finding:
 
 
 def _models(frames: Frames) -> Finding:
-    """Do reward models trained on the labels differ from those on rollouts, and do their controls hold?"""
+    """Reward models trained on the labels against those on rollouts, if their controls hold."""
     title, differences = "Reward models", figures_by_column(frames.get("differences"))
     (pair, named), measure = PRIMARY, MEASURES[PRIMARY[1]]
     if PRIMARY_ROW not in differences[named]:
@@ -128,7 +128,7 @@ def _models(frames: Frames) -> Finding:
 
 
 def _failing_controls(official: Mapping[str, Estimate]) -> Iterator[str]:
-    """The model on true steps if its F1 is not above chance, and the one on uniform labels if it is.
+    """Clauses on the model on true steps if its F1 is not above chance, and on the one on uniform labels if it is.
 
     A control is above chance if the interval of its F1, less the mean of random judges, is above 0.
     """
@@ -140,7 +140,7 @@ def _failing_controls(official: Mapping[str, Estimate]) -> Iterator[str]:
 
 
 def _final_answers(frames: Frames) -> Finding:
-    """Without truth: does the labeler half know the answers, and do labels tell right final answers from wrong ones?"""
+    """Without step truth: what the labeler knows of the answers, and AUC of labels on right and wrong final answers."""
     title, table = "Trust without truth", figures_by_column(frames.get("label_trust"))
     questions = table[label_trust.QUESTIONS]
     if not questions:

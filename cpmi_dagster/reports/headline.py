@@ -97,7 +97,7 @@ def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]
     )
     of_recipes = {row.row for row in main_rows(recipes) if row.recipe}
     known = of_recipes | {entry.label for entry in REWARD_TYPES.values()} | {CHANCE_ROW, CEILING_ROW, FLOOR_ROW}
-    # labels that come with the data: Math-Shepherd's where a model learned from them, and the user's own
+    # labels that come with the data: Math-Shepherd's if a model learned from them, and the user's own
     corpus = [row for row in costs if row == reward_label(CORPUS_LABELS)]
     with_data = dict.fromkeys([*corpus, *(row for row in (*quality, *costs) if row not in known)])
     labels = [*(recipe.row for recipe in MAIN_ROWS), *with_data]

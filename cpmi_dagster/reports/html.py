@@ -47,11 +47,10 @@ OF_LABELS, OF_MODELS = ("label_quality", "label_trust"), ("reward_models", "diff
 """Artifacts that the paper lacks: of the labels themselves, and of the profile's reward models."""
 TITLES = ("The labels themselves", "The paper's tables and figures", "The reward models")
 EXPLORER = "http://127.0.0.1:3100"
-"""Where `cpmi explore` serves the label explorer, if it is not told otherwise."""
+"""The label explorer's address, unless `cpmi explore` is given a port."""
 WIDEST = 8
 LONGEST = 90
 """Characters of a text in a plain table."""
-"""Columns in [0, 1] that plain tables show in percent."""
 HEADINGS = {"AUC": "Step AUC", "ROC-AUC": "Step AUC", "RelEff AUC": "RelEff Step AUC"}
 """The paper's AUC is the reward model's, on steps; the report names it so, as labels have an AUC too."""
 
@@ -77,7 +76,7 @@ class Table(NamedTuple):
 
 
 class PlainCell(NamedTuple):
-    """The text of one cell, the whole text if it is cut, whether it is aligned right, and the link it opens."""
+    """A cell's text, the whole text if it is cut, whether it is aligned right, and the link that it opens."""
 
     text: str
     whole: str = ""
@@ -96,6 +95,7 @@ def render_report(
     provenance: pl.DataFrame = pl.DataFrame(),
     versions: Mapping[str, str] = {},
     profile_option: str = "",
+    changes: Mapping[str, pl.DataFrame] = {},
     own: OwnData | None = None,
 ) -> str:
     """Render the report as a complete HTML document.
@@ -107,6 +107,7 @@ def render_report(
         alignment: how the questions were matched, and which rows were rejected.
         provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
         profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
+        changes: tables of `changes.changes_since`, by title.
         own: of a profile of own data, whose report opens with it and has no table of the paper that is not measured.
     """
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}
@@ -121,11 +122,12 @@ def render_report(
         (number, title, [section for name in names if (section := _section(name, frames[name]))["measured"] or not own])
         for number, (title, names) in enumerate(zip(TITLES, (OF_LABELS, papers, OF_MODELS), strict=True), start=1)
     ]
-    found = [each for each in findings(comparisons, profile_option) if not own or each.verdict != NOT_MEASURED]
+    shown_findings = [each for each in findings(comparisons, profile_option) if not own or each.verdict != NOT_MEASURED]
     conditionings = "; ".join(
         f"{entry.words}{' (CPMI)' if name == PAPERS else ''}: {entry.compares}" for name, entry in CONDITIONINGS.items()
     )
-    plots, labelled = report_plots(inputs, comparisons), inputs.table(STEP_REWARDS)["trajectory_id"]
+    plots, labels = report_plots(inputs, comparisons), inputs.table(STEP_REWARDS)
+    labelled = inputs.table(TRAJECTORIES).join(labels, on="trajectory_id", how="semi").sort("trajectory_id")
     environment = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(shipped_text))
     return environment.get_template("report.html.j2").render(
         css=shipped_text("report.css"),
@@ -133,7 +135,7 @@ def render_report(
         date=date,
         models=models,
         headline=_headline(format_headline(headline_table(comparisons, inputs.recipes))),
-        findings=found,
+        findings=shown_findings,
         tells=TELLS,
         plots={name: to_svg(figure, f"plot-{name}") for name, figure in plots.items()},
         groups=[group for group in groups if group[-1]],
@@ -142,6 +144,7 @@ def render_report(
         suspicious=suspicious_table(label_trust.suspicious_steps(inputs)),
         alignment={title: plain_table(frame) for title, frame in (alignment or {}).items() if frame.height},
         conditionings=conditionings[0].upper() + conditionings[1:],
+        changes={title: plain_table(frame) for title, frame in changes.items()},
         provenance=plain_table(provenance),
         versions=versions,
         option=profile_option,
@@ -149,20 +152,14 @@ def render_report(
         own=own,
         costs=plain_table(own.costs) if own else None,
         negatives=plain_table(own.negatives) if own else None,
-        traced=_first_name(inputs),
-        labelled=labelled.n_unique(),
+        traced=labelled.select(OWN_NAME.first()).item() if labelled.height else None,
+        labelled=labels["trajectory_id"].n_unique(),
         has_models=bool(inputs.recipes),
     )
 
 
-def _first_name(inputs: ReportInputs) -> str | None:
-    """The first labelled solution, by the id of its row if it has one."""
-    labelled = inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how="semi")
-    return labelled.sort("trajectory_id").select(OWN_NAME.first()).item() if labelled.height else None
-
-
 def _headline(texts: pl.DataFrame) -> Table:
-    """The headline as `format_headline` has it, with intervals in cells' second lines."""
+    """A headline of `format_headline` as a table; intervals stand in cells' second lines."""
     rows = [
         (row, [TableCell() if text == UNMEASURED else TableCell(*text.partition(" ")[::2]) for text in cells])
         for row, *cells in texts.iter_rows()
@@ -192,7 +189,7 @@ def _section(name: str, comparison: pl.DataFrame) -> dict[str, Any]:
 
 
 def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
-    """Arrange `tables.PaperComparison` rows by row and column, as the paper prints them.
+    """A comparison as a table, arranged as the paper prints it.
 
     Columns that have no figure of ours are left out, and rows that are then empty; if there is no figure of ours at
     all, the paper's columns are shown.
@@ -203,7 +200,7 @@ def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
     """
     ours = comparison.filter(pl.col("measured").is_not_null() | (pl.col("units") < FEWEST_UNITS))
     present = (ours if ours.height else comparison)["column"].unique(maintain_order=True).to_list()
-    # where the paper has no such table, what we measure comes first
+    # if the paper has no such table, our columns come first
     printed = list(table.columns) if table.label else [*table.own_columns, *table.columns]
     columns = order_columns(printed, present)
     cells = {
@@ -261,8 +258,8 @@ def suspicious_table(steps: pl.DataFrame) -> tuple[list[str], list[list[PlainCel
         steps.select(where, "question", "step", *(pl.col(name).alias(reward_label(name)) for name in types))
     )
     for cells, (trajectory, step) in zip(rows, steps.select("trajectory_id", "step_index").iter_rows(), strict=True):
-        asked = urlencode([*(("types", name) for name in types), ("step", step)])
-        cells[0] = cells[0]._replace(link=f"{EXPLORER}/trajectory/{trajectory}?{asked}")
+        options = urlencode([*(("types", name) for name in types), ("step", step)])
+        cells[0] = cells[0]._replace(link=f"{EXPLORER}/trajectory/{trajectory}?{options}")
     return headings, rows
 
 

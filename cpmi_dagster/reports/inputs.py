@@ -1,4 +1,4 @@
-"""What the figures of the report are measured from, and what a figure is.
+"""Inputs of the report's figures, and figures as rows.
 
 ReportInputs(frames={"benchmarks/best_of_n_choices": choices, ...}, recipes=settings.recipes, labeler="Qwen3-8B-Base")
 ("CPMI", "Label AUC", Estimate(0.791, 0.766, 0.815, n=2893, units=154))   row, column and figure of a table
@@ -20,7 +20,7 @@ from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.reward_rows import RecipeRow
 
 Figure = tuple[str, str, Estimate]
-"""Labels of its row and column, as in the paper where it has them, and our figure."""
+"""Row, column, figure; labels are the paper's if it has them."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ReportInputs:
         return self.bootstrap_samples, self.seed
 
     def table(self, key: str) -> pl.DataFrame:
-        """The frame of a table, empty with its columns where it is absent."""
+        """The frame of a table; if it is absent, an empty one with its columns."""
         return self.frames[key] if key in self.frames else pl.DataFrame(schema=columns_of(TABLES[key]))
 
     def by_shard(self, key: str) -> Iterator[pl.DataFrame]:
@@ -79,7 +79,7 @@ class ReportInputs:
         by_judge = rows.select("judge", "benchmark", "problem_id", "step_index", "probability").partition_by(
             "judge", as_dict=True, include_key=False
         )
-        return [(str(name), said) for (name,), said in by_judge.items()]
+        return [(str(name), judgement) for (name,), judgement in by_judge.items()]
 
 
 def figure_frame(figures: Iterable[Figure]) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""What can be said of labels where nobody knows which steps are right: `label_trust`, and the steps to look at first.
+"""What can be said of labels without step truth: `label_trust`, and the steps to look at first.
 
     row                                       column                            measured
     Knowledge: Half, 0.05 to 0.95             Share of questions                0.62   [0.55, 0.69]
@@ -8,12 +8,13 @@
     Counts: Judged steps                      Wrong                             2
     Counts: Judged solutions                  Right                             1
     Counts: Judged solutions                  Labelled                          40
+    Counts: Judged solutions, CPMI            Labelled                          36    since 4 have no gold answer
 
-CPMI can work where the labeler half knows the answer. A label that says something of the steps should rank solutions
-with a right final answer above those with a wrong one, also before the last step states it. Two labels that agree are
-not two witnesses where one would be enough. Counts are of the solutions that have labels beside that
-of the last step, and of the steps with labels that `sources.step_truth` judges; a judged solution is one with a judged
-step, and it is right if no judged step is wrong.
+CPMI can work if the labeler half knows the answer. A label that says something of the steps should rank solutions with
+a right final answer above those with a wrong one, also before the last step states it. Two labels that agree are not
+two independent witnesses. Counts are of the solutions that have labels beside that of the last step, and of the steps
+with labels that `sources.step_truth` judges; a judged solution is one of them with a judged step that is not the last
+one, and it is right if no judged step is wrong. A label of fewer solutions has a row of its own.
 """
 
 from collections.abc import Iterator
@@ -69,10 +70,27 @@ def measure_label_trust(inputs: ReportInputs) -> Iterator[Figure]:
     yield from _final_answers(inputs, rewards)
     yield from _agreement(inputs, rewards)
     yield from _counts(JUDGED, *right_and_wrong(inputs))
-    if labelled := rewards["trajectory_id"].n_unique():
-        yield JUDGED_SOLUTIONS, LABELLED, Estimate(labelled)
-    solutions = judged_steps(inputs).group_by("trajectory_id").agg(pl.col("correct").all())["correct"]
-    yield from _counts(JUDGED_SOLUTIONS, int(solutions.sum()), int((~solutions).sum()))
+    yield from _judged_solutions(inputs, rewards)
+
+
+def judged_solutions_of(label: str) -> str:
+    """The row of the solutions that a label labels, which there is if they are fewer than all."""
+    return f"{JUDGED_SOLUTIONS}, {label}"
+
+
+def _judged_solutions(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:
+    """Solutions with labels beside that of the last step, and those of them with a judged step."""
+    judged = judged_steps(inputs).group_by("trajectory_id").agg(pl.col("correct").all(), inner=(~IS_LAST).any())
+    counts = inputs.table(TRAJECTORIES).select("trajectory_id", step_count=pl.col("steps").list.len())
+    inner = rewards.join(counts, on="trajectory_id").filter(~IS_LAST).select("trajectory_id", "reward_type").unique()
+    labels = {reward_label(name): inner.filter(reward_type=name) for name in in_order(inner["reward_type"].unique())}
+    solutions = inner.unique("trajectory_id")
+    rows = {judged_solutions_of(name): of for name, of in labels.items() if of.height < solutions.height}
+    for row, labelled in {JUDGED_SOLUTIONS: solutions, **rows}.items():
+        if labelled.height:
+            yield row, LABELLED, Estimate(labelled.height)
+        correct = judged.filter("inner").join(labelled, on="trajectory_id", how="semi")["correct"]
+        yield from _counts(row, int(correct.sum()), int((~correct).sum()))
 
 
 def _counts(row: str, right: int, wrong: int) -> Iterator[Figure]:
@@ -126,11 +144,11 @@ def _agreement(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:
         for name in names
         if name not in REWARD_TYPES or not REWARD_TYPES[name].merge
     }
-    for other, one in combinations(labels, 2):
-        both = labels[one].join(labels[other].select(*STEP, other="reward"), on=STEP, maintain_order="left")
+    for other, name in combinations(labels, 2):
+        both = labels[name].join(labels[other].select(*STEP, other="reward"), on=STEP, maintain_order="left")
         if both["reward"].n_unique() > 1 and both["other"].n_unique() > 1:
             alike = _correlation(both["reward"].rank(), both["other"].rank(), both["question_id"], inputs)
-            yield f"{AGREEMENT}: {reward_label(one)}", reward_label(other), alike
+            yield f"{AGREEMENT}: {reward_label(name)}", reward_label(other), alike
 
 
 def _questions_of(inputs: ReportInputs) -> pl.DataFrame:
@@ -138,9 +156,9 @@ def _questions_of(inputs: ReportInputs) -> pl.DataFrame:
     return inputs.table(TRAJECTORIES).select("trajectory_id", "question_id")
 
 
-def _correlation(one: pl.Series, other: pl.Series, questions: pl.Series, inputs: ReportInputs) -> Estimate:
+def _correlation(first: pl.Series, second: pl.Series, questions: pl.Series, inputs: ReportInputs) -> Estimate:
     """Pearson's correlation, resampled over questions."""
-    x, y = (values.to_numpy().astype(np.float64) - float(np.mean(values.to_numpy())) for values in (one, other))
+    x, y = (values.to_numpy().astype(np.float64) - float(np.mean(values.to_numpy())) for values in (first, second))
     sums = np.column_stack([np.ones_like(x), x, y, x * x, y * y, x * y])
 
     def pearson(totals: Floats) -> Floats:
@@ -152,10 +170,7 @@ def _correlation(one: pl.Series, other: pl.Series, questions: pl.Series, inputs:
 
 
 def suspicious_steps(inputs: ReportInputs) -> pl.DataFrame:
-    """The steps that labels find worst: those with the lowest mean rank, over all steps that are not last ones.
-
-    Labels are CPMI and those that the labeler makes without the gold answer, such as step surprisal, of which the
-    profile has any.
+    """The steps with the lowest mean rank, of all steps but last ones, by CPMI and by labels that read no gold answer.
 
     Returns:
         trajectory_id, step_index, source_id, question, step, and a column of rewards by reward type; from the most

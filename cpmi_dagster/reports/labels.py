@@ -1,9 +1,9 @@
-"""Quality of the labels where the truth is known, and statistics of the data set.
+"""Quality of labels on judged steps, and statistics of the data set.
 
 row "CPMI", column "Without last steps"        ROC-AUC of the raw rewards against the truth, last steps left out
 row "CPMI", column "Label AUC"                 the same over all steps
 row "CPMI", column "First steps"               the same, by position
-row "CPMI", column "Lowest third by p(gold)"   the same without last steps, where the labeler knows least of the answer
+row "CPMI", column "Lowest third by p(gold)"   without last steps, of the questions that the labeler knows least
 row "CPMI", column "First wrong step found"    share of solutions with an error whose lowest label is on it
 row "CPMI", column "Difference to MC"          paired difference of the AUC over all steps, over the same questions
 row "CPMI", column "Difference to best control"  likewise, to the free control with the highest AUC

@@ -1,4 +1,4 @@
-"""What the report of somebody's own data opens with: train on this or not, what was labelled, its cost, its negatives.
+"""The opening of a report of own data: the verdict, what was labelled, its cost, its wrong answers.
 
 Train on CPMI?   Not known: 12 of the 50 solutions that an answer needs are judged.
 Labelled         38 of 40 solutions of 14 questions, 179 steps
@@ -32,7 +32,7 @@ OWN_NAME = pl.coalesce("source_id", "trajectory_id")
 
 
 class OwnData(NamedTuple):
-    """What the report of a profile of own data opens with; tables as polars frames, headings as they are shown.
+    """The opening of a report of own data; columns of frames are headings as shown.
 
     Attributes:
         label: the reward type that is judged, by its name in tables.
@@ -52,7 +52,7 @@ class OwnData(NamedTuple):
 def own_data(
     inputs: ReportInputs, frames: Mapping[str, pl.DataFrame], reward_type: str, rejected: int, option: str = ""
 ) -> OwnData:
-    """What is said first.
+    """The opening of the report.
 
     Args:
         frames: comparison frames by artifact.
@@ -62,12 +62,18 @@ def own_data(
     """
     verdict, looked_over = judge_label(frames, reward_type, option), odd_negatives(inputs)
     odd = (int(looked_over["odd"].list.len().sum()), int(looked_over["wrong"].list.len().sum()))
+    odd_first = looked_over.sort(pl.col("odd").list.len() == 0, maintain_order=True).head(SHOWN)
     return OwnData(
         label=reward_label(reward_type),
         verdict=verdict,
         facts=_facts(inputs, frames, verdict, rejected),
         costs=_costs(inputs),
-        negatives=_table_of_negatives(looked_over),
+        negatives=odd_first.select(
+            solution="name",
+            gold_answer="gold",
+            wrong_answers=pl.col("wrong").list.join(", "),
+            odd=pl.col("odd").list.join("; "),
+        ),
         odd=odd,
     )
 
@@ -125,28 +131,19 @@ def odd_negatives(inputs: ReportInputs) -> pl.DataFrame:
     return both.select(name=OWN_NAME, gold="gold_answer", wrong="wrong").with_columns(series)
 
 
-def _table_of_negatives(looked_over: pl.DataFrame) -> pl.DataFrame:
-    shown = looked_over.sort(pl.col("odd").list.len() == 0, maintain_order=True).head(SHOWN)
-    return shown.select(
-        solution="name",
-        gold_answer="gold",
-        wrong_answers=pl.col("wrong").list.join(", "),
-        odd=pl.col("odd").list.join("; "),
-    )
-
-
 def oddity(gold: str, wrong: str) -> str:
-    """Why a reader would see through a wrong answer without reading a step; empty if nothing says so."""
-    one, other = (read_form(plain_text(answer)) for answer in (gold, wrong))
-    if one is not None and (other is None or _kind(one) != _kind(other)):
+    """Why a wrong answer gives itself away, as a clause; empty if it does not."""
+    right_form, wrong_form = (read_form(plain_text(answer)) for answer in (gold, wrong))
+    if right_form is not None and (wrong_form is None or _kind(right_form) != _kind(wrong_form)):
         return "is of another kind than the gold answer"
-    if isinstance(one, Quantity) and isinstance(other, Quantity) and one.value.numbers and other.value.numbers:
-        right, far = real_value(one.value), real_value(other.value)
-        if right is not None and far is not None:
-            if abs(far) > FAR * max(1.0, abs(right)):
-                return "is far from the gold answer"
-            if right.is_integer() and not far.is_integer():
-                return "is no whole number, as the gold answer is"
+    quantities = [form for form in (right_form, wrong_form) if isinstance(form, Quantity) and form.value.numbers]
+    numbers = [number for form in quantities if (number := real_value(form.value)) is not None]
+    if len(numbers) == 2:
+        right, other = numbers
+        if abs(other) > FAR * max(1.0, abs(right)):
+            return "is far from the gold answer"
+        if right.is_integer() and not other.is_integer():
+            return "is no whole number, as the gold answer is"
     return ""
 
 

@@ -119,15 +119,15 @@ def measure_processbench(inputs: ReportInputs, *, detailed: bool = False) -> Ite
     """
     problems = inputs.table(PROBLEMS)
     models = [each for each in _models(inputs, PROCESSBENCH) if set(AVERAGED_BENCHMARKS) <= set(each[1]["benchmark"])]
-    judges = {row: (said, _subsets_in([said])) for row, said in (*models, *inputs.judged(list(SUBSETS)))}
+    predictions = {row: (each, _subsets_in([each])) for row, each in (*models, *inputs.judged(list(SUBSETS)))}
     for protocol, suffix in PROTOCOLS.items():
         measured = {
-            row: processbench.processbench_scores(said, problems, protocol, *inputs.draws, subsets, cross_fitted=True)
-            for row, (said, subsets) in judges.items()
+            row: processbench.processbench_scores(each, problems, protocol, *inputs.draws, subsets, cross_fitted=True)
+            for row, (each, subsets) in predictions.items()
             if TUNED_ON.get(protocol, subsets[0]) in subsets
         }
         if models:
-            subsets = _subsets_in([said for _, said in models])
+            subsets = _subsets_in([each for _, each in models])
             measured[CHANCE_ROW] = processbench.processbench_chance(problems, protocol, inputs.seed, subsets)
         for row, scores in measured.items():
             for score in scores.iter_rows(named=True):
@@ -152,8 +152,8 @@ def measure_prmbench(inputs: ReportInputs, level: str = "category") -> Iterator[
     models, problems = list(_models(inputs, PRMBENCH_PREDICTIONS)), inputs.table(PROBLEMS)
     tables: dict[str, pl.DataFrame] = {}
     for protocol, suffix in PRM_PROTOCOLS.items():
-        for row, said in (*models, *inputs.judged([PRMBENCH])):
-            scores = prmbench.prmbench_scores(said, problems, protocol, *inputs.draws, cross_fitted=True)
+        for row, predictions in (*models, *inputs.judged([PRMBENCH])):
+            scores = prmbench.prmbench_scores(predictions, problems, protocol, *inputs.draws, cross_fitted=True)
             tables[row + suffix] = scores
         if models:
             tables[CHANCE_ROW + suffix] = prmbench.prmbench_chance(problems, protocol, inputs.seed)

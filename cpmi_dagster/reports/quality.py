@@ -46,7 +46,7 @@ from cpmi_dagster.reports.reward_rows import (
 )
 
 CANDIDATES = 8
-"""N of best-of-N wherever the paper gives a single figure."""
+"""N of best-of-N if the paper gives a single figure."""
 DEFAULT_RULE = "mean"
 OTHER_RULES = {"min": "min", "last": "last", "product": "product", "weighted_vote": "weighted vote"}
 BOUNDS = {"pass_at_1": "Pass@1", "majority": "Majority vote", "pass_at_n": "Pass@N"}
@@ -200,7 +200,7 @@ def measure_logic(inputs: ReportInputs) -> Iterator[Figure]:
 
 
 def measure_negatives_ablation(inputs: ReportInputs) -> Iterator[Figure]:
-    """The hard negatives, how many and from what: reward models, labels where the truth is known, own wrong answers."""
+    """By number and kind of hard negatives: reward models, labels on judged steps, own wrong answers among them."""
     rows, steps = negatives_rows(inputs.negatives), steps_with_truth(inputs)
     yield from measure_quality(inputs, rows, MEASURES, {"AUC": "ROC-AUC", "MATH": "Math"})
     for column, is_in in ((LABEL_AUC, True), (WITHOUT_LAST, ~IS_LAST)) if steps.height else ():

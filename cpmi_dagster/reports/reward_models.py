@@ -1,4 +1,4 @@
-"""Whether a reward model is any good, without a benchmark: its scores of the solutions that it was made from.
+"""How good a reward model is without a benchmark: its scores of the solutions that it was made from.
 
 row        column                                          measured
 cpmi_bce   AUC against its own labels                      0.71  [0.64, 0.78]   questions that it did not train on
@@ -37,9 +37,9 @@ def measure_reward_models(inputs: ReportInputs) -> Iterator[Figure]:
     models = inputs.table(MODELS).select("recipe", "scores").explode("scores").unnest("scores")
     for (recipe,), scores in models.drop_nulls("trajectory_id").group_by("recipe", maintain_order=True):
         steps = scores.join(questions, on="trajectory_id", maintain_order="left")
-        own = steps.filter("held_out").with_columns(correct=pl.col("label") >= RIGHT_FROM)
+        held_out = steps.filter("held_out").with_columns(correct=pl.col("label") >= RIGHT_FROM)
         known = steps.join(judged, on=STEP, maintain_order="left")
-        for column, rows in ((OWN_LABELS, own), (JUDGED, known), (JUDGED_HELD_OUT, known.filter("held_out"))):
+        for column, rows in ((OWN_LABELS, held_out), (JUDGED, known), (JUDGED_HELD_OUT, known.filter("held_out"))):
             if rows["correct"].n_unique() > 1:
                 auc = bootstrap_auc(rows["probability"], rows["correct"], rows["question_id"], *inputs.draws)
                 yield str(recipe), column, auc.estimate()
@@ -49,7 +49,7 @@ def measure_reward_models(inputs: ReportInputs) -> Iterator[Figure]:
 
 
 def describe_models(table: pl.DataFrame | None) -> dict[str, str]:
-    """What a reader should know of each model, by recipe, from the frame of the artifact `reward_models`."""
+    """One or two sentences on each model, by recipe, from the frame of the artifact `reward_models`."""
     columns = figures_by_column(table)
     return {recipe: _describe({name: columns[name].get(recipe) for name in columns}) for recipe in columns[LOWEST]}
 
@@ -85,8 +85,12 @@ def _describe(figures: Mapping[str, Estimate | None]) -> str:
     """One or two sentences."""
     low, high = figures[LOWEST], figures[HIGHEST]
     assert low and high
-    own, judged = figures.get(OWN_LABELS), figures.get(JUDGED)
-    against = f"AUC {format_estimate(own, 3)} against its own labels" if own else "no labels held out to measure it on"
+    by_labels, judged = figures.get(OWN_LABELS), figures.get(JUDGED)
+    against = (
+        f"AUC {format_estimate(by_labels, 3)} against its own labels"
+        if by_labels
+        else "no labels held out to measure it on"
+    )
     beside = f", {format_estimate(judged, 3)} against judged steps" if judged else ""
     band = f"{format_figure(low.value, 2)} and {format_figure(high.value, 2)}"
     narrow = f" Its scores lie between {band}: {SAME}." if _is_narrow(low, high) else ""

@@ -35,7 +35,7 @@ class RecipeRow:
     """A row of a table and the recipe that feeds it.
 
     Attributes:
-        recipe: its name, where it differs in more than these two from the profile's other recipes.
+        recipe: its name, if it differs in more than reward type and objective from the profile's other recipes.
     """
 
     row: str
@@ -88,9 +88,9 @@ def main_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:
     shown |= {pair for pair in plain if pair[0] in with_data}
     for recipe in recipes:
         if not recipe.is_plain or (recipe.reward_type, recipe.objective) not in shown:
-            # the label of its rewards if these tell it from the others, else its name
-            is_told = recipe.is_plain and recipe.objective == "bce"
-            row = reward_label(recipe.reward_type) if is_told else recipe.name
+            # the label of its rewards if these alone distinguish it, else its name
+            has_label = recipe.is_plain and recipe.objective == "bce"
+            row = reward_label(recipe.reward_type) if has_label else recipe.name
             others.append(RecipeRow(row, recipe.reward_type, recipe.objective, recipe.name))
     return (*MAIN_ROWS, *others)
 

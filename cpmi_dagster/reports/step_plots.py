@@ -1,6 +1,6 @@
 """The steps of one trajectory as bars, from what `label` or `judge` returns; a panel per reward type.
 
-3 + 2 = 5, so she has 5 hats.         ████████ 0.88        blue: its reward is where the type calls a step right
+3 + 2 = 5, so she has 5 hats.         ████████ 0.88        blue: its reward is one that the type calls right
 One was counted twice: 5 - 1 = 4.   ██ 0.11                orange: it is not; at the end, the soft label
 """
 
@@ -32,8 +32,8 @@ class StepFigure(Figure):
 def plot_steps(steps: pl.DataFrame, id: str | None = None) -> Figure:
     """Draw the rewards, or probabilities, of the steps of one trajectory.
 
-    A step is blue where its reward is one that the reward type calls right (CPMI above 0, a probability of at least a
-    half), orange where it is not, grey where no number says so, as of a length. At its bar stands the soft label.
+    A step is blue if the reward type calls its reward right (CPMI from 0, a probability from 0.5), orange if not, and
+    grey if the type has no such threshold, as a length. The number at a bar is the soft label.
 
     Args:
         steps: what `label` or `judge` returned.
@@ -53,8 +53,7 @@ def plot_steps(steps: pl.DataFrame, id: str | None = None) -> Figure:
         ['CPMI', 'Step surprisal']
     """
     if "probability" in steps.columns:
-        given = pl.lit("probability").alias("reward_type"), pl.col("probability").alias("reward")
-        steps = steps.with_columns(*given, soft_label="probability")
+        steps = steps.with_columns(reward_type=pl.lit("probability"), reward="probability", soft_label="probability")
     name = steps["id"].first() if id is None else id
     chosen = steps.filter(pl.col("id").eq_missing(name))
     if chosen.is_empty():

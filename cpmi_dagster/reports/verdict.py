@@ -35,7 +35,7 @@ class Verdict(NamedTuple):
         answer: `Yes`, `No` or `Not known`.
         because: one sentence with the figures behind it.
         following: what to do next.
-        judged: solutions of which at least one step is judged.
+        judged: solutions that the label labels and of which a step that is not the last one is judged.
         free: the best label that costs nothing, by name; empty if it is not known.
     """
 
@@ -65,11 +65,13 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
         columns = (counts[kind].get(row, Estimate(0)) for kind in (label_trust.RIGHT, label_trust.WRONG))
         return [int(figure.value) for figure in columns]
 
-    judged, (right, wrong) = sum(count(label_trust.JUDGED_SOLUTIONS)), count(label_trust.JUDGED)
+    of_label = label_trust.judged_solutions_of(label)
+    solutions = of_label if of_label in counts[label_trust.LABELLED] else label_trust.JUDGED_SOLUTIONS
+    judged, (right, wrong) = sum(count(solutions)), count(label_trust.JUDGED)
     aucs, apart = quality[WITHOUT_LAST], quality[TO_CONTROL + INNER].get(label)
     free = best_free(aucs) or ""
     answer = partial(Verdict, judged=judged, free=free)
-    labelled = counts[label_trust.LABELLED].get(label_trust.JUDGED_SOLUTIONS, Estimate(FEWEST_SOLUTIONS))
+    labelled = counts[label_trust.LABELLED].get(solutions, Estimate(FEWEST_SOLUTIONS))
     needed = min(FEWEST_SOLUTIONS, int(labelled.value))
     if judged < needed:
         because = f"{judged} of the {needed} solutions that an answer needs are judged."
@@ -89,18 +91,18 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     is_same = label in aucs and aucs[label].units == aucs[free].units
     both = f"{format_figure(aucs[label].value, 3)} against {format_figure(aucs[free].value, 3)}" if is_same else ""
     beside = f" ({both})" if both else ""
-    told = f"on {judged:,} judged solutions, the AUC of {label} without last steps"
+    measured = f"on {judged:,} judged solutions, the AUC of {label} without last steps"
     if few := too_few(apart.units, apart.unit):
-        because = f"{told}{f' is {both}, which' if both else ''} says nothing yet: {few}."
+        because = f"{measured}{f' is {both}, which' if both else ''} says nothing yet: {few}."
         return answer(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS))
-    if _is_above(apart):
-        because = f"{told} is {difference} above that of {free}, the best label that costs nothing{beside}."
+    if apart.low is not None and apart.low > 0:
+        because = f"{measured} is {difference} above that of {free}, the best label that costs nothing{beside}."
         return answer(YES, because, f"Train on {label}.")
     if _is_below(apart):
-        because = f"{told} is {difference} below that of {free}, which costs nothing{beside}."
+        because = f"{measured} is {difference} below that of {free}, which costs nothing{beside}."
         return answer(NO, because, f"Train on {free}, or label with a larger model.")
     figures = f"{both}, apart {difference}" if both else f"apart {difference}"
-    because = f"{told} cannot be told from that of {free}, which costs nothing: {figures}."
+    because = f"{measured} cannot be distinguished from that of {free}, which costs nothing: {figures}."
     more = solutions_lacking(apart, judged)
     if more > MOST_MORE:
         return answer(NOT_KNOWN, because, f"The two are nearly alike: take {free}, which costs nothing.")
@@ -108,7 +110,7 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
 
 
 def solutions_lacking(difference: Estimate, judged: int) -> int:
-    """About how many more judged solutions would tell a difference of this size from 0; `MOST_MORE` + 1 if too many.
+    """About how many more judged solutions would tell such a difference from 0; `MOST_MORE` + 1 if too many.
 
     The interval narrows with the root of their number.
     """
@@ -126,10 +128,6 @@ def _judge_more(count: int, option: str, all_judged: bool) -> str:
     return (
         f"Judge {about} {with_explorer}, name its own_labels.jsonl as sources.step_truth in the profile, and run again."
     )
-
-
-def _is_above(difference: Estimate) -> bool:
-    return difference.low is not None and difference.low > 0
 
 
 def _is_below(difference: Estimate) -> bool:

@@ -1,7 +1,7 @@
 """`cpmi export`: what a home holds as a labelled data set, or as a reward model that others load.
 
     mine/README.md                               the card
-    mine/data/train-00000-of-00001.parquet       the rows, as `datasets.load_dataset` opens them
+    mine/data/train-00000-of-00001.parquet       the rows, as `datasets.load_dataset` opens them; also `test-…`
     mine/.cpmi-export.json                       {"files": ["README.md", …], "reward_type": …, …}, written last
 
 A folder is replaced if it holds nothing but what the last file names, unchanged since. `--to hf://datasets/me/mine` is
@@ -9,6 +9,7 @@ the folder as a repository of the hub; `--prm cpmi_bce --to prm` a reward model,
 """
 
 import json
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
@@ -38,25 +39,30 @@ from cpmi_dagster.exports.rows import (
     Rule,
     choose_threshold,
     exported_rows,
+    further_columns,
     parse_rule,
+    split_by_question,
+    with_further_rewards,
     write_rows,
 )
 from cpmi_dagster.files.places import expanded
+from cpmi_dagster.files.text import counted
 from cpmi_dagster.files.whole_files import written_at_once
 from cpmi_dagster.installed import own_version
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.commands.given_columns import given_columns
 from cpmi_dagster.resources.commands.hub_upload import SCHEME, uploaded
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.hub import HubLock
-from cpmi_dagster.rewards.dataset import DATASET_REWARD, labelled_trajectories
+from cpmi_dagster.rewards.dataset import DATASET_REWARD, KEY, labelled_trajectories
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.reward_type import Demand
 from cpmi_dagster.trajectories.step_truth import with_truth
 
 MARKER, CARD = ".cpmi-export.json", "README.md"
-ROWS = "data/train-00000-of-00001.parquet"
+ROWS = "data/{part}-00000-of-00001.parquet"
 
 
 class Exported(NamedTuple):
@@ -71,18 +77,20 @@ def export(
     settings: Settings,
     to: str,
     form: FormName | None = None,
-    reward_type: str | None = None,
+    reward_type: str | Sequence[str] | None = None,
     threshold: str | None = None,
     recipe: str | None = None,
+    test_share: float | None = None,
 ) -> Exported:
     """Export what a profile's home holds; a folder appears when it is complete, or not at all.
 
     Args:
         to: folder, or address on the hub.
         form: of a data set's rows, a key of `exports.rows.FORMS`.
-        reward_type: whose labels a data set has.
+        reward_type: whose labels a data set has; of several, the first gives the hard labels.
         threshold: least reward of a right step in the hard labels, as `parse_rule` reads it.
         recipe: the reward model to export instead of a data set.
+        test_share: share of the questions whose rows are in the part `test`, in (0, 1).
 
     Raises:
         UsageError: options do not go together, or something of the user's is where the export would go.
@@ -90,11 +98,15 @@ def export(
         StorageError: there is no room for it.
         CpmiError: the hub does not take it.
     """
-    of_rows = {"form": form, "reward_type": reward_type, "threshold": threshold}
+    reward_types = [reward_type] if isinstance(reward_type, str) else list(dict.fromkeys(reward_type or ()))
+    named = ",".join(reward_types) or None
+    of_rows = {"form": form, "reward_type": named, "threshold": threshold, "test_share": test_share}
     if recipe and (given := [option for option, value in of_rows.items() if value is not None]):
         option = given[0].replace("_", "-")
         raise UsageError(f"--{option} is for data sets, and this exports a reward model; leave it out")
     rule = parse_rule(threshold)
+    if test_share is not None and not 0 < test_share < 1:
+        raise UsageError(f"--test-share {test_share:g}: give a number between 0 and 1")
     if to.startswith(SCHEME):
         place, loaded = to, to.removeprefix(SCHEME).removeprefix("datasets/")
         target = uploaded(to, "model" if recipe else "dataset", MARKER)
@@ -109,8 +121,10 @@ def export(
             if recipe:
                 what = _write_model(settings, recipe, unfinished, folder.name)
             else:
-                chosen = reward_type or DATASET_REWARD
-                what = _write_dataset(settings, chosen, form or DEFAULT_FORM, rule, unfinished, folder.name)
+                chosen = reward_types or [DATASET_REWARD]
+                what = _write_dataset(
+                    settings, chosen, form or DEFAULT_FORM, rule, test_share or 0, unfinished, folder.name
+                )
             files = sorted(path.relative_to(unfinished).as_posix() for path in unfinished.rglob("*") if path.is_file())
             facts = {"profile": settings.profile, "version": own_version(), **of_rows, "prm": recipe, "files": files}
             (unfinished / MARKER).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
@@ -143,55 +157,78 @@ def check_replaceable(folder: Path) -> None:
             )
 
 
-def _write_dataset(settings: Settings, reward_type: str, form: FormName, rule: Rule, folder: Path, name: str) -> str:
+def _write_dataset(
+    settings: Settings,
+    reward_types: Sequence[str],
+    form: FormName,
+    rule: Rule,
+    test_share: float,
+    folder: Path,
+    name: str,
+) -> str:
     from cpmi_dagster.exports.cards import dataset_card
 
-    lake, judged = Lake.of(settings), UNJUDGED
-    labelled = _labelled(lake, settings, reward_type)
+    lake, judged, (reward_type, *others) = Lake.of(settings), UNJUDGED, reward_types
+    labelled = _labelled(lake, settings, reward_type, others)
     if rule == CALIBRATED and lake.exists(TRUTH):
         judged = with_truth(lake.read(TRAJECTORIES, settings.shard_keys), lake.read(TRUTH))
     entry = REWARD_TYPES.get(reward_type)
     is_probability = entry.is_probability if entry else reward_type in settings.sources.probability_labels
     threshold = choose_threshold(labelled, reward_type, is_probability, rule, judged)
-    rows = exported_rows(labelled, form, threshold)
+    further = further_columns(others)
+    rows = exported_rows(labelled, form, threshold, further)
     if rows.is_empty():
         raise UsageError(f"no trajectory can be written as `{form}`, whose marker is in every text; give --form trl")
-    write_rows(rows, folder / ROWS)
-    kept = labelled.join(rows, on="trajectory_id", how="semi")
-    origin = made_with(lake, settings, reward_type) | origins_of(settings, reward_type)
-    card = dataset_card(kept, name, form, reward_type, is_probability, threshold, origin)
+    given, note = given_columns(settings, lake, rows)
+    further |= dict.fromkeys(given.columns[1:], "as in the rows that were labelled")
+    parts = split_by_question(rows.join(given, on=KEY, how="left", maintain_order="left"), test_share)
+    for part, of_part in parts.items():
+        write_rows(of_part, folder / ROWS.format(part=part))
+    sizes = {
+        part: f"{counted(each.height, 'trajectory', 'trajectories')} of "
+        f"{counted(each['question_id'].n_unique(), 'question')}"
+        for part, each in parts.items()
+    }
+    kept = labelled.join(rows, on=KEY, how="semi")
+    origin = {f"part {part}": size for part, size in sizes.items() if test_share}
+    for each in reward_types:
+        origin |= made_with(lake, settings, each) | origins_of(settings, each)
+    card = dataset_card(kept, name, form, reward_type, is_probability, threshold, origin, further)
     (folder / CARD).write_text(card, encoding="utf-8")
     left_out = labelled.height - kept.height
     without = f"; {left_out:,} with the form's marker in their text are left out" if left_out else ""
+    in_parts = f"; {', '.join(f'{part} {size}' for part, size in sizes.items())}" if test_share else ""
     steps = kept["steps"].list.len().sum()
     return (
-        f"{threshold.words(kept)}\n{kept.height:,} trajectories with {steps:,} labelled steps (`{reward_type}`, form "
-        f"{form}{without})"
+        f"{threshold.words(kept)}\n{note}{kept.height:,} trajectories with {steps:,} labelled steps "
+        f"({', '.join(f'`{each}`' for each in reward_types)}, form {form}{without}{in_parts})"
     )
 
 
-def _labelled(lake: Lake, settings: Settings, reward_type: str) -> pl.DataFrame:
-    """Trajectories with the labels of a reward type, of the shards that the profile has."""
+def _labelled(lake: Lake, settings: Settings, reward_type: str, others: Sequence[str]) -> pl.DataFrame:
+    """Trajectories with the labels of reward types, of the shards that the profile has; all have the first type."""
     record = lake.record(SOFT_LABELS)
     if record is None:
         raise LakeError(f"there are no labels in {settings.home} yet; run `cpmi run` first, which makes them")
     soft = lake.read(SOFT_LABELS)
-    if not (chosen := soft.filter(reward_type=reward_type)).height:
-        there = ", ".join(sorted(soft["reward_type"].unique())) or "none"
-        raise UsageError(f"--reward-type {reward_type}: no step has such a label; this home has {there}")
+    there = sorted(soft["reward_type"].unique())
+    if absent := [name for name in (reward_type, *others) if name not in there]:
+        raise UsageError(
+            f"--reward-type {absent[0]}: no step has such a label; this home has {', '.join(there) or 'none'}"
+        )
     shards, read = settings.shard_keys, record.inputs.get("inputs", {}).get(STEP_REWARDS, {})
-    trajectories = lake.read(TRAJECTORIES, shards).join(lake.read(SELECTED), on="trajectory_id", how="semi")
+    trajectories = lake.read(TRAJECTORIES, shards).join(lake.read(SELECTED), on=KEY, how="semi")
     negatives, rewards = lake.read(NEGATIVES, shards), lake.read(STEP_REWARDS, shards)
-    labelled = labelled_trajectories(trajectories, negatives, rewards, chosen, reward_type)
+    labelled = labelled_trajectories(trajectories, negatives, rewards, soft, reward_type)
     is_stale = any(lake.content(STEP_REWARDS, shard) != read.get(shard) for shard in shards)
     whole = labelled.filter(
         *(pl.col(name).list.len() == pl.col("steps").list.len() for name in ("rewards", "soft_labels"))
     )
-    if is_stale or whole.height < chosen["trajectory_id"].n_unique():
+    if is_stale or whole.height < soft.filter(reward_type=reward_type)[KEY].n_unique():
         raise LakeError(
             "dataset.soft_labels was not made from the trajectories and rewards of now; run `cpmi run` first"
         )
-    return labelled
+    return with_further_rewards(labelled, rewards, soft, others)
 
 
 def made_with(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str]:

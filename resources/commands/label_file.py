@@ -9,7 +9,6 @@ model, so a killed labeling goes on, and one of a longer file asks for the new r
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,13 @@ import yaml
 from cpmi_dagster.contracts.keys import REJECTED_ROWS, REJECTED_TRAJECTORIES, SOFT_LABELS, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.errors import UsageError
 from cpmi_dagster.files.places import expanded
-from cpmi_dagster.files.text import encodable
 from cpmi_dagster.files.whole_files import check_writable, whole_file, write_whole
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.starter import starter_for
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import hash_of
 from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.trajectories.given_columns import as_cell, free_name, plain
 from cpmi_dagster.trajectories.rows import Unreadable
 
 HOMES = Path(".cpmi")
@@ -90,7 +89,9 @@ def write_labelled(settings: Settings, output: Path) -> tuple[int, int]:
     with whole_file(output) as unfinished:
         if output.suffix == ".parquet":
             # a column may hold an object in one row and a text in another
-            rows = [{name: _as_cell(name, value) for name, value in row.items()} for row in counted()]
+            rows = [
+                {name: value if name in OURS else as_cell(value) for name, value in row.items()} for row in counted()
+            ]
             pl.DataFrame(rows, infer_schema_length=None, strict=False).write_parquet(unfinished)
         else:
             with unfinished.open("w", encoding="utf-8") as file:
@@ -114,7 +115,7 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
     as_it_came = source.model_copy(update={"fields": {}})
     for number, (row, _) in enumerate(DataSources(settings).stream(as_it_came)):
         given = {"text": row.text} if isinstance(row, Unreadable) else row
-        kept = {_free_name(name, given): _plain(value) for name, value in given.items()}
+        kept = {free_name(name, given, OURS[1:]): plain(value) for name, value in given.items()}
         trajectory_id, steps, reason = by_number.get(number, (None, given.get("steps"), reasons.get(number)))
         known = rewards.get(trajectory_id, {})
         if trajectory_id and reason is None and (lacking := [kind for kind in types if kind not in known]):
@@ -126,31 +127,6 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
             "soft_labels": _of_each_step(soft_labels.get(trajectory_id, {}), steps),
             "reason": reason,
         }
-
-
-def _free_name(name: str, row: Mapping[str, Any]) -> str:
-    """The name of an input column in the output."""
-    free = name
-    while free in OURS[1:] or (free != name and free in row):
-        free = f"input_{free}"
-    return free
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON holds it: without lone surrogates, and null for NaN and infinities."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
-
-
-def _as_cell(name: str, value: Any) -> Any:
-    """A cell of Parquet: objects and lists of the input become JSON texts."""
-    is_nested = name not in OURS and isinstance(value, dict | list)
-    return json.dumps(value, ensure_ascii=False, default=str) if is_nested else value
 
 
 def _by_type(frame: pl.DataFrame, column: str) -> dict[str | None, dict[str, dict[int, float]]]:

@@ -11,7 +11,7 @@ missing, damaged, copied from elsewhere or of another key is made again: it is a
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -198,6 +198,15 @@ class Lake:
             return _record_in(path)
         except (OSError, DamagedFile):
             return None
+
+    def read_earlier(self, key: str) -> pl.DataFrame:
+        """The rows that stood in the places of a table's partitions before, without those of damaged files."""
+        frames = [TABLES[key].schema.create_empty().select(own_columns(key))]
+        for partition in self.partitions(key):
+            with suppress(OSError, pl.exceptions.PolarsError):
+                path = self.root / key / EARLIER / self.path(key, partition).name
+                frames.append(_with_categories(key, pl.read_parquet(path, columns=own_columns(key))))
+        return pl.concat(frames)
 
     def write_stream(
         self,

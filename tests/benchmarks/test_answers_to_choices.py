@@ -1,19 +1,15 @@
 """How the answers that models write to multiple-choice and verdict questions are graded, on the real sets too."""
 
-import string
-
 import pytest
 
 from cpmi_dagster.answers.extraction import extract_answer
-from cpmi_dagster.benchmarks.choices import grade_answer, render_choices
+from cpmi_dagster.benchmarks.choices import grade_answer
 from cpmi_dagster.benchmarks.question_sets import FOLIO_VERDICTS, LOGICNLI_VERDICTS
-from cpmi_dagster.benchmarks.registry import read_benchmark
 
 ATOMS = ["a light atom", "x + 1", "x - 1", "(A) and (B)"]
 BY_LETTER = (
-    "{L}", "({L})", "[{L}]", "{L}.", "{L}) {t}", "({L}) {t}", "{L}. {t}", "{L}: {t}", "{L} {t}", "{L}, {t}",
-    "{L} - {t}", "{L} ({t})", "option {L}", "Option ({L}) is correct", "{L} because it is right",
-    "the correct answer is {L}", r"\boxed{{{L}}}", r"$\text{{({L})}}$", r"\textbf{{({L})}} {t}", "**{L}**",
+    "{L}", "[{L}]", "({L}) {t}", "{L}: {t}", "{L} - {t}", "{L} ({t})", "Option ({L}) is correct",
+    "{L} because it is right", "the correct answer is {L}", r"\boxed{{{L}}}", r"$\text{{({L})}}$", "**{L}**",
 )  # fmt: skip
 VERDICT_TEXTS = {
     "True": ("true", "Yes", "The conclusion is true.", "True, because all of them are", "It is true", "**True**"),
@@ -61,10 +57,6 @@ def test_an_answer_means_one_option_or_the_gold_answer(gold, answer, options, is
     assert grade_answer(gold, answer, options) == is_right
 
 
-def test_options_stand_under_the_question():
-    assert render_choices("Which is prime? ", ["4", "7"]) == "Which is prime?\n(A) 4\n(B) 7"
-
-
 @pytest.mark.parametrize(
     "answer", ["B and C", "(B) or (C)", "B, C", "(B)/(C)", "E", "", "9", "a heavy atom", "A light atom bulb"]
 )
@@ -76,36 +68,3 @@ def test_two_options_or_none_are_wrong(answer):
 def test_a_verdict_is_understood_however_it_is_worded(gold, answer):
     verdicts = FOLIO_VERDICTS if gold in FOLIO_VERDICTS else LOGICNLI_VERDICTS
     assert [verdict for verdict in verdicts if grade_answer(verdict, answer, verdicts)] == [gold]
-
-
-@pytest.mark.parametrize("answer", ["not entailed", "True or False", "does not follow", "B", "12", "", "it depends"])
-def test_what_is_no_verdict_is_wrong(answer):
-    for verdicts in (FOLIO_VERDICTS, LOGICNLI_VERDICTS):
-        assert not any(grade_answer(verdict, answer, verdicts) for verdict in verdicts)
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "file"),
-    [("mmlu_stem", "mmlu_stem/test.even.jsonl.gz"), ("logiqa2", "logiqa2/test.even.jsonl.gz")],
-)
-def test_letters_and_texts_of_real_options_are_graded_right(real_rows, benchmark, file):
-    problems = read_benchmark(benchmark, real_rows(file))
-    misgraded = {"({L}) {t}": 0, "{t}": 0}
-    for gold, choices in problems.select("answer", "choices").iter_rows():
-        for letter, text in zip(string.ascii_uppercase, choices, strict=False):
-            for template in misgraded:
-                is_right = grade_answer(gold, says(template, letter, text), choices)
-                misgraded[template] += is_right != (letter == gold)
-    assert misgraded["({L}) {t}"] == 0
-    # options that are alike, or are letters themselves
-    assert misgraded["{t}"] <= 0.002 * 4 * problems.height
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "file"),
-    [("folio", "folio/validation.even.jsonl"), ("logicnli", "logicnli/test_language.even.jsonl.gz")],
-)
-def test_every_verdict_of_the_real_sets_is_graded_right(real_rows, benchmark, file):
-    problems = read_benchmark(benchmark, real_rows(file))
-    for gold, choices in problems.select("answer", "choices").unique().iter_rows():
-        assert [choice for choice in choices if grade_answer(gold, says("{t}", "", choice), choices)] == [gold]

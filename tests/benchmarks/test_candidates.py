@@ -52,24 +52,3 @@ def test_solutions_are_split_into_lines_and_graded():
     assert cost.generated_tokens == 12
     assert finished == [2]
     CandidateSolutions.validate(candidates)
-
-
-def test_candidates_depend_on_the_question_alone():
-    asked: list[tuple[list[str], int]] = []
-
-    class Listening(Solver):
-        def generate(self, prompts, sampling, samples, seed, stop="answer", first=0):
-            asked.append((list(prompts), seed))
-            return super().generate(prompts, sampling, samples, seed)
-
-    again = problems().with_columns(benchmark=pl.lit("other"), problem_id=pl.Series(["3", "4"]))
-    both, _ = sample_candidates(pl.concat([problems(), again]), Listening(), 2, SAMPLING, seed=0)
-    sample_candidates(again[1:], Listening(), 2, SAMPLING, seed=0)
-    (together, seed), (alone, same_seed) = asked
-    assert (together, alone, seed) == ([*TEXTS], [*TEXTS][1:], same_seed)
-    assert both["answer"].to_list() == ["5", None, "(B)", "4"] * 2
-
-
-def test_no_problems_give_an_empty_frame():
-    candidates, _ = sample_candidates(problems().head(0), Solver(), 2, SAMPLING, seed=0)
-    assert CandidateSolutions.validate(candidates).is_empty()

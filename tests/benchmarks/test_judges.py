@@ -1,18 +1,13 @@
 """A third-party judge: how its lines find their problems, and what is refused by name."""
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
 
-import judged_problems as judged
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.judges import benchmarks_named, judge_predictions, read_judged_lines
-from cpmi_dagster.benchmarks.prmbench import prmbench_scores
-from cpmi_dagster.benchmarks.processbench import processbench_scores
-from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS, read_benchmark
+from cpmi_dagster.benchmarks.judges import judge_predictions, read_judged_lines
 from cpmi_dagster.errors import BenchmarkError, CpmiError
 
 PROBLEMS = pl.DataFrame(
@@ -57,53 +52,20 @@ def test_the_caller_may_say_what_a_file_judges(tmp_path):
     assert predictions(tmp_path, lines, "processbench_math")["benchmark"].to_list() == ["processbench_math"]
 
 
-def test_lines_of_several_files_make_one_judge_in_the_order_of_the_problems(tmp_path):
-    files = [write(tmp_path / "b.jsonl", PRMBENCH), write(tmp_path / "a.jsonl", GSM8K[::-1])]
-    both = [line for file in files for line in read_judged_lines(file)]
-    assert judge_predictions(both, PROBLEMS)["problem_id"].unique(maintain_order=True).to_list() == [
-        "gsm8k-0",
-        "shared",
-        "p:circular",
-        "p:circular:1",
-    ]
-
-
-def test_gzipped_lines_are_read_and_damaged_ones_refused(tmp_path):
-    content = gzip.compress("\n".join(map(json.dumps, GSM8K)).encode())
-    (tmp_path / "judge.jsonl.gz").write_bytes(content)
-    assert len(read_judged_lines(tmp_path / "judge.jsonl.gz")) == 2
-    (tmp_path / "judge.jsonl.gz").write_bytes(content[:-12])
-    with pytest.raises(CpmiError, match=r"judge.jsonl.gz is damaged \(.*\); fetch it again"):
-        read_judged_lines(tmp_path / "judge.jsonl.gz")
-
-
-def test_only_the_benchmarks_that_lines_name_are_needed(tmp_path):
-    named = read_judged_lines(write(tmp_path / "a.jsonl", GSM8K[1:]))
-    assert benchmarks_named(named) == {"processbench_gsm8k"}
-    assert benchmarks_named(read_judged_lines(write(tmp_path / "a.jsonl", GSM8K), "prmbench")) >= {"prmbench"}
-    assert benchmarks_named(read_judged_lines(write(tmp_path / "a.jsonl", GSM8K))) == set(STEP_BENCHMARKS)
-
-
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
         ([{"id": "gsm8k-0"}], "line 1: `probabilities`"),
-        ([GSM8K[0], {"id": "b", "probabilities": "0.5"}], "line 2: `probabilities`"),
         ([{"id": "gsm8k-0", "probabilities": [0.5, None]}], "line 1: `probabilities.1`"),
         ([{"probabilities": [0.5]}], "line 1 does not name a problem"),
-        ([{"idx": "p", "probabilities": [0.5]}], "line 1 does not name a problem"),
         ([{"id": "nowhere", "probabilities": [0.5]}], "line 1: `nowhere` is no problem of processbench_gsm8k, proc"),
         ([{"id": "shared", "probabilities": [0.5]}], "of processbench_gsm8k and of processbench_math; name its bench"),
         ([{**GSM8K[1], "id": "gsm8k-1"}], "`gsm8k-1` is not a problem of processbench_gsm8k as loaded"),
-        ([{"id": "a", "benchmark": "gsm8k", "probabilities": [0.5]}], "there are no problems of `gsm8k`"),
         ([*GSM8K, GSM8K[0]], "line 3: `gsm8k-0` is judged again"),
         ([GSM8K[1], {"id": "gsm8k-0", "probabilities": [0.9]}], "line 2: `gsm8k-0` .* has 2 steps, but 1 prob"),
-        ([{"id": "gsm8k-0", "probabilities": []}], "has 2 steps, but 0 probabilities"),
         ([{"id": "gsm8k-0", "probabilities": [0.5, 1.5]}], "`gsm8k-0` has the probability 1.5"),
-        ([{"id": "gsm8k-0", "probabilities": [float("nan"), 1]}], "`gsm8k-0` has the probability nan"),
         ([{"id": "gsm8k-0", "probabilities": None, "reason": "it is too long"}], r"`gsm8k-0` .* \(it is too long\)"),
         (GSM8K[1:], r"problem `gsm8k-0` of processbench_gsm8k has not been judged \(1 such problems\)"),
-        (PRMBENCH[:1], "problem `p:circular:1` of prmbench has not been judged"),
         ([], "judge.jsonl is empty"),
     ],
 )
@@ -119,34 +81,3 @@ def test_a_benchmark_that_contradicts_the_line_or_has_no_steps_is_refused(tmp_pa
         predictions(tmp_path, GSM8K, "math500")
     with pytest.raises(CpmiError, match=r"no file .*nowhere.jsonl"):
         read_judged_lines(tmp_path / "nowhere.jsonl")
-
-
-def test_a_judge_of_published_rows_scores_as_the_same_predictions_do(tmp_path):
-    rows = judged.made_up_prmbench(4)
-    lines = [
-        {name: row[name] for name in ("idx", "classification")} | {"probabilities": judged.prmbench_probabilities(row)}
-        for row in judged.with_second_solutions(rows)
-    ]
-    problems = read_benchmark("prmbench", pl.DataFrame(judged.with_second_solutions(rows), strict=False))
-    found = judge_predictions(read_judged_lines(write(tmp_path / "judge.jsonl", lines)), problems)
-    direct = judged.as_predictions("prmbench", problems["problem_id"], [line["probabilities"] for line in lines])
-    assert prmbench_scores(found, problems, "best", 20, 0).equals(prmbench_scores(direct, problems, "best", 20, 0))
-
-
-def test_some_subsets_are_scored_alone_as_they_are_among_all():
-    rows = judged.made_up_processbench(20)
-    problems, predictions = [], []
-    for subset, solutions in rows.items():
-        problems.append(read_benchmark(f"processbench_{subset}", pl.DataFrame(solutions)))
-        scores = map(judged.processbench_probabilities, solutions)
-        predictions.append(judged.as_predictions(f"processbench_{subset}", problems[-1]["problem_id"], scores))
-    of_all = processbench_scores(pl.concat(predictions), pl.concat(problems), "official", 50, 0)
-    some = [predictions[0], predictions[2]]
-    scored = processbench_scores(
-        pl.concat(some), pl.concat(problems), "official", 50, 0, subsets=["gsm8k", "olympiadbench"]
-    )
-    assert scored.equals(of_all[[0, 2]])
-    with pytest.raises(BenchmarkError, match="official protocol takes its threshold from GSM8K"):
-        processbench_scores(predictions[1], pl.concat(problems), "official", 50, 0, subsets=["math"])
-    alone = processbench_scores(predictions[1], pl.concat(problems), "paper", 50, 0, subsets=["math"])
-    assert alone["subset"].to_list() == ["math"]

@@ -19,12 +19,11 @@ from sklearn.metrics import f1_score
 from cpmi_dagster.benchmarks.first_errors import NEVER, f1_of_accuracies, right_intervals
 from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.prmbench import CATEGORIES, GROUPS, prmbench_scores
-from cpmi_dagster.benchmarks.processbench import AVERAGED, processbench_scores
+from cpmi_dagster.benchmarks.processbench import AVERAGED
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, read_benchmark
 
 OFFICIAL = json.loads((Path(__file__).parent / "official_metrics.json").read_text(encoding="utf-8"))
 KINDS = ("made_up", "real")
-Rows = Callable[[str], pl.DataFrame]
 Frames = tuple[pl.DataFrame, pl.DataFrame]
 Judge = Callable[[dict[str, Any]], list[float]]
 
@@ -94,21 +93,6 @@ def test_accuracies_and_f1_are_the_official_ones_at_every_threshold(kind, proces
             assert ours == pytest.approx(official, abs=1e-7)
 
 
-@pytest.mark.parametrize("protocol", ["official", "paper"])
-def test_each_protocol_scores_what_the_official_code_does_at_its_threshold(kind, processbench, protocol):
-    problems, predictions = processbench
-    official = OFFICIAL[kind]["processbench"]
-    scores = processbench_scores(predictions, problems, protocol, bootstrap_samples=20, seed=0)
-    for row in scores.filter(pl.col("subset") != "average").iter_rows(named=True):
-        chosen_on = "gsm8k" if protocol == "official" else row["subset"]
-        at = place(row["threshold"])
-        assert official[chosen_on][at][2] == max(figure for _, _, figure in official[chosen_on])
-        ours = [100 * row[name] for name in ("err", "cor", "f1")]
-        assert ours == pytest.approx(official[row["subset"]][at], abs=1e-7)
-    subsets = scores.filter(pl.col("subset") != "average")
-    assert scores["f1"][-1] == pytest.approx(subsets["f1"].mean())
-
-
 def test_prm_score_is_the_official_one_in_every_category_and_group(kind, prmbench):
     problems, predictions = prmbench
     scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0)
@@ -121,18 +105,6 @@ def test_the_best_threshold_is_best_by_the_official_code(kind, prmbench):
     last = prmbench_scores(predictions, problems, "best", bootstrap_samples=20, seed=0).row(-1, named=True)
     assert last["score"] == pytest.approx(max(overall), abs=1e-9)
     assert overall[place(last["threshold"])] == max(overall)
-
-
-@pytest.mark.parametrize(("judge", "probability"), [("passing", 0.9), ("flagging", 0.1)])
-def test_judges_that_say_the_same_of_every_step_score_as_officially(judge, probability):
-    official = OFFICIAL["made_up"][f"prmbench_{judge}_every_step"]
-    problems, predictions = prmbench_frames(
-        judged.made_up_prmbench(20), lambda row: [probability] * len(row["modified_process"])
-    )
-    scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0)
-    # officially a negative F1 that has nothing to count is -1; it enters no PRMScore here
-    official["categories"]["multi_solutions"][2] = 0.0
-    assert_official(scores, official)
 
 
 def test_an_f1_without_hits_is_0_and_not_the_official_marker_of_minus_1():
@@ -150,29 +122,3 @@ def test_an_f1_without_hits_is_0_and_not_the_official_marker_of_minus_1():
     )
     assert f1_score(truth, passed) == 0
     assert f1_score(np.logical_not(truth), np.logical_not(passed)) == pytest.approx(negative, abs=1e-9)
-
-
-def test_a_second_solution_under_the_same_name_counts_although_the_official_code_leaves_it_out():
-    """PRMBench has five pairs of different `multi_solutions` rows with the same `idx`: 6,216 rows, 6,211 names."""
-    once = judged.made_up_prmbench(20)
-    repeated = judged.with_second_solutions(once)
-    assert OFFICIAL["made_up"]["prmbench_with_repeated_ids"] == OFFICIAL["made_up"]["prmbench"]
-    problems, predictions = prmbench_frames(repeated)
-    scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0)
-    assert scores.filter(name="MS")["n"].to_list() == [25]
-    named = {judged.prmbench_id(row) for row in once}
-    first = [frame.filter(pl.col("problem_id").is_in(named)) for frame in (problems, predictions)]
-    assert_official(
-        prmbench_scores(first[1], first[0], "fixed", 20, 0), OFFICIAL["made_up"]["prmbench_with_repeated_ids"]
-    )
-
-
-def test_a_score_on_the_threshold_passes_although_officially_it_must_exceed_it():
-    """Chosen thresholds lie between scores, where both readings agree; only a threshold given by hand can meet one."""
-    problems, predictions = prmbench_frames(
-        judged.made_up_prmbench(20), lambda row: [0.5] * len(row["modified_process"])
-    )
-    scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0)
-    assert figures(scores)["MS"][0] == 1
-    chosen = prmbench_scores(predictions, problems, "best", bootstrap_samples=20, seed=0)["threshold"][0]
-    assert chosen != 0.5

@@ -1,12 +1,11 @@
 """Counts below thresholds by following the words, and who chooses among how many of them."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.benchmarks.resampling import question_weights
-from cpmi_dagster.benchmarks.thresholds import MOST_CHOICES, Chosen, Tally, choose, totals_at
+from cpmi_dagster.benchmarks.thresholds import Chosen, Tally, totals_at
 
 QUESTIONS, CELLS = 3, 2
 valued = st.lists(
@@ -35,23 +34,3 @@ def test_what_lies_below_is_counted_as_often_as_its_question_is_drawn(rows, samp
     own = np.resize(thresholds, len(weights))
     at = totals_at([tally_of(rows)], Chosen(np.zeros(len(weights), dtype=int), own), weights)
     assert at.tolist() == [counted(rows, *each) for each in zip(own, weights, strict=True)]
-
-
-@pytest.mark.parametrize("count", [3, MOST_CHOICES, 5000])
-def test_all_questions_choose_among_all_thresholds_and_resamples_among_evenly_spread_ones(count):
-    asked = []
-
-    def worth(below, rows):
-        asked.append(below.shape[:2])
-        return np.broadcast_to(np.arange(below.shape[1]), below.shape[:2])
-
-    tally = tally_of([(value, 0, 0) for value in range(count - 1)])
-    chosen = choose([tally], question_weights(QUESTIONS, 4, seed=0), worth)
-    assert asked == [(1, count), (4, min(count, MOST_CHOICES))]
-    assert chosen.thresholds.min() > count - 2, "the last threshold is above every value"
-
-
-def test_of_equally_good_thresholds_the_first_is_chosen():
-    two = [tally_of([(1, 0, 0), (2, 1, 0)])] * 2
-    chosen = choose(two, np.ones((1, QUESTIONS)), lambda below, _: below[..., 0])
-    assert (chosen.places.tolist(), chosen.thresholds.tolist()) == ([0], [1.5])

@@ -42,7 +42,3 @@ def test_every_reward_type_says_in_a_sentence_what_it_is(entry):
     text = card(entry.name, entry.is_probability)
     assert entry.meaning.endswith(".") and in_markdown(entry.meaning) in text
     assert ("are probabilities, and are the soft labels" in text) == entry.is_probability
-
-
-def test_labels_of_the_exporter_are_called_so():
-    assert "given by the exporter under this name" in card("my_judge")

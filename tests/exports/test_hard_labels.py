@@ -55,11 +55,6 @@ def test_by_default_the_threshold_is_that_of_the_rewards_own_scale(reward_type, 
     assert words in threshold.words(of_set(REWARDS))
 
 
-def test_probabilities_of_ones_own_are_right_from_an_even_chance_on():
-    threshold = choose_threshold(of_set([0.5, 0.4]), "my_judge", True, None, UNJUDGED)
-    assert marks(threshold, of_set([0.5, 0.4])) == "+-"
-
-
 @pytest.mark.parametrize("reward_type", ["step_length", "step_surprisal", "labels_of_mine"])
 def test_rewards_without_a_scale_take_a_threshold(reward_type):
     with pytest.raises(UsageError, match=f"`{reward_type}` says by itself .* give --threshold NUMBER or calibrated"):
@@ -82,12 +77,6 @@ def test_a_threshold_is_given_or_fitted_on_judged_steps(reward_type, rule, expec
     threshold = chosen(rows, reward_type, rule, truth)
     assert marks(threshold, rows) == expected
     assert words in threshold.words(rows)
-
-
-@given(trajectories)
-def test_a_step_of_a_difference_is_right_exactly_where_its_reward_is_not_negative(rewards):
-    rows = of_set(*rewards)
-    assert labels(chosen(rows, "cpmi"), rows) == [[r >= 0 for r in row] for row in rewards]
 
 
 @given(trajectories, st.sampled_from(["cpmi_merge1", "cpmi_merge2", "cpmi_merge3"]))
@@ -114,16 +103,3 @@ def test_no_threshold_has_a_better_balanced_accuracy_than_the_calibrated_one(ste
 def test_a_rule_that_there_is_not_is_refused_with_those_there_are(rule):
     with pytest.raises(UsageError, match=f"--threshold {rule}: give a number, or calibrated"):
         parse_rule(rule)
-
-
-@pytest.mark.parametrize(
-    ("reward_type", "truth", "message"),
-    [
-        ("cpmi", UNJUDGED, r"there are 0 and 0; name judged steps as `sources\.step_truth` and run"),
-        ("cpmi", judged([True, True, None, None]), "wrong, and there are 2 and 0"),
-        ("cpmi_merge1", judged([False, True, None, None]), "and there are 1 and 0"),
-    ],
-)
-def test_a_threshold_is_not_calibrated_on_steps_that_are_all_right_or_not_judged(reward_type, truth, message):
-    with pytest.raises(UsageError, match=message):
-        chosen(of_set(REWARDS, [0.3]), reward_type, "calibrated", truth)

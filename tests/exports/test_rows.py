@@ -5,14 +5,23 @@ import os
 
 import polars as pl
 import pytest
-from datasets import Value, load_dataset
+from datasets import load_dataset
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from cpmi_dagster.errors import UsageError
-from cpmi_dagster.exports.rows import FORMS, Threshold, exported_rows, write_rows
+from cpmi_dagster.exports.rows import (
+    FORMS,
+    Threshold,
+    exported_rows,
+    further_columns,
+    split_by_question,
+    with_further_rewards,
+    write_rows,
+)
 from cpmi_dagster.resources.commands.export import MARKER, check_replaceable
 from cpmi_dagster.resources.sources.data_files import local_files, read_files
 from cpmi_dagster.rewards.dataset import labelled_trajectories
-from cpmi_dagster.trajectories.math_shepherd import parse_row
 from cpmi_dagster.trajectories.rows import number_rows
 
 STEPS = [["2 + 3 = 5.", "The answer is: 5"], ["3 * 4 = 13."]]
@@ -32,39 +41,28 @@ TRAJECTORIES = pl.DataFrame(
 NEGATIVES = pl.DataFrame({"trajectory_id": ["t000000001"] * 2, "rank": [2, 1], "answer": ["7", "6"]})
 REWARDS = pl.DataFrame(
     {
-        "trajectory_id": ["t000000001", "t000000001", "t000000002"],
-        "step_index": [1, 0, 0],
-        "reward_type": ["cpmi"] * 3,
-        "reward": [-1.5, 2.0, 0.25],
+        "trajectory_id": ["t000000001", "t000000001", "t000000002", "t000000001"],
+        "step_index": [1, 0, 0, 1],
+        "reward_type": ["cpmi"] * 3 + ["mine"],
+        "reward": [-1.5, 2.0, 0.25, 7.0],
     }
 )
+SOFT = REWARDS.drop("reward").with_columns(soft_label=pl.Series([0.2, 0.9, 0.5, 0.7]))
 HARD = Threshold(0.0, "since it is a difference")
-SOFT = REWARDS.drop("reward").with_columns(soft_label=pl.Series([0.2, 0.9, 0.5]))
 
 
 def labelled(trajectories: pl.DataFrame = TRAJECTORIES) -> pl.DataFrame:
     return labelled_trajectories(trajectories, NEGATIVES, REWARDS, SOFT, "cpmi")
 
 
-def test_rows_of_trl_have_a_hard_label_for_every_step_and_what_it_is_cut_from():
-    first, second = exported_rows(labelled(), "trl", HARD).to_dicts()
+def test_rows_have_a_hard_label_for_every_step_what_it_is_cut_from_and_further_rewards():
+    both = with_further_rewards(labelled(), REWARDS, SOFT, ["mine"])
+    first, second = exported_rows(both, "trl", HARD, further_columns(["mine"])).to_dicts()
     assert (first["prompt"], first["completions"], first["labels"]) == ("What is 2 + 3?", STEPS[0], [True, False])
     assert (first["soft_labels"], first["rewards"]) == ([0.9, 0.2], [2.0, -1.5])
     assert (first["gold_answer"], first["hard_negatives"], first["source_id"]) == ("5", ["6", "7"], "a")
     assert (second["labels"], second["hard_negatives"], second["source_labels"]) == ([True], [], None)
-
-
-def test_marked_text_is_read_as_it_was_written():
-    rows = exported_rows(labelled(), "math-shepherd", HARD).to_dicts()
-    for row, steps, labels in zip(rows, STEPS, [[1, 0], [1]], strict=True):
-        read = parse_row(row["input"], row["label"])
-        assert (list(read.steps), list(read.shepherd_labels or ())) == (steps, labels)
-
-
-@pytest.mark.parametrize(("form", "left_out"), [("trl", 0), ("math-shepherd", 1)])
-def test_a_text_that_holds_the_marker_is_left_out_of_marked_text(form, left_out):
-    marked = TRAJECTORIES.with_columns(question=pl.Series(["Сколько ки?", "What is 3 * 4?"]))
-    assert exported_rows(labelled(marked), form, HARD).height == 2 - left_out
+    assert (first["rewards_mine"], first["soft_labels_mine"], second["rewards_mine"]) == ([None, 7], [None, 0.7], None)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -73,56 +71,57 @@ def test_datasets_and_this_project_read_what_was_written(form, tmp_path):
     write_rows(rows, tmp_path / "mine" / "rows.parquet")
     read = load_dataset(str(tmp_path / "mine"), split="train", cache_dir=str(tmp_path / "cache"))
     assert read.to_list() == rows.to_dicts()
-    assert read.features["gold_answer"] == Value("string")
     ours = number_rows((row for row, _, _ in read_files(local_files(tmp_path / "mine"))), first=0, shards=1)
     assert ours["gold_answer"].to_list() == rows["gold_answer"].to_list()
     assert ours["defect"].null_count() == ours.height
-    hard = [[reward >= 0 for reward in each] for each in rows["rewards"].to_list()]
-    assert ours["labels"].to_list() == hard
+    assert ours["steps"].to_list() == STEPS
+    assert ours["labels"].to_list() == [[reward >= 0 for reward in each] for each in rows["rewards"].to_list()]
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """An export that nobody has touched."""
-    folder = tmp_path / "mine"
-    (folder / "data").mkdir(parents=True)
-    (folder / "data" / "rows.parquet").touch()
-    (folder / "README.md").write_text("the card")
-    (folder / MARKER).write_text(json.dumps({"files": ["README.md", "data/rows.parquet"]}))
-    check_replaceable(folder)
-    return folder
+@pytest.mark.parametrize(("form", "left_out"), [("trl", 0), ("math-shepherd", 1)])
+def test_a_text_that_holds_the_marker_is_left_out_of_marked_text(form, left_out):
+    marked = TRAJECTORIES.with_columns(question=pl.Series(["Сколько ки?", "What is 3 * 4?"]))
+    assert exported_rows(labelled(marked), form, HARD).height == 2 - left_out
 
 
-def edit(path):
-    path.write_text("what I know")
-    later = path.stat().st_mtime + 60
-    os.utime(path, (later, later))
+@given(st.lists(st.integers(0, 60), min_size=1), st.sampled_from([0.1, 0.5, 0.9]), st.integers(0, 60))
+def test_a_question_is_in_one_part_and_stays_there_if_rows_are_added(questions, share, added):
+    def parts(ids: list[int]) -> dict[str, set[str]]:
+        rows = pl.DataFrame({"question_id": [f"q{each}" for each in ids], "row": range(len(ids))})
+        try:
+            split = split_by_question(rows, share)
+        except UsageError:
+            assume(False)
+        assert pl.concat(split.values()).sort("row").equals(rows)
+        return {name: set(part["question_id"]) for name, part in split.items()}
+
+    before, after = parts(questions), parts([*questions, added])
+    assert not before["train"] & before["test"] and not after["train"] & after["test"]
+    assert before["train"] <= after["train"] and before["test"] <= after["test"]
+
+
+def test_parts_have_about_the_share_asked_for_and_none_is_empty():
+    rows = pl.DataFrame({"question_id": [f"q{number}" for number in range(1000)]})
+    assert split_by_question(rows, 0.2)["test"].height == pytest.approx(200, abs=40)
+    assert list(split_by_question(rows, 0)) == ["train"]
+    with pytest.raises(UsageError, match=r"--test-share 0\.2 leaves .* empty, of 1 question"):
+        split_by_question(rows.head(1), 0.2)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda folder: (folder / "data" / "notes.txt").write_text("mine"), r"`data/notes\.txt`, which no export"),
-        (
-            lambda folder: edit(folder / "README.md"),
-            r"`README\.md`, which no export has written, or somebody has changed",
-        ),
+        (lambda folder: os.utime(folder / "README.md", (2e9, 2e9)), r"`README\.md`, which .* somebody has changed"),
         (lambda folder: (folder / "data" / "more").symlink_to(folder), "`data/more`, which no export"),
         (lambda folder: (folder / MARKER).unlink(), r"`README\.md`, which no export"),
     ],
 )
-def test_an_export_is_replaced_until_something_of_ones_own_is_in_it(folder, change, message):
-    change(folder)
+def test_an_export_is_replaced_until_something_of_ones_own_is_in_it(tmp_path, change, message):
+    (tmp_path / "data").mkdir()
+    for name, text in (("README.md", "card"), ("data/rows.parquet", ""), (MARKER, "")):
+        (tmp_path / name).write_text(text or json.dumps({"files": ["README.md", "data/rows.parquet"]}))
+    check_replaceable(tmp_path)
+    change(tmp_path)
     with pytest.raises(UsageError, match=message):
-        check_replaceable(folder)
-
-
-def test_a_link_in_place_of_a_file_and_a_file_in_place_of_the_folder_are_not_replaced(folder, tmp_path):
-    card = tmp_path / "README.md"
-    (folder / "README.md").rename(card)
-    (folder / "README.md").symlink_to(card)
-    with pytest.raises(UsageError, match=r"`README\.md`, which no export"):
-        check_replaceable(folder)
-    with pytest.raises(UsageError, match="is a file"):
-        check_replaceable(card)
-    check_replaceable(tmp_path / "new")
+        check_replaceable(tmp_path)

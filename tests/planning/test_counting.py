@@ -46,37 +46,6 @@ def test_what_is_read_is_known_before_anything_is_sampled(run, trajectories, set
         assert counted.costs[part].wall_seconds > 0
 
 
-def test_what_is_shared_is_read_once_within_a_chunk_as_in_a_run(trajectories, settings, models):
-    chunks = {
-        name: getattr(settings, name).model_copy(update={"chunk_trajectories": 1}) for name in ("scoring", "rollouts")
-    }
-    ones = settings.model_copy(update=chunks)
-    together = count_labels(trajectories, ones, models).costs
-    apart = [count_labels(row, ones, models).costs for row in trajectories.iter_slices(1)]
-    for part, cost in together.items():
-        assert cost.forward_tokens == sum(one[part].forward_tokens for one in apart)
-        assert cost.forward_tokens >= count_labels(trajectories, settings, models).costs[part].forward_tokens
-    scored = count_labels(trajectories, settings, models).costs["answer_logprobs"]
-    assert together["answer_logprobs"].forward_tokens > scored.forward_tokens
-
-
-def test_a_prompt_without_room_is_neither_read_nor_continued(trajectories, settings, models):
-    sampling = settings.rollouts.sampling.model_copy(update={"max_new_tokens": 4096})
-    full = settings.model_copy(update={"rollouts": settings.rollouts.model_copy(update={"sampling": sampling})})
-    assert count_labels(trajectories, full, models).costs["policy_rollouts"] == Cost.zero()
-
-
-@pytest.mark.parametrize("change", [{"samples": 0}, {"sees": "question"}])
-def test_without_samples_or_steps_negatives_are_counted_as_a_run_makes_them(
-    trajectories, settings, models, loaded, change
-):
-    changed = settings.model_copy(update={"negatives": settings.negatives.model_copy(update=change)})
-    engine = TransformersEngine(loaded["labeler"], settings.rollouts.batch_sequences)
-    found = hard_negatives(trajectories, engine, changed.negatives, changed.seed)
-    counted = count_labels(trajectories, changed, models).costs["hard_negatives"]
-    assert read(counted) == read(found.cost)
-
-
 def test_a_continuation_is_as_long_as_the_steps_that_remain(trajectories, settings, models):
     counted = count_labels(trajectories[1:2], settings, models)
     encode = models["rollouts"].tokenizer.encode

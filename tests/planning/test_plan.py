@@ -1,16 +1,11 @@
 """`cpmi plan`: how a sample and labelled shards are scaled, and what is printed."""
 
-from io import StringIO
-
 import polars as pl
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from cpmi_dagster import definitions
 from cpmi_dagster.cli.commands import app
-from cpmi_dagster.cli.views import show_plan
-from cpmi_dagster.errors import LakeError, SettingsError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.commands.labeling_plan import Plan
 from cpmi_dagster.resources.lake.lake import Lake
@@ -34,44 +29,12 @@ def test_the_table_names_every_method_and_ends_in_words(home):
     assert "Not counted: step_surprisal, " in output
 
 
-def test_quiet_leaves_the_table_alone(home):
-    output = invoke("plan", "--profile", "miniature", "--quiet")
-    assert "laptop-cpu" in output and "Counted on" not in output
-
-
-def test_a_set_that_is_not_there_yet_says_what_to_run(tmp_path, monkeypatch):
-    monkeypatch.setenv("CPMI_HOME", str(tmp_path))
-    with pytest.raises(LakeError, match="run `cpmi run --until selection`"):
-        invoke("plan", "--profile", "miniature")
-    with pytest.raises(SettingsError, match="there is no hardware `h900`"):
-        invoke("plan", "--profile", "miniature", "--hardware", "h900")
-
-
-def test_a_plan_of_a_large_set_fits_a_usual_terminal():
-    console = Console(width=100, record=True, file=StringIO())
-    rows = [("mc", 3_012_000_000, 2_870_000_000, 910.25), ("cpmi_leave_one_out", 5, 0, 0.002)]
-    columns = ["method", "forward_tokens", "generated_tokens", "gpu_hours"]
-    plan = Plan(pl.DataFrame(rows, columns, orient="row"), "rtx4090-24gb", 80_000, 2000, is_measured=False)
-    show_plan(console, plan, load_settings("paper"), quiet=True)
-    text = console.export_text()
-    assert max(map(len, text.splitlines())) <= 100 and "…" not in text
-    assert "3,012,000,000" in text and "910.2 h" in text and "7.2 s" in text
-
-
 def row_of(plan: Plan, method: str) -> dict:
     return plan.frame.row(by_predicate=pl.col("method") == method, named=True)
 
 
 def plan_of(settings, hardware: str | None = None) -> Plan:
     return definitions.plan(settings, hardware, lambda *_: None)
-
-
-def test_a_sample_is_scaled_by_its_trajectories(home, monkeypatch):
-    whole = plan_of(load_settings("miniature"))
-    monkeypatch.setattr("cpmi_dagster.resources.commands.labeling_plan.SAMPLE", 2)
-    part = plan_of(load_settings("miniature"))
-    assert (whole.counted, part.counted, part.trajectories) == (5, 2, 5)
-    assert row_of(whole, "mc")["forward_tokens"] == pytest.approx(row_of(part, "mc")["forward_tokens"], rel=0.5)
 
 
 def test_methods_are_compared_with_mc_and_what_they_share_counts_once(home):
@@ -96,19 +59,3 @@ def test_a_plan_of_a_finished_home_is_what_the_run_reports(finished):
         assert both[name].equals(both[f"{name}_reported"].alias(name))
     assert (both["gpu_hours"] * 3600).to_list() == pytest.approx(both["wall_seconds"].to_list())
     assert row_of(plan, "together")["generated_tokens"] >= row_of(plan, "pav")["generated_tokens"]
-
-
-@pytest.mark.slow
-def test_the_labelers_tokens_are_counted_as_the_run_reports_them(finished):
-    reported = Lake.of(finished).read("labels/labeling_costs").filter(method="cpmi")
-    plan = plan_of(finished, "laptop-cpu")
-    assert (plan.is_measured, plan.hardware) == (False, "laptop-cpu")
-    assert [row_of(plan, "cpmi")[name] for name in FIGURES] == [reported[name].sum() for name in FIGURES]
-
-
-@pytest.mark.slow
-def test_negatives_made_by_other_settings_are_not_counted_on(finished):
-    other = finished.model_copy(update={"negatives": finished.negatives.model_copy(update={"samples": 0})})
-    assert (
-        row_of(plan_of(other), "cpmi")["generated_tokens"] == 0 < row_of(plan_of(finished), "cpmi")["generated_tokens"]
-    )

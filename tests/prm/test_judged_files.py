@@ -55,8 +55,8 @@ def test_every_line_comes_out_in_order_with_its_own_fields_or_a_reason(files_of)
     first, empty, third, long = rows
     assert (first["id"], first["benchmark"], len(first["probabilities"])) == ("a", "prmbench", 2)
     assert (third["id"], third["idx"], third["note"], len(third["probabilities"])) == (7, "p", {"é": [1]}, 1)
-    assert not {"question", "steps"} & set(first)
-    assert empty == {"id": "empty", "probabilities": None, "first_error": None, "reason": "it has no steps"}
+    assert SOLUTIONS[0].items() <= first.items() and third["input_first_error"] == 3
+    assert empty == {**SOLUTIONS[1], "probabilities": None, "first_error": None, "reason": "it has no steps"}
     assert long["probabilities"] is None and "128" in long["reason"]
     assert (sum(count for count, _ in reported), {total for _, total in reported}) == (4, {4})
 
@@ -172,7 +172,7 @@ def test_chats_and_texts_are_split_and_numbered_where_they_have_no_id(files_of, 
     judged = files_of(lines).judge()
     assert [row["id"] for row in judged] == [0, 1, "a"]
     assert judged[0]["probabilities"] == judged[1]["probabilities"] == judged[2]["probabilities"]
-    assert judged[0].keys() == {"id", "answer", "probabilities", "first_error"}
+    assert lines[0].items() <= judged[0].items() and judged[0]["steps"] == ["we add two", "oops so five"]
     assert judge(lines[:1], str(trained.path))["probability"].to_list() == judged[0]["probabilities"]
 
 

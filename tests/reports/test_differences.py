@@ -1,16 +1,10 @@
 """Pairs of reward models over the same resampled questions."""
 
-from dataclasses import replace
-
-import polars as pl
 import pytest
 from pytest import approx
 
 from cpmi_dagster.benchmarks.resampling import holm
-from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.differences import COMPARED, measure_differences
-from cpmi_dagster.reports.html import comparison_table
 from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.quality import MEASURES
 
@@ -34,40 +28,11 @@ def test_a_difference_is_that_of_the_two_figures(inputs: ReportInputs, figures: 
     assert row["low"] <= row["measured"] <= row["high"]
 
 
-def test_a_model_differs_from_itself_by_nothing(inputs: ReportInputs) -> None:
-    for measure in COMPARED:
-        figure = MEASURES[measure].resampled(inputs, "cpmi_bce")
-        assert figure is not None
-        difference = figure.minus(figure)
-        assert (difference.value, difference.low, difference.high, difference.p_value) == (0, 0, 0, 1)
-
-
 def test_only_pairs_that_were_trained_are_compared(inputs: ReportInputs, figures: Figures) -> None:
     rows = {row for row, _ in figures}
     assert {"Gold_only − CPMI", "PQM, CPMI − PQM, MC", "CPMI_Merge − Rand_Merge"} < rows
     assert not any("CPMI_Merge2" in row or row.startswith("CPMI (M = 1)") for row in rows)
     assert figure_frame(measure_differences(ReportInputs())).is_empty()
-
-
-def test_labels_without_a_row_of_the_paper_are_compared_with_mc_and_no_model_with_itself(inputs: ReportInputs) -> None:
-    added = Recipe(name="prefix_bce", reward_type="cpmi_prefix")
-    smaller = added.model_copy(update={"name": "prefix_short", "training": {"epochs": 1}})
-    key = "benchmarks/processbench_predictions"
-    said = inputs.predictions(key, "cpmi_bce")
-    renamed = [said.with_columns(recipe=pl.lit(name)) for name in (added.name, smaller.name)]
-    frames = {**inputs.frames, key: pl.concat([inputs.table(key), *renamed])}
-    recipes = (*inputs.recipes, added, smaller)
-    rows = figure_frame(measure_differences(replace(inputs, frames=frames, recipes=recipes)))["row"].unique().to_list()
-    assert [row for row in sorted(rows) if "prefix" in row] == ["CPMI (prefix) − MC", "prefix_short − CPMI (prefix)"]
-
-
-def test_what_is_within_noise_stands_faint(comparisons: dict[str, pl.DataFrame]) -> None:
-    table = comparison_table(ARTIFACTS["differences"].paper, comparisons["differences"])
-    is_p = pl.col("column").str.contains(r" p( \(Holm\))?$")
-    holds_zero = (pl.col("low") <= 0) & (pl.col("high") >= 0)
-    noise = comparisons["differences"].select(pl.when(is_p).then(pl.col("measured") > 0.05).otherwise(holds_zero))
-    faint = sum(cell.within_noise for _, cells in table.rows for cell in cells)
-    assert 0 < faint == noise.to_series().sum() < len(noise)
 
 
 def test_the_primary_comparison_has_a_row_of_its_own_and_is_not_corrected(figures: Figures) -> None:

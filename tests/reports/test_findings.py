@@ -48,39 +48,6 @@ def test_labels_are_held_against_rollouts_and_the_best_free_control(to_mc, to_co
     assert words in finding.answer
 
 
-def test_chance_and_the_controls_stand_beside_the_labels():
-    figures = found(LABELS, label_quality=quality((-0.3, -0.1), (0.1, 0.3))).figures
-    inner, over_all, firsts = figures
-    assert inner.startswith("AUC without last steps: CPMI 0.700 [0.600, 0.800; n=100], MC 0.900")
-    assert "Step length (best free control) 0.650" in inner and "Step surprisal 0.750" in inner
-    assert over_all.endswith("chance 0.5.") and inner.endswith("chance 0.5.")
-    assert firsts.endswith("chance 0.20 [0.10, 0.30; n=100].")
-
-
-def test_labels_without_a_baseline_are_held_against_chance():
-    finding = found(LABELS, label_quality=table(("CPMI", INNER, 0.7, 0.6, 0.8)))
-    said = "By AUC without last steps, CPMI's labels are better than chance, by 0.200 [0.100, 0.300; n=100]."
-    assert finding.answer == said
-
-
-def test_few_questions_give_no_verdict_and_no_difference():
-    finding = found(LABELS, label_quality=quality((-0.3, -0.1), (0.1, 0.3), units=9))
-    assert finding.verdict == "too few (9 questions)"
-    assert "cannot be compared with MC's: too few (9 questions)" in finding.answer and "0.2" not in finding.answer
-
-
-@pytest.mark.parametrize(("low", "high", "verdict"), [(0.1, 0.3, TELLS), (0.8, 1.2, SILENT)])
-def test_cost_is_relative_to_rollouts_beside_the_other_methods(low, high, verdict):
-    costs = table(
-        ("CPMI", "Time", (low + high) / 2, low, high), ("CPMI", "Token", 0.02, 0.01, 0.03),
-        ("CPMI_Merge", "Time", 0.5, 0.4, 0.6), ("CPMI_Merge", "Token", 0.3, 0.2, 0.4),
-    )  # fmt: skip
-    finding = found(COST, efficiency=costs)
-    assert finding.verdict == verdict
-    assert "times the time of one by MC, and 0.02 [0.01, 0.03; n=100] times its generated tokens." in finding.answer
-    assert finding.figures[0].startswith("Time and tokens of others: CPMI_Merge 0.50 [0.40, 0.60; n=100] and 0.30")
-
-
 def judged(*averages: tuple[str, float, float, float]) -> pl.DataFrame:
     return table(*((f"{row} (official)", "Average", *figure) for row, *figure in averages))
 

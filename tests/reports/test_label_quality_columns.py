@@ -1,11 +1,11 @@
 """Label AUC by position and by what the labeler knows, and first wrong steps found: beside figures made by hand."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from cpmi_dagster.benchmarks.label_quality import first_wrong_steps
 from cpmi_dagster.contracts.tables import AnswerLogprobs
@@ -64,35 +64,16 @@ def test_a_label_that_sees_errors_where_the_labeler_knows_the_answer_ranks_right
     assert "First steps" not in found and "Last steps" not in found, "all of them are right"
 
 
-def test_thirds_are_of_the_questions_and_not_measured_without_scored_answers():
-    table = figure_frame(measure_label_quality(inputs(cpmi=NOISE))).filter(pl.col("column").is_in(BY_KNOWLEDGE))
-    assert table["n"].to_list() == [40] * 3
-    unscored = inputs(cpmi=NOISE)
-    without = replace(unscored, frames={key: frame for key, frame in unscored.frames.items() if key != LOGPROBS})
-    assert not set(BY_KNOWLEDGE) & set(figures(without, "CPMI"))
+def test_aucs_with_and_without_last_steps_are_those_of_scikit_learn():
+    columns = figures(inputs(cpmi=NOISE), "CPMI")
+    for column, last in (("Label AUC", 3), ("Without last steps", 2)):
+        expected = roc_auc_score((ERRORS[:, :last] == 0).reshape(-1), NOISE[:, :last].reshape(-1))
+        assert columns[column] == pytest.approx(expected)
 
 
 def test_knowledge_is_the_gold_answers_share_of_the_candidates():
     known = gold_probabilities(inputs(cpmi=NOISE))
     assert known["knowledge"].to_list() == pytest.approx(list(KNOWN / (KNOWN + 0.5)))
-
-
-def test_log_probabilities_that_are_read_shard_by_shard_give_the_same_figures():
-    whole = inputs(cpmi=NOISE)
-    rows = whole.table(LOGPROBS)
-    parts = [rows.filter(pl.col("trajectory_id").is_in(names)) for names in (NAMES[:10], NAMES[10:])]
-    frames = {key: frame for key, frame in whole.frames.items() if key != LOGPROBS}
-    by_shard = replace(whole, frames=frames, shards={LOGPROBS: lambda: iter(parts)})
-    assert figure_frame(measure_label_quality(by_shard)).equals(figure_frame(measure_label_quality(whole)))
-
-
-def test_first_wrong_steps_found_stand_beside_a_blind_pick():
-    found = figure_frame(measure_label_quality(inputs(cpmi=NOISE - 10 * ERRORS))).filter(
-        column="First wrong step found"
-    )
-    assert found.select("row", "measured", "n").rows() == [
-        ("CPMI", 1.0, COUNT // 2), ("Chance", pytest.approx(1 / 3), COUNT // 2),
-    ]  # fmt: skip
 
 
 def test_the_best_free_label_is_chosen_anew_in_every_resample():

@@ -1,8 +1,6 @@
 """What is said of labels without step truth: shares, AUCs, correlations and suspicious steps, counted by hand."""
 
 import math
-import re
-from html import unescape
 
 import polars as pl
 import pytest
@@ -10,13 +8,8 @@ from scipy import stats
 
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
 from cpmi_dagster.contracts.tables import AnswerLogprobs
-from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
-from cpmi_dagster.reports.findings import SILENT, TELLS, Finding, findings
-from cpmi_dagster.reports.headline import headline_table
-from cpmi_dagster.reports.html import EXPLORER, render_report
 from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.label_trust import measure_label_trust, suspicious_steps
-from cpmi_dagster.reports.labels import measure_label_quality
 
 FINALS = {"t0": "7", "t1": "8", "t2": "7.0", "t3": "9", "t4": None}
 QUESTIONS = {"t0": "q0", "t1": "q0", "t2": "q1", "t3": "q1", "t4": "q2"}
@@ -27,7 +20,6 @@ REWARDS = {
     "final_answer": {"t0": [1] * 3, "t1": [0] * 3, "t2": [1] * 3, "t3": [0] * 3, "t4": [0] * 3},
     "uniform": {"t0": [0.5] * 3},
 }
-OF_TRUTH = ("label_quality", "label_trust")
 
 
 def inputs(**changed: object) -> ReportInputs:
@@ -114,111 +106,13 @@ def test_solutions_that_labels_are_compared_on_and_judged_steps_are_counted():
     """t4 states no final answer, and t3 is not judged."""
     assert cells("Counts") == {
         ("Solutions by final answer", "Right"): 2, ("Solutions by final answer", "Wrong"): 2,
-        ("Judged solutions", "Labelled"): 5,
+        ("Judged solutions", "Labelled"): 5, ("Judged solutions, Uniform random", "Labelled"): 1,
     }  # fmt: skip
     counts = figure_frame(measure_label_trust(inputs(**judged([True, None, False], [False, False, None], [True] * 3))))
     assert counts.filter(row="Counts: Judged steps").select("column", "measured").rows() == [("Right", 4), ("Wrong", 3)]
-    solutions = dict(counts.filter(row="Counts: Judged solutions").select("column", "measured").iter_rows())
-    assert solutions == {"Labelled": 5, "Right": 1, "Wrong": 2}
-
-
-def test_the_report_opens_with_what_can_be_trusted_and_links_suspicious_steps():
-    frames = {"label_trust": build_artifact(ARTIFACTS["label_trust"], inputs(), "mine")}
-    html = render_report("mine", "2026-01-31", frames, inputs(), profile_option=" -p mine.yaml")
-    assert "<h2>Trust without truth" in html and "t4 says &lt;0&gt;." in html
-    links = re.findall(r'<a href="(http[^"]*)">([^<]*)</a>', unescape(html))
-    assert links[0] == (f"{EXPLORER}/trajectory/t4?types=cpmi&types=step_surprisal&step=0", "t4\u00a0step\u00a00")
-    assert links[1][1] == "mine 1\u00a0step\u00a00"
-    assert "10 steps with the lowest mean rank over CPMI and Step surprisal" in html
-    assert "cannot be said: too few (2 right, 2 wrong)" in html and "with AUC" not in html
-    assert "Labels are not measured: nothing, or too little, says which steps are right" in html
-    assert re.search("Next: judge 50 solutions with “.*cpmi explore -p mine.yaml”, name", html)
-
-
-def test_labels_are_not_measured_against_a_few_judged_steps():
-    few = inputs(**judged([True, True, True], [True, False, False], [True, None, None]))
-    frames = {name: build_artifact(artifact, few, "mine") for name, artifact in ARTIFACTS.items() if name in OF_TRUTH}
-    assert not any(frames[name]["measured"].count() for name in OF_TRUTH if name != "label_trust")
-    assert not headline_table(frames)
-    assert "How good the labels are cannot be measured" in render_report("mine", "2026-01-31", frames, few)
-
-
-@pytest.mark.parametrize(("right", "wrong", "is_measured"), [(10, 10, True), (9, 30, False), (30, 9, False)])
-def test_a_truth_of_ten_right_and_ten_wrong_steps_is_one(right, wrong, is_measured):
-    """A solution of that many steps, in the place of t0."""
-    correct = [True] * right + [False] * wrong
-    trajectories = inputs().table("alignment/trajectories").head(1).with_columns(steps=pl.lit(["s"] * len(correct)))
-    steps = pl.DataFrame({"trajectory_id": "t0", "step_index": range(len(correct)), "reward_type": "cpmi"})
-    frames = {
-        "alignment/trajectories": trajectories,
-        "labels/step_rewards": steps.with_columns(reward=pl.col("step_index").cast(pl.Float64)),
-    }
-    table = figure_frame(measure_label_quality(inputs(**frames, **judged(correct))))
-    assert table.filter(column="Label AUC").height == is_measured
-
-
-@pytest.mark.parametrize("absent", ["labels/step_rewards", "labels/answer_logprobs", "alignment/trajectories"])
-def test_what_has_no_table_is_not_said(absent):
-    whole, rest = figure_frame(measure_label_trust(inputs())), inputs(**{absent: inputs().table(absent).clear()})
-    assert set(figure_frame(measure_label_trust(rest))["row"]) < set(whole["row"])
-    assert suspicious_steps(rest).is_empty() == (absent != "labels/answer_logprobs")
-
-
-CARD = [
-    ("Knowledge: Too little, to 0.05", "Share of questions", 0.2, 0.15, 0.25),
-    ("Knowledge: Half, 0.05 to 0.95", "Share of questions", 0.62, 0.55, 0.69),
-    ("Knowledge: Already, from 0.95", "Share of questions", 0.18, 0.12, 0.24),
-    ("Final answers: Position", "Mean step, without last steps", 0.55, 0.5, 0.6),
-    ("Final answers: Step surprisal", "Mean step, without last steps", 0.65, 0.6, 0.7),
-]
-
-
-HALF_KNOWN = (
-    "For 62 % [55, 69] of the questions the labeler half knows the answer before any step, so that CPMI can work"
-)
-
-
-def solutions(right: int, wrong: int) -> list[tuple]:
-    row = "Counts: Solutions by final answer"
-    return [(row, "Right", float(right), None, None), (row, "Wrong", float(wrong), None, None)]
-
-
-def finding_of(*rows: tuple) -> Finding:
-    """The last finding, from rows of `label_trust`."""
-    schema = ["row", "column", "measured", "low", "high"]
-    frame = pl.DataFrame(rows, schema=schema, orient="row", strict=False)
-    return findings({"label_trust": frame.with_columns(n=100, units=None, unit=None)})[-1]
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "verdict", "words"),
-    [
-        (0.6, 0.8, TELLS, "labels tell right from wrong final answers, with AUC 0.70 [0.60, 0.80]"),
-        (0.4, 0.6, SILENT, "labels cannot be shown to tell right from wrong final answers, with AUC 0.50 [0.40, 0.60]"),
-        (0.2, 0.4, TELLS, "labels are lower where the final answer is right, with AUC 0.30 [0.20, 0.40]"),
-    ],
-)
-def test_labels_tell_final_answers_apart_if_the_interval_leaves_out_chance(low, high, verdict, words):
-    ours = ("Final answers: CPMI", "Mean step, without last steps", (low + high) / 2, low, high)
-    finding = finding_of(*CARD, ours, *solutions(10, 90))
-    assert finding.verdict == verdict
-    assert finding.answer == f"{HALF_KNOWN}; CPMI's {words}."
-    known, over = finding.figures
-    assert "over 100 solutions (10 right, 90 wrong)" in over
-    assert over.endswith("Step surprisal 0.65 [0.60, 0.70], Position 0.55 [0.50, 0.60], chance 0.5.")
-    assert (
-        "For 20 % [15, 25] it is at most 0.05: too hard" in known and "For 18 % [12, 24] it is at least 0.95" in known
-    )
-
-
-@pytest.mark.parametrize(("right", "wrong"), [(2, 54), (54, 9), (100, 0)])
-def test_few_right_or_wrong_final_answers_are_no_evidence(right, wrong):
-    ours = ("Final answers: CPMI", "Mean step, without last steps", 0.85, 0.74, 0.95)
-    finding = finding_of(*CARD, ours, *solutions(right, wrong))
-    assert finding.verdict == f"too few ({right} right, {wrong} wrong)"
-    assert "cannot be said" in finding.answer and "0.85" not in finding.answer + "".join(finding.figures)
-
-
-def test_if_all_final_answers_are_alike_the_finding_says_what_the_labeler_knows():
-    finding = finding_of(*CARD[:3])
-    assert (finding.verdict, finding.answer) == (SILENT, f"{HALF_KNOWN}.")
+    for row, expected in (
+        ("Judged solutions", {"Labelled": 5, "Right": 1, "Wrong": 2}),
+        ("Judged solutions, Uniform random", {"Labelled": 1, "Wrong": 1}),
+    ):
+        solutions = counts.filter(row=f"Counts: {row}").filter(pl.col("measured") > 0)
+        assert dict(solutions.select("column", "measured").iter_rows()) == expected

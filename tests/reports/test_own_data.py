@@ -8,7 +8,6 @@ import pytest
 from cpmi_dagster.reports.html import render_report
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.own_data import oddity, own_data
-from cpmi_dagster.reports.reward_models import describe_models, model_figures
 
 
 @pytest.mark.parametrize(
@@ -46,21 +45,3 @@ def test_the_report_of_own_data_opens_with_the_verdict_and_names_no_table_that_i
     assert "own-" in page and "80 of 80 solutions of 40 questions, 400 steps" in page
     for words in ("not measured", "fig:main", "Merges that start from PAV", "without a figure of ours", "cpmi_80k"):
         assert words not in page, words
-
-
-def test_a_model_whose_scores_lie_in_a_narrow_band_is_called_that():
-    rows = [
-        ("cpmi_bce", "AUC against its own labels", 0.61, 0.55, 0.67),
-        ("cpmi_bce", "Lowest score", 0.51, None, None),
-        ("cpmi_bce", "Highest score", 0.55, None, None),
-    ]
-    table = pl.DataFrame(rows, ["row", "column", "measured", "low", "high"], orient="row").with_columns(
-        n=90, units=20, unit=pl.lit("question")
-    )
-    said = "AUC 0.610 [0.550, 0.670; n=20] against its own labels (chance 0.5). Its scores lie between 0.51 and 0.55:"
-    assert describe_models(table)["cpmi_bce"].startswith(said)
-    assert dict(model_figures(table, "cpmi_bce"))["Scores, the middle nine tenths"].startswith(
-        "0.510 to 0.550: hardly any"
-    )
-    wide = table.with_columns(measured=pl.when(pl.col("column") == "Highest score").then(0.9).otherwise("measured"))
-    assert "scores lie" not in describe_models(wide)["cpmi_bce"]

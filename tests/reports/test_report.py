@@ -10,12 +10,10 @@ import pytest
 
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS
-from cpmi_dagster.reports.figure_style import to_svg
-from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, format_headline, headline_table
-from cpmi_dagster.reports.html import EXPLORER, comparison_table, order_columns, plain_table, render_report
+from cpmi_dagster.reports.headline import format_headline, headline_table
+from cpmi_dagster.reports.html import EXPLORER, render_report
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paper import format_figure
-from cpmi_dagster.reports.plots import report_plots
 from cpmi_dagster.resources.lake.database import publish
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import query
@@ -93,12 +91,6 @@ def test_what_is_shown_is_escaped_and_the_papers_figures_are_marked(report: str)
     assert '<span class="interval">[' in report
 
 
-def test_plots_have_descriptions_and_follow_the_ink_of_the_page(report: str):
-    plots = re.findall(r'<div class="plot" role="img" aria-label="([^"]+)">', report)
-    assert len(plots) == report.count("<svg") == 4
-    assert "currentColor" in report
-
-
 def test_a_report_of_nothing_renders_with_the_papers_figures(empty_comparisons: Comparisons):
     html = render_report("empty", "2026-01-31", empty_comparisons)
     outline(html)
@@ -107,54 +99,6 @@ def test_a_report_of_nothing_renders_with_the_papers_figures(empty_comparisons: 
     for shown in (html, render_report("empty", "2026-01-31", {})):
         assert "Nothing has been measured on this profile yet." in shown
         assert shown.count('<span class="verdict silent">not measured</span>') == 4
-
-
-def test_the_first_screen_has_four_findings_with_their_verdicts(report: str):
-    first = report.partition('<ol class="findings">')[2].partition("</ol>")[0]
-    titles = re.findall(r"<h2>([^<]*) <span", first)
-    assert titles == ["Labels on judged steps", "Cost against MC", "Reward models", "Trust without truth"]
-    verdicts = re.findall(r'<span class="verdict (tells|silent)">([^<]*)</span>', first)
-    assert all((kind == "tells") == (words == "this data can tell") for kind, words in verdicts)
-
-
-def test_figures_that_the_profile_does_not_measure_are_counted(report: str, comparisons: Comparisons):
-    figures = pl.concat(comparisons.values()).drop_nulls("paper")
-    absent = figures["measured"].null_count()
-    assert f"{absent} of {figures.height} figures not measured" in report
-    of_contrast = report.partition('id="contrast"')[2].partition("</summary>")[0]
-    assert "5 of the paper’s 15 figures not measured</span>" in of_contrast
-
-
-def test_the_same_inputs_give_the_same_plots(comparisons: Comparisons):
-    labels = {"label_quality": comparisons["label_quality"]}
-    first, second = (to_svg(report_plots(ReportInputs(), labels)["label_quality"], "labels") for _ in range(2))
-    assert first == second
-
-
-def test_the_headline_takes_its_figures_from_the_artifacts(comparisons: Comparisons):
-    table = headline_table(comparisons)
-    rewards = ["MC", "PAV", "CPMI", "CPMI_Merge", "Rand_Merge", "Step surprisal", "Majority vote", "Chance", "Ceiling"]
-    assert list(table) == rewards
-    for column in HEADLINE_COLUMNS:
-        figure = comparisons[column.artifact].row(
-            by_predicate=(pl.col("row") == f"CPMI{column.suffix}") & (pl.col("column") == column.column), named=True
-        )
-        ours = table["CPMI"][column.title]
-        assert [ours.value, ours.low] == [figure["measured"], figure["low"]]
-    assert format_headline(table).height == len(rewards)
-
-
-def test_chance_and_ceiling_stand_beside_every_quality(comparisons: Comparisons):
-    table = headline_table(comparisons)
-    (label_auc, *_), (*_, f1, prm_score, best_of_8, _, _) = [[c.title for c in HEADLINE_COLUMNS]] * 2
-    chance, ceiling = ({title: each.value for title, each in table[row].items()} for row in ("Chance", "Ceiling"))
-    picks = {
-        row: comparisons["best_of_n"].filter(row=row, column="MATH500 N=8")["measured"].item()
-        for row in ("Pass@1", "Pass@N")
-    }
-    assert (chance[label_auc], chance[best_of_8]) == (0.5, picks["Pass@1"])
-    assert (ceiling[label_auc], ceiling[prm_score], ceiling[best_of_8]) == (1.0, 100.0, picks["Pass@N"])
-    assert 0 < chance[f1] < ceiling[f1] == 100.0
 
 
 def test_the_headline_has_the_best_free_label_of_each_column(comparisons: Comparisons):
@@ -171,62 +115,6 @@ def test_the_headline_has_the_best_free_label_of_each_column(comparisons: Compar
     assert free["First wrong step found"] == worse.filter(found)["measured"].item()
 
 
-def test_columns_without_a_figure_of_ours_are_left_out(comparisons: Comparisons):
-    artifact, comparison = ARTIFACTS["best_of_n"].paper, comparisons["best_of_n"]
-    partly = comparison.with_columns(measured=pl.when(pl.col("column").str.starts_with("GSM8K")).then("measured"))
-    shown = comparison_table(artifact, partly)
-    assert {column.split()[0] for column in shown.columns} == {"GSM8K"}
-    assert format_headline(headline_table({"label_quality": comparisons["label_quality"]})).columns == [
-        "Reward", "Label AUC without last steps", "… over all steps", "First wrong step found",
-    ]  # fmt: skip
-
-
-def test_a_report_without_truth_says_so_and_opens_what_can_be_said(comparisons: Comparisons):
-    without = {name: frame for name, frame in comparisons.items() if name != "label_quality"}
-    for known, frames in ((True, comparisons), (False, without)):
-        html = render_report("mine", "2026-01-31", frames)
-        assert ("Measured on steps whose truth is known" in html) == known
-        assert ("How good the labels are cannot be measured" in html) != known
-        assert ('id="label_trust" open' in html) != known
-
-
-def test_official_columns_follow_their_namesakes():
-    assert order_columns(["AUC", "PB", "MATH"], ["AUC", "PB", "MATH", "PB (official)", "Label AUC"]) == [
-        "AUC", "PB", "PB (official)", "MATH", "Label AUC",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("figure", "decimals", "text"),
-    [(None, 1, ""), (0.76549, 3, "0.765"), (1234567.0, 0, "1,234,567"), (-65.0, 0, "−65"), (0.1234, None, "0.123"),
-     (12.345, None, "12.3"), (4321.0, None, "4,321")],
-)  # fmt: skip
-def test_figures_are_formatted_as_the_paper_prints_them(figure: float | None, decimals: int | None, text: str):
-    assert format_figure(figure, decimals) == text
-
-
-def test_groups_of_label_trust_have_tables_of_their_own(report: str):
-    assert (
-        "Knowledge: Half" not in report and "<h4>What the labeler knows of the answers before any step</h4>" in report
-    )
-
-
-def test_a_wide_table_is_turned_on_its_side(comparisons: Comparisons):
-    table = comparison_table(ARTIFACTS["efficiency"].paper, comparisons["efficiency"])
-    assert table.columns[:2] == ["MC", "PAV"]
-    label, cells = table.rows[0]
-    assert (label, cells[0].paper) == ("Step AUC", "0.759")
-    narrow = comparison_table(ARTIFACTS["processbench"].paper, comparisons["processbench"])
-    assert narrow.rows[0][0] == "MC"
-    assert narrow.caption == "Ours: over 24 to 96 problems, steps or trajectories."
-
-
-def test_the_two_aucs_go_by_two_names(comparisons: Comparisons):
-    for name, artifact in ARTIFACTS.items():
-        table = comparison_table(artifact.paper, comparisons[name])
-        assert not {"AUC", "ROC-AUC"} & {*table.columns, *(label for label, _ in table.rows)}, name
-
-
 def test_every_query_shown_runs(report: str, tmp_path: Path):
     settings = load_settings("miniature", tmp_path)
     publish(Lake.of(settings), settings)
@@ -236,14 +124,9 @@ def test_every_query_shown_runs(report: str, tmp_path: Path):
         assert query(settings, sql).rows.is_empty()
 
 
-def test_the_trajectory_to_trace_is_one_that_has_labels(report: str, inputs: ReportInputs):
-    (traced,) = re.findall(r"cpmi trace -p mine (own-\d+)", report)
-    assert traced in inputs.frames["alignment/trajectories"]["source_id"]
-
-
-def test_plain_tables_show_shares_in_percent_and_cut_long_texts():
-    frame = pl.DataFrame({"match_kind": ["x" * 200], "rows": [1204], "share": [0.0653], "model": [None]})
-    columns, [[kind, rows, share, model]] = plain_table(frame)
-    assert columns[0] == "match kind"
-    assert (kind.text, kind.whole) == ("x" * 90 + " …", "x" * 200)
-    assert (rows.text, share.text, model.text) == ("1,204", "6.5 %", "–")
+@pytest.mark.parametrize(
+    ("figure", "decimals", "text"),
+    [(None, 1, ""), (0.76549, 3, "0.765"), (1234567.0, 0, "1,234,567"), (-65.0, 0, "−65"), (12.345, None, "12.3")],
+)
+def test_figures_are_formatted_as_the_paper_prints_them(figure, decimals, text):
+    assert format_figure(figure, decimals) == text

@@ -1,50 +1,21 @@
 """The picture of one trajectory's steps: what a bar's colour and number say."""
 
 import polars as pl
-import pytest
 from matplotlib.colors import to_hex
 
 from cpmi_dagster import plot_steps
-from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.reports.figure_style import OTHER_STYLE, RIGHT_STEPS, WRONG_STEPS
-
-STEPS = ["Ann pays $3 and $2, which is $5.", "So 4."]
-LABELS = pl.DataFrame(
-    {
-        "id": ["a"] * 4 + ["b"],
-        "step_index": [0, 1, 0, 1, 0],
-        "step": [*STEPS, *STEPS, "Other."],
-        "reward_type": ["cpmi", "cpmi", "step_length", "step_length", "cpmi"],
-        "reward": [0.4, -0.2, -33.0, -5.0, 1.0],
-        "soft_label": [0.9, 0.1, 0.0, 1.0, 0.5],
-    }
-)
-
-
-def colours(panel) -> list[str]:
-    return [to_hex(bar.get_facecolor()) for bar in panel.patches]
 
 
 def test_a_panel_per_reward_type_has_the_colours_of_its_scale_and_the_soft_labels():
-    cpmi, length = plot_steps(LABELS).axes
-    assert [tick.get_text() for tick in cpmi.get_yticklabels()] == STEPS
-    assert colours(cpmi) == [RIGHT_STEPS, WRONG_STEPS] and colours(length) == [OTHER_STYLE[0]] * 2
-    assert [text.get_text() for text in cpmi.texts] == ["0.90", "0.10"]
-    (other,) = plot_steps(LABELS, "b").axes
-    assert [bar.get_width() for bar in other.patches] == [1.0]
-
-
-def test_probabilities_of_a_judge_are_drawn_against_one_half():
-    judged = LABELS.head(2).select("id", "step_index", "step", probability=pl.Series([0.5, 0.3]))
-    (panel,) = plot_steps(judged).axes
-    assert colours(panel) == [RIGHT_STEPS, WRONG_STEPS]
-
-
-def test_a_notebook_shows_the_picture_as_an_image():
-    assert plot_steps(LABELS)._repr_png_().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(("labels", "name"), [(LABELS, "c"), (LABELS.clear(), None)])
-def test_a_trajectory_without_steps_is_named(labels, name):
-    with pytest.raises(ScoringError, match=f"no steps of trajectory `{name}`"):
-        plot_steps(labels, name)
+    steps = pl.DataFrame({"id": "a", "step_index": [0, 1] * 2, "step": ["It is $5.", "So 4."] * 2}).with_columns(
+        reward_type=pl.Series(["cpmi", "cpmi", "step_length", "step_length"]),
+        reward=pl.Series([0.4, -0.2, -33.0, -5.0]),
+        soft_label=pl.Series([0.9, 0.1, 0.0, 1.0]),
+    )
+    judged = steps.head(2).select("id", "step_index", "step", probability=pl.Series([0.5, 0.3]))
+    panels = [*plot_steps(steps).axes, *plot_steps(judged).axes]
+    colours = [[to_hex(bar.get_facecolor()) for bar in panel.patches] for panel in panels]
+    assert colours == [[RIGHT_STEPS, WRONG_STEPS], [OTHER_STYLE[0]] * 2, [RIGHT_STEPS, WRONG_STEPS]]
+    assert [tick.get_text() for tick in panels[0].get_yticklabels()] == ["It is $5.", "So 4."]
+    assert [text.get_text() for text in panels[0].texts] == ["0.90", "0.10"]

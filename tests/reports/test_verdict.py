@@ -55,10 +55,13 @@ def test_an_answer_needs_fifty_judged_solutions_or_all_there_are(solutions, labe
     assert more < MOST_MORE
 
 
+def test_solutions_that_the_label_does_not_label_do_not_count():
+    rows = [("Counts: Judged solutions, CPMI", name, 20.0, None, None) for name in ("Labelled", "Right")]
+    frames = {"label_quality": quality(0.02, 0.18, 0.1), "label_trust": pl.concat([judged(60), frame(*rows)])}
+    verdict = judge_label(frames, "cpmi")
+    assert (verdict.answer, verdict.judged) == (YES, 20)
+
+
 def test_where_all_that_is_labelled_is_judged_more_has_to_be_labelled():
     frames = {"label_quality": quality(-0.05, 0.15, 0.05), "label_trust": judged(60, labelled=60)}
     assert "add about 180 more solutions to the file" in judge_label(frames, "cpmi").following
-
-
-def test_without_any_figure_the_answer_is_not_known():
-    assert judge_label({}, "cpmi").answer == NOT_KNOWN
