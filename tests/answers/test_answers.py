@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_run import SHARED_DATA
 
 from cpmi_dagster.answers.extraction import extract_answer, hash_answer
-from cpmi_dagster.answers.fences import unwrapped
+from cpmi_dagster.answers.fences import unwrap
 from cpmi_dagster.answers.verdicts import equivalent, is_equivalent
 
 needs_data = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository")
@@ -72,8 +72,8 @@ def test_an_answer_is_unwrapped_from_what_stands_around_all_of_it(answer: str, w
     text = answer
     for wrap in wraps:
         text = wrap.replace("#", text)
-    assert unwrapped(text) == answer
-    assert all(unwrapped(wrap.replace("#", "20")) == "20" for wrap in WRAPS)
+    assert unwrap(text) == answer
+    assert all(unwrap(wrap.replace("#", "20")) == "20" for wrap in WRAPS)
 
 
 @needs_data

@@ -10,7 +10,7 @@ from cpmi_dagster.alignment import ReferenceIndex
 from cpmi_dagster.answers.comparison import Answers, Comparison
 from cpmi_dagster.benchmarks.best_of_n import with_answer_classes
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.generation.monte_carlo import graded
+from cpmi_dagster.generation.monte_carlo import grade
 from cpmi_dagster.negatives.hard_negatives import choose_negatives
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.profiles.settings import load_settings
@@ -70,7 +70,7 @@ def test_references_negatives_grades_and_votes_are_compared_by_the_function():
     assert ReferenceIndex(references, INITIALS).find("Who has 3 hats?").row == 0
     chosen = choose_negatives("Ann", ["Anna", "Bob", "Bert", "Carl"], Negatives(count=2), 0, comparison=INITIALS)
     assert [negative.answer for negative in chosen] == ["Bob", "Carl"]
-    assert graded(["Ann", "Ann", "Ann"], ["Anna", None, "Bob"], INITIALS) == [True, False, False]
+    assert grade(["Ann", "Ann", "Ann"], ["Anna", None, "Bob"], INITIALS) == [True, False, False]
     candidates = pl.DataFrame({
         "benchmark": "own", "problem_id": "0", "candidate": [0, 1, 2], "answer": ["Bob", "Bert", "Carl"],
         "correct": False,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.answers.extraction import extract_answer, hash_answer
-from cpmi_dagster.answers.fences import boxed_answer, unwrapped
+from cpmi_dagster.answers.fences import boxed_answer, unwrap
 from cpmi_dagster.answers.values import Undecidable, read_value, same
 from cpmi_dagster.answers.verdicts import decide, is_equivalent
 
@@ -100,7 +100,7 @@ REPEATED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("function", [extract_answer, unwrapped, work_out, lambda text: decide(text, text[1:])])
+@pytest.mark.parametrize("function", [extract_answer, unwrap, work_out, lambda text: decide(text, text[1:])])
 def test_no_repeated_pattern_holds_a_function_up(function: Callable[[str], object]):
     """A pattern that backtracks would take hours."""
     for pattern in REPEATED:

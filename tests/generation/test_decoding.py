@@ -10,7 +10,7 @@ from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation import decoding
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.token_sampling import uniform_numbers
-from cpmi_dagster.models.tokens import longest_texts
+from cpmi_dagster.models.tokens import find_longest_texts
 
 GREEDY = Sampling(temperature=1e-4, top_p=1.0, max_new_tokens=40)
 QUESTION = tuple(range(10, 90))
@@ -76,7 +76,7 @@ def test_rows_that_end_at_different_times_make_place_without_disturbing_the_rest
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple), max_size=20))
 def test_a_text_begins_with_its_prompt_and_is_the_longest_of_those_that_begin_so(prompts):
-    texts = longest_texts(prompts)
+    texts = find_longest_texts(prompts)
     for prompt in prompts:
         assert texts[prompt][: len(prompt)] == prompt
         assert texts[prompt] in prompts and texts[texts[prompt]] == texts[prompt]

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -38,18 +38,13 @@ def serve_model(loaded: LoadedModel, body: dict[str, Any]) -> Answer:
     return Answer({**reply, "usage": usage})
 
 
-@dataclass
-class SamplingParams:
+def sampling_params(
+    *, n, temperature, top_p, top_k, seed, stop, max_tokens, include_stop_str_in_output
+) -> SimpleNamespace:
     """Fields of `vllm.SamplingParams` that matter here; others are refused as there."""
-
-    n: int
-    temperature: float
-    top_p: float
-    top_k: int
-    seed: int
-    stop: str | None
-    max_tokens: int
-    include_stop_str_in_output: bool
+    assert include_stop_str_in_output
+    sampling = Sampling(temperature=temperature, top_p=top_p, top_k=top_k, max_new_tokens=max_tokens)
+    return SimpleNamespace(sampling=sampling, seeds=range(seed, seed + n), stop="line" if stop else "answer")
 
 
 class LLM:
@@ -63,21 +58,16 @@ class LLM:
         assert enable_prefix_caching
         self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(max_model_len=self.loaded.context_length))
 
-    def generate(self, prompts: list[dict[str, list[int]]], sampling_params: list[SamplingParams], *, use_tqdm: bool):
+    def generate(self, prompts: list[dict[str, list[int]]], sampling_params: list[SimpleNamespace], *, use_tqdm: bool):
         return [self.outputs(*pair) for pair in zip(prompts, sampling_params, strict=True)]
 
-    def outputs(self, prompt: dict[str, list[int]], params: SamplingParams) -> SimpleNamespace:
-        assert params.include_stop_str_in_output
-        values = {"temperature": params.temperature, "top_p": params.top_p, "top_k": params.top_k}
-        text, stop = self.loaded.tokenizer.decode(prompt["prompt_token_ids"]), "line" if params.stop else "answer"
-        sampling = Sampling(max_new_tokens=params.max_tokens, **values)
-        engine, seeds = TransformersEngine(self.loaded, 1), range(params.seed, params.seed + params.n)
-        group = [engine.generate([text], sampling, 1, seed, stop)[0][0] for seed in seeds]
-        ends = ["length" if one.truncated else "stop" for one in group]
-        outputs = [
-            SimpleNamespace(index=index, text=one.text, token_ids=[0] * one.tokens, finish_reason=end)
-            for index, (one, end) in enumerate(zip(group, ends, strict=True))
-        ]
+    def outputs(self, prompt: dict[str, list[int]], params: SimpleNamespace) -> SimpleNamespace:
+        engine, text = TransformersEngine(self.loaded, 1), self.loaded.tokenizer.decode(prompt["prompt_token_ids"])
+        outputs = []
+        for index, seed in enumerate(params.seeds):
+            ((one,),) = engine.generate([text], params.sampling, 1, seed, params.stop)
+            end = "length" if one.truncated else "stop"
+            outputs.append(SimpleNamespace(index=index, text=one.text, token_ids=[0] * one.tokens, finish_reason=end))
         return SimpleNamespace(outputs=outputs[::-1])
 
 
@@ -90,7 +80,7 @@ def any_engine(request, tiny_model, monkeypatch) -> Iterator[RolloutEngine]:
             yield EndpointEngine(server.url, "tiny", "tiny@here")
     else:
         monkeypatch.setattr(LLM, "loaded", tiny_model, raising=False)
-        monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=LLM, SamplingParams=SamplingParams))
+        monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=LLM, SamplingParams=sampling_params))
         monkeypatch.setattr(vllm_engine, "load_tokenizer", lambda place, revision: tiny_model.tokenizer)
         yield VllmEngine("tiny", None, "float32", 8, "tiny@vllm")
 

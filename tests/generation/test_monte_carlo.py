@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.contracts.tables import Rollouts
 from cpmi_dagster.generation.engine import Generation
-from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL, prefix_rollouts, sampled
+from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL, prefix_rollouts, sample_trajectories
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.trajectories.templates import render_context, render_question
@@ -78,8 +78,10 @@ def test_rollouts_depend_on_their_prefix_and_number_alone(tiny_model, longest, s
 @given(st.integers(0, 20), st.integers(0, 25), st.integers(0, 25), st.integers(0, 9))
 def test_a_sample_keeps_the_order_and_a_larger_one_adds_to_it(size, count, more, seed):
     names = pl.DataFrame({"trajectory_id": [f"t{number:09d}" for number in range(size)]})
-    smaller, larger = (sampled(names, wanted, seed)["trajectory_id"].to_list() for wanted in (count, count + more))
+    smaller, larger = (
+        sample_trajectories(names, wanted, seed)["trajectory_id"].to_list() for wanted in (count, count + more)
+    )
     assert len(smaller) == min(size, count)
     assert smaller == [name for name in larger if name in set(smaller)]
     assert larger == sorted(larger)
-    assert sampled(names, None, seed).equals(names)
+    assert sample_trajectories(names, None, seed).equals(names)

@@ -1,10 +1,7 @@
 """Loading models: which one it is, and what is missing when it cannot be loaded."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -35,19 +32,16 @@ def test_the_identity_is_of_the_weights_and_that_of_reading_of_config_and_tokeni
     assert model_identity(str(folder)) != f"model@{weights}"
 
 
-def test_a_branch_is_identified_by_the_commit_that_the_hub_cache_has_for_it(tmp_path):
+def test_a_branch_is_identified_by_the_commit_that_the_hub_cache_has_for_it(tmp_path, monkeypatch):
     commit = "49e3418fbbbca6ecbdf9608b4d22e5a407081db4"
-    cached = tmp_path / "hub" / "models--team--prover"
+    cached = tmp_path / "models--team--prover"
     shutil.copytree(MODEL_FOLDERS["prover"], cached / "snapshots" / commit)
     (cached / "refs").mkdir()
     (cached / "refs" / "main").write_text(commit)
-    command = (
-        "from cpmi_dagster.models.language_models import load_language_model as load;"
-        "print(load('team/prover', device='cpu').identity, load('team/prover', 'main', device='cpu').identity)"
-    )
-    environment = os.environ | {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["team/prover@49e3418fbbbc"] * 2
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    for revision in (None, "main"):
+        assert load_language_model("team/prover", revision, device="cpu").identity == "team/prover@49e3418fbbbc"
 
 
 @pytest.mark.parametrize(

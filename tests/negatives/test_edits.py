@@ -116,16 +116,3 @@ def test_heuristics_make_the_mistake_they_are_named_for(gold: str, answer: str, 
 def test_what_nobody_writes_comes_late_or_never(gold: str, unlikely: str, likely: str | None):
     answers = [answer for answer, _ in propose(gold, 0)]
     assert unlikely not in answers[: None if likely is None else answers.index(likely)]
-
-
-@given(
-    gold=st.integers(0, 100).flatmap(
-        lambda share: st.sampled_from([f"{share}\\%", f"{share / 100:.2f}", f"\\frac{{{share + 1}}}{{102}}"])
-    ),
-    seed=SEEDS,
-)
-def test_wrong_probabilities_are_probabilities(gold: str, seed: int):
-    for negative in heuristic_negatives(gold, WANTED, seed, "What is the probability that both are red?"):
-        numbers = [float(number) for number in re.findall(r"[0-9.]+", negative.answer)]
-        value = numbers[0] / (numbers[1] if len(numbers) > 1 else 100 if "%" in gold else 1)
-        assert 0 <= value <= 1 and "-" not in negative.answer

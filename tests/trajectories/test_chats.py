@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cpmi_dagster.trajectories.math_shepherd import Trajectory
-from cpmi_dagster.trajectories.rows import Defect, Reading, Row, Unreadable, read_row
+from cpmi_dagster.trajectories.rows import Defect, Reading, Row, read_row
 
 QUESTION, SOLUTION, STEPS = "1 + 1?", "I add.\n\nSo 2.", ("I add.", "So 2.")
 ASKED = {"role": "user", "content": QUESTION}
@@ -70,20 +70,3 @@ def test_a_question_or_solution_may_be_messages_of_one_turn_or_a_list_of_one_tex
     alone = read_row({"prompt": asked}, Reading(of_questions=True))
     assert isinstance(alone, Trajectory) and alone.question == QUESTION
     assert read({"question": "[1, 2] has which sum?", "steps": STEPS}).question == "[1, 2] has which sum?"
-
-
-@pytest.mark.parametrize(
-    ("prompt", "reason"),
-    [
-        (turns(("user", "a"), ("assistant", "b"), ("user", "c")), "and has user, assistant, user"),
-        ("[{'role': 'system', 'content': 'a'}\n {'role': 'user', 'content': 'b'}]", "cannot be read; write"),
-        (["a", "b"], "it is a list of 2; give one text"),
-    ],
-)
-def test_a_list_is_never_taken_as_the_text_of_a_question(prompt, reason):
-    reading = Reading({"prompt": "src"})
-    named = reading.named({"src": prompt, "response": SOLUTION})
-    assert not isinstance(named, Unreadable)
-    found = read_row(named, reading)
-    assert isinstance(found, Defect)
-    assert found.reason.startswith("`src`: ") and reason in found.reason

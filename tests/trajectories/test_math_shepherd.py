@@ -69,11 +69,6 @@ def test_regular_and_irregular_rows_are_understood(text: str, label: str, questi
     assert (trajectory.question, trajectory.steps, trajectory.shepherd_labels) == (question, steps, labels)
 
 
-@pytest.mark.parametrize("label", ["", INPUT])
-def test_a_value_list_stands_in_for_inline_labels(label: str):
-    assert rendered(parse_row(INPUT, label, ["+", "-"])) == (INPUT, LABEL)
-
-
 @pytest.mark.parametrize(
     ("text", "label", "value", "reason"),
     [

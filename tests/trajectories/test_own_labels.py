@@ -40,7 +40,6 @@ def test_labels_are_found_by_trajectory_or_by_row_and_those_of_others_are_left_o
         ({"rewards": [1.0]}, r"`judge`, row 3: a row needs `trajectory_id` or `row_number`"),
         ({"row_number": 9, "rewards": []}, r"row 3: .*`rewards`: it is empty"),
         ({"row_number": 9, "rewards": [1.0, float("nan")]}, r"row 3: .*`rewards\.1`: it must be a finite number"),
-        ({"row_number": 9, "rewards": ["0.5"]}, r"row 3: .*`rewards\.0`: it must be a number"),
         ({"row_number": 8, "rewards": [1.0]}, r"row 3: .*`t000000008`: an earlier row labels the same trajectory"),
         ({"trajectory_id": "t000000009", "row_number": 10, "rewards": [1.0]}, r"row 3: .*are not of one row"),
         (Unreadable("{", "not JSON", "labels.jsonl, line 3"), r"labels\.jsonl, line 3: not JSON; correct or remove it"),

@@ -36,12 +36,9 @@ def test_people_judge_every_step_up_to_the_first_error_and_none_after_it(case):
 def test_truth_may_be_by_row_by_judged_trajectory_or_by_ratings(row, number, correct):
     unsaid = {"kind": None, "operations_left": None}
     assert read_step_truth([row])[0].to_dicts() == [{"row_number": number, "correct": correct, **unsaid}]
-    assert read_step_truth([])[0].schema == StepTruth.create_empty().schema
-
-
-def test_what_makes_a_step_wrong_and_what_is_left_to_do_stays():
     said = {"row_number": 3, "correct": [True, False], "kind": [None, "operator"], "operations_left": [1, 0]}
     assert read_step_truth([said])[0].to_dicts() == [said]
+    assert read_step_truth([])[0].schema == StepTruth.create_empty().schema
 
 
 @pytest.mark.parametrize(
@@ -51,7 +48,6 @@ def test_what_makes_a_step_wrong_and_what_is_left_to_do_stays():
         ({"row_number": 1, "correct": [True], "kind": []}, "`kind` has 0 entries for the 1 steps of `correct`"),
         ({**JUDGED, "trajectory_id": "mine-1"}, "`trajectory_id`"),
         ({**JUDGED, "judged": [0]}, r"`judged` names step 0 .from 0., where `rewards` has neither 1 nor 0"),
-        ({**JUDGED, "judged": [4]}, "`judged` names step 4"),
         (NUMBERED, "two rows are about row 1 of the trajectory source; remove one of them"),
         (Unreadable("{", "not JSON", "truth.jsonl, line 2"), r"truth\.jsonl, line 2: not JSON; correct or remove it"),
     ],
