@@ -80,8 +80,8 @@ def read_prm800k(row: Row, _: Splitting) -> Trajectory:
         raise MalformedRow("no step of it was chosen, written or rated -1")
     question, truth = read_field(asked, "question.problem", _read_step), [is_right for _, is_right in path]
     answer = read_optional(asked, "question.ground_truth_answer", read_gold_answer)
-    field_answer = read_optional(row, "gold_answer", read_gold_answer)
-    return _trajectory({**row, "gold_answer": field_answer or answer}, question, [text for text, _ in path], truth=truth)
+    given = read_optional(row, "gold_answer", read_gold_answer)
+    return _trajectory({**row, "gold_answer": given or answer}, question, [text for text, _ in path], truth=truth)
 
 
 def _take(step: Row) -> tuple[str, bool] | None:

@@ -1,8 +1,12 @@
-"""Final answers are found in texts; on the real sets they are the official ones and grade as published."""
+"""Final answers are found in texts; on the real sets they are the official ones and grade as published.
+
+{"text": "She is happy. The answer is 18.", "answer": "18"}        a line of statements.jsonl, judged by hand
+"""
 
 import gzip
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,34 +27,9 @@ def read_rows(path: str) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, stream)
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("so 6 + 6 = 12.\n#### 12", "12"), ("The answer is 18. She is happy.", "18"),
-        (r"\boxed{\frac{1}{2}", r"\frac{1}{2}"), (r"it is \boxed\frac{1}{2} in all", r"\frac{1}{2}"),
-        (r"The answer is \fbox{7}.", "7"), (r"The answer is:" "\n\n" r"\[ \frac{1}{2} \]", r"\frac{1}{2}"),
-        ("he pays $9.\nA: 9", "9"), ("**Answer:** the smallest is 10.", "10"), ("**Final Answer**: 17", "17"),
-        ("<think>41 or 42.</think>\n<answer>$42$</answer>", "42"),
-        # of several, the last, empty ones aside
-        (r"\boxed{1} but really: The answer is: 2", "2"), (r"<answer>3</answer>, no: \boxed{4}", "4"),
-        (r"so it is $\boxed{80}$. The answer is in lowest terms.", "80"),
-        (r"\boxed{7}. We check the answer: 3 + 4 = 7.", "7"), ("The answer is: 1\nThe answer is: ", "1"),
-        (r"so the answer is $\boxed{}$.", None), ("", None),
-        # without an announcement, the value of the last sentence
-        ("Therefore, she ran **108** meters.", "108"),
-        ("She has 12 hats. So, it took James 2 hours to walk to the store.", "2"),
-        (r"The values with $f(x) = g(x)$ are $x = 5$ and $x = -2$.", "x = 5, x = -2"),
-        (r"So the sum is \[ x + y = 2 \times 3 = 6 \]", "6"), ("Therefore, the total cost is $1,250.50.", "1,250.50"),
-        ("### Final Answer\nThe last digit is **6**.", "6"), ("So the values are 2, 3 or 5.", "2 or 3 or 5"),
-        ("The interval is [3, 5).", "[3, 5)"), ("The total is 5 hundred dollars.", "5 hundred"),
-        # a condition, an unfinished sentence, a part of a longer value
-        ("If she has 12 hats, she needs 3.", None), ("So she has 6 hats and needs 1", None),
-        ("So it is **3** or **4**.", None), ("The ratio is 3 to 4.", None), ("So f(x) is 3x + 2.", None),
-        ("So it took 2 and a half hours.", None),
-    ],
-)  # fmt: skip
-def test_the_last_statement_of_an_answer_wins_over_what_the_last_sentence_concludes(text: str, answer: str | None):
-    assert extract_answer(text) == answer
+def test_the_last_statement_of_an_answer_wins_over_what_the_last_sentence_concludes():
+    rows = map(json.loads, (Path(__file__).parent / "statements.jsonl").read_text(encoding="utf-8").splitlines())
+    assert [row for row in rows if extract_answer(row["text"]) != row["answer"]] == []
 
 
 @given(count=st.integers(0, 10**6), seen=st.integers(0, 10**6), cut=st.integers(1, 40))

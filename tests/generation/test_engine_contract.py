@@ -21,7 +21,7 @@ from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.generation.vllm_engine import VllmEngine
 from cpmi_dagster.models.language_models import LoadedModel
 
-SAMPLING = Sampling(temperature=1.0, top_p=0.95, top_k=20, max_new_tokens=12)
+SAMPLING = Sampling(temperature=1.0, top_p=0.95, top_k=20, max_new_tokens=8)
 PROMPTS = ["Problem: 2 + 3\n", "x\n", "A longer question\nStep one\n", "Problem: 2 + 3\n"]
 
 
@@ -133,8 +133,8 @@ def test_a_prompt_without_room_in_the_context_is_empty_and_truncated(any_engine,
 
 
 def test_a_line_stop_keeps_the_first_line_with_its_newline(any_engine):
-    hot = Sampling(temperature=1e6, top_p=1.0, max_new_tokens=150)
-    group = any_engine.generate(["a\n"], hot, 8, 0, stop="line")[0]
+    hot = Sampling(temperature=1e6, top_p=1.0, max_new_tokens=120)
+    group = any_engine.generate(["a\n"], hot, 6, 0, stop="line")[0]
     assert any(one.text.endswith("\n") and not one.truncated for one in group)
     assert all("\n" not in one.text[:-1] for one in group)
 

@@ -6,7 +6,12 @@ import pytest
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import Generation
-from cpmi_dagster.negatives.hard_negatives import clean_sample, hard_negatives, heuristic_negatives
+from cpmi_dagster.negatives.hard_negatives import (
+    TRAJECTORIES_PER_CALL,
+    clean_sample,
+    hard_negatives,
+    heuristic_negatives,
+)
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question
 
@@ -69,14 +74,15 @@ def some_trajectories(count: int, repeated: bool = False, gold: str = "12", ques
 
 @pytest.mark.parametrize("repeated", [False, True])
 def test_negatives_of_a_trajectory_do_not_depend_on_its_neighbours(repeated: bool):
-    trajectories, settings_ = some_trajectories(5, repeated), Negatives(samples=2)
+    count = TRAJECTORIES_PER_CALL + 2
+    trajectories, settings_ = some_trajectories(count, repeated), Negatives(samples=2)
     whole = hard_negatives(trajectories, ScriptedEngine(), settings_, seed=7)
-    parts = [hard_negatives(part, ScriptedEngine(), settings_, seed=7) for part in trajectories.iter_slices(2)]
+    parts = [hard_negatives(part, ScriptedEngine(), settings_, seed=7) for part in trajectories.iter_slices(30)]
     assert whole.negatives.equals(pl.concat([part.negatives for part in parts]))
     assert whole.negatives.schema == HardNegatives.create_empty().schema
-    assert whole.negatives["rank"].to_list() == [1, 2, 3, 4] * 5
-    assert whole.negatives["source"].to_list()[::4] == ["model"] * 5
-    prompts = 1 if repeated else 5
+    assert whole.negatives["rank"].to_list() == [1, 2, 3, 4] * count
+    assert whole.negatives["source"].to_list()[::4] == ["model"] * count
+    prompts = 2 if repeated else count  # equal prompts of a call are asked once
     assert (whole.cost.forward_tokens, whole.cost.generated_tokens) == (prompts * 16, prompts * 6)
 
 
