@@ -137,6 +137,8 @@ def test_a_line_stop_keeps_the_first_line_with_its_newline(any_engine):
     group = any_engine.generate(["a\n"], hot, 6, 0, stop="line")[0]
     assert any(one.text.endswith("\n") and not one.truncated for one in group)
     assert all("\n" not in one.text[:-1] for one in group)
+    # and nothing is sampled after it
+    assert all(one.tokens < hot.max_new_tokens for one in group if one.text.endswith("\n"))
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ class ScriptedEngine:
 
     identity = "scripted@0"
 
-    def __init__(self, *texts: str) -> None:
-        self.texts = texts
+    def __init__(self, *texts: str, truncated: bool = False) -> None:
+        self.texts, self.truncated = texts, truncated
         self.prompts: list[str] = []
 
     def prepare(self):
@@ -32,7 +32,7 @@ class ScriptedEngine:
 
     def generate(self, prompts, sampling, samples, seed, stop="answer", first=0):
         self.prompts += prompts
-        group = [Generation(self.texts[i % len(self.texts)], 5, False, prompt_tokens=10) for i in range(samples)]
+        group = [Generation(self.texts[i % len(self.texts)], 5, self.truncated, 10) for i in range(samples)]
         return [group for _ in prompts]
 
 
@@ -57,6 +57,13 @@ def test_every_prefix_is_completed_and_judged():
     assert finished == [3]
     Rollouts.validate(rollouts)
     Rollouts.validate(prefix_rollouts(trajectories(0), engine, None, 0, 2, SAMPLING, seed=0)[0])
+
+
+@pytest.mark.parametrize(("truncated", "answer"), [(False, "3"), (True, None)])
+def test_the_last_sentence_of_a_continuation_is_no_answer_if_it_was_cut_off(truncated, answer):
+    engine = ScriptedEngine("So she has 3.", truncated=truncated)
+    rollouts, _ = prefix_rollouts(trajectories(), engine, 1, 1, 1, SAMPLING, seed=0)
+    assert rollouts["answer"].to_list() == [answer]
 
 
 def test_only_the_prefixes_asked_for_are_completed_of_any_number_of_trajectories():

@@ -128,15 +128,15 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error(kind):
     row = prm800k(
         prm800k_step(("bad", -1), ("good", 1), chosen=kind(1)),
         prm800k_step(("bad", -1), ("neutral", 0), written="by hand"),
-        prm800k_step(("neutral", 0), chosen=0),
+        prm800k_step(("neutral", 0), ("bad", kind(-1)), chosen=kind(1)),
         prm800k_step(("fine", 1), ("wrong", kind(-1))),
         prm800k_step(("unrated", None)),
     )
     trajectory = read(row)
-    assert (trajectory.question, trajectory.steps) == ("1 + 1?", ("good", "by hand", "neutral", "wrong"))
+    assert (trajectory.question, trajectory.steps) == ("1 + 1?", ("good", "by hand", "bad", "wrong"))
     # what people say of the steps is a truth, and no label of the source
     assert (trajectory.gold_answer, trajectory.shepherd_labels) == ("2", None)
-    assert trajectory.truth == (True, True, True, False)
+    assert trajectory.truth == (True, True, False, False)
 
 
 @pytest.mark.parametrize(
