@@ -27,7 +27,7 @@ from cpmi_dagster.contracts.keys import (
     TRUTH,
 )
 from cpmi_dagster.contracts.tables import HardNegatives
-from cpmi_dagster.generation.monte_carlo import prefix_rollouts, sampled
+from cpmi_dagster.generation.monte_carlo import prefix_rollouts, sample_trajectories
 from cpmi_dagster.negatives.hard_negatives import hard_negatives as sample_negatives
 from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import model_stage, stage
@@ -195,7 +195,7 @@ def prover_rollouts(run: StageRun) -> StageOutput:
 
 def _completed(run: StageRun) -> pl.DataFrame:
     """The trajectories of this shard whose prefixes are completed."""
-    return sampled(
+    return sample_trajectories(
         run.selected().drop_nulls("gold_answer"), run.settings.rollouts_of(str(run.partition)), run.settings.seed
     )
 
@@ -241,7 +241,7 @@ def step_rewards(run: StageRun) -> StageOutput:
     frame = rewards.step_rewards(evidence, chosen.types)
     own = own_labels.own_rewards(given, trajectories)
     notes = rewards.notes_on_unlabelled(frame, trajectories.height, chosen.types)
-    joined = own_labels.joined(frame, own)
+    joined = own_labels.merge_rewards(frame, own)
     shown = {"rewards": dg.MetadataValue.md(rewards.reward_summary(joined))}
     return StageOutput(joined, model=run.models.identity("labeler"), notes=notes, metadata=shown)
 

@@ -1,4 +1,4 @@
-r"""Find each question among reference problems and give its trajectories their gold answer.
+r"""Match questions to reference problems, which give the trajectories their gold answers.
 
     references   GSM8K   {"question": "Natalia sold clips …", "answer": "Natalia sold 48/2 = … \n#### 72"}         -> 72
                  MATH    {"problem": "Compute …", "type": "Algebra", "solution": "… $\boxed{\frac{2}{3}}$."}
@@ -8,10 +8,10 @@ r"""Find each question among reference problems and give its trajectories their 
     question     "Find  $\dfrac12+x$ if $x=3$."  ~  "Find $\frac{1}{2} + x$ if $x = 3$."       0, normalized
                  "What is the weather?"                                                        null, null
 
-Kinds of match, each tried if the stricter one finds nothing: `exact` text; `whitespace` (Unicode and blanks aside);
-`normalized` (typesetting aside). A form shared by references with different answers decides nothing, and the looser
-kinds are not tried then. Questions are aligned once, however many rows share them. A row with a gold answer of its own
-needs no reference: its kind is `given`, its source `given/split/id`.
+Kinds of match, each tried if the stricter kind finds nothing: `exact` text; `whitespace` (ignores Unicode variants and
+white space); `normalized` (ignores typesetting). If references with different answers share the matching form, the
+question has no match. A row that has a gold answer needs no reference: its kind is `given`, its source
+`given/split/id`.
 """
 
 import re
@@ -52,7 +52,7 @@ _OF_ONE_ROW = re.compile(
 
 
 class Match(NamedTuple):
-    """A reference row and how it was found; without a row, why there is none."""
+    """The matching reference row and the kind of match, or the reason for no match."""
 
     row: int | None
     kind: str | None = None
@@ -60,14 +60,10 @@ class Match(NamedTuple):
 
 
 class ReferenceIndex:
-    """Reference problems by every form of their questions, built once for any number of questions.
-
-    The match of a question does not depend on the order of the references: they are tried in the order of their
-    texts, and `Match.row` is translated back.
-    """
+    """Reference problems indexed by every form of their questions; their order does not change any match."""
 
     def __init__(self, references: pl.DataFrame, comparison: Comparison = BUILT_IN) -> None:
-        """Index a frame with `question` and, if ambiguity is to be checked, `answer` columns."""
+        """Index a frame with a `question` column and, to detect ambiguous questions, an `answer` column."""
         self.references = references
         self._comparison = comparison
         ordered = references.with_row_index("row").sort([name for name in _ORDER_COLUMNS if name in references.columns])
@@ -80,12 +76,12 @@ class ReferenceIndex:
                 self._places[kind][form(question)].append(place)
 
     def find(self, question: str) -> Match:
-        """The reference that a question matches."""
+        """Find the reference that a question matches."""
         if not normal_key(question).text:
             return Match(None, reason=NO_MATCH)
         drawn = drawing(question)
         for kind, form in FORMS:
-            # only one of two questions may lack the drawing; two different drawings show different problems
+            # one of two questions may lack the drawing; different drawings mean different problems
             fitting = self._places[kind].get(form(question), [])
             places = [place for place in fitting if not drawn or self._drawings[place] in ("", drawn)]
             if places:
@@ -93,8 +89,9 @@ class ReferenceIndex:
                 return Match(self._rows[places[0]], kind) if agreed else Match(None, reason=AMBIGUOUS)
         return Match(None, reason=NO_MATCH)
 
-    def _is_same_answer(self, one: int, other: int) -> bool:
-        return self._answers is not None and self._comparison.clearly_same(self._answers[one], self._answers[other])
+    def _is_same_answer(self, place: int, other: int) -> bool:
+        answers = self._answers
+        return answers is not None and self._comparison.is_clearly_same(answers[place], answers[other])
 
 
 def align_questions(questions: pl.DataFrame, references: pl.DataFrame) -> pl.DataFrame:
@@ -102,51 +99,51 @@ def align_questions(questions: pl.DataFrame, references: pl.DataFrame) -> pl.Dat
 
     Args:
         questions: A frame with a `question` column.
-        references: A frame with `question` and, if ambiguity is to be checked, `answer` columns.
+        references: A frame with a `question` column and, to detect ambiguous questions, an `answer` column.
 
     Returns:
         One row per question, in order: `reference_row` (row index in `references`, or null), `match_kind` (exact,
         whitespace, normalized).
     """
     asked = questions.select(pl.col("question").cast(pl.String))
-    found = _find_all(asked["question"], ReferenceIndex(references))
-    return asked.join(found, on="question", how="left", maintain_order="left").select("reference_row", "match_kind")
+    matches = _find_all(asked["question"], ReferenceIndex(references))
+    return asked.join(matches, on="question", how="left", maintain_order="left").select("reference_row", "match_kind")
 
 
 def align_trajectories(rows: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Give every row its gold answer, its own if it has one; each row is in exactly one of the two results.
+    """Give every row a gold answer: the one it has, else that of the matching reference.
 
-    Without references there is nothing to match: rows without a gold answer stay, for the labels that need none.
+    Without any references, rows without a gold answer are kept for the labels that need none.
 
     Args:
         rows: `sources.math_shepherd` without defects.
 
     Returns:
-        Rows of `alignment.trajectories`, and rejected rows: stage `align` without a match, `answer` if the match has no
-        gold answer.
+        Rows of `alignment.trajectories`, and the rejected rows: stage `align` without a match, `answer` if the match
+        has no gold answer. Each input row is in exactly one of the two.
     """
-    is_own = pl.col("gold_answer").is_not_null()
+    is_given = pl.col("gold_answer").is_not_null()
     own_id = pl.coalesce("source_id", pl.col("row_number").cast(pl.String))
-    own = rows.filter(is_own).with_columns(
+    given_rows = rows.filter(is_given).with_columns(
         match_source=pl.concat_str(pl.lit(GIVEN), pl.col("split").fill_null(OWN_SPLIT), own_id, separator="/"),
         match_kind=pl.lit(GIVEN),
     )
-    others = rows.filter(~is_own).drop("gold_answer")
+    others = rows.filter(~is_given).drop("gold_answer")
     named = index.references.select(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("reference_row"),
         pl.concat_str("source", "split", "problem_id", separator="/").alias("match_source"),
         pl.col("answer").alias("gold_answer"),
     )
-    found = _find_all(others["question"], index).join(named, on="reference_row", how="left")
-    matched = others.join(found, on="question", how="left", maintain_order="left")
+    matches = _find_all(others["question"], index).join(named, on="reference_row", how="left")
+    matched = others.join(matches, on="question", how="left", maintain_order="left")
     has_gold = pl.col("gold_answer").str.len_chars().fill_null(0) > 0
     if index.references.is_empty():
         has_gold = pl.lit(True)
         matched = matched.with_columns(match_source=pl.lit(""), match_kind=pl.lit(UNANSWERED))
-    # the row's task, else the reference's source, else that it is the user's own
+    # the task of the row, else the source of the reference, else OWN
     source = pl.col("match_source").str.split("/").list.first().str.to_uppercase()
     task = pl.when(pl.col("match_kind").is_in((GIVEN, UNANSWERED))).then(pl.lit(OWN_TASK)).otherwise(source)
-    aligned = pl.concat([own, matched.filter(has_gold).select(own.columns)]).sort("row_number")
+    aligned = pl.concat([given_rows, matched.filter(has_gold).select(given_rows.columns)]).sort("row_number")
     trajectories = aligned.rename({"labels": "shepherd_labels"}).with_columns(
         trajectory_id=pl.Series([name_trajectory(number) for number in aligned["row_number"]], dtype=pl.String),
         task=pl.when(pl.col("task") == "").then(task).otherwise(pl.col("task")),
@@ -164,7 +161,7 @@ def align_trajectories(rows: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.Da
 
 
 def review_alignment(trajectories: pl.DataFrame, rejected: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """What a person should see of an alignment, as tables by their titles.
+    """Tables that summarise an alignment, by title.
 
     Args:
         trajectories: match_kind, question_id.
@@ -172,7 +169,7 @@ def review_alignment(trajectories: pl.DataFrame, rejected: pl.DataFrame) -> dict
 
     Returns:
         matches: match_kind, rows, questions, share of all rows.
-        rejected rows: stage, reason (what differs from row to row as `…`), rows, share, and the first row's excerpt.
+        rejected rows: stage, reason without row-specific values, rows, share, excerpt of the first row.
     """
     share = pl.col("rows") / max(trajectories.height + rejected.height, 1)
     kinds = trajectories.group_by("match_kind").agg(rows=pl.len(), questions=pl.col("question_id").n_unique())
@@ -190,34 +187,31 @@ def review_alignment(trajectories: pl.DataFrame, rejected: pl.DataFrame) -> dict
 
 
 def general_reason(reason: str) -> str:
-    """A reason without what belongs to one row: `step 3 of 5 is empty` becomes `step … of … is empty`."""
-    return _OF_ONE_ROW.sub(lambda found: found["kept"] or "…", reason)
+    """Replace row-specific values in a reason: `step 3 of 5 is empty` becomes `step … of … is empty`."""
+    return _OF_ONE_ROW.sub(lambda match: match["kept"] or "…", reason)
 
 
 def _find_all(questions: pl.Series, index: ReferenceIndex) -> pl.DataFrame:
-    """Every different question once: question, reference_row, match_kind, reason."""
+    """Match each distinct question: columns question, reference_row, match_kind, reason."""
     schema = {"question": pl.String(), "reference_row": pl.Int64(), "match_kind": pl.String(), "reason": pl.String()}
-    found = [(question, *index.find(question)) for question in questions.unique(maintain_order=True)]
-    return pl.DataFrame(found, schema=schema, orient="row")
+    matches = [(question, *index.find(question)) for question in questions.unique(maintain_order=True)]
+    return pl.DataFrame(matches, schema=schema, orient="row")
 
 
 def read_references(
     rows: Iterable[Mapping[str, Any]], source: str, split: str, config: str | None = None
 ) -> pl.DataFrame:
-    """Bring problems of one source into the shape of `sources.reference_problems`.
+    """Read the problems of one source as rows of `sources.reference_problems`.
 
     Args:
-        rows: GSM8K rows (question, answer), MATH rows (problem, solution) or those of another set (question or problem;
-            answer, solution or both); level, type or subject, id or unique_id where they have such fields.
+        rows: GSM8K rows (question, answer), MATH rows (problem, solution) or other rows (question or problem; answer,
+            solution or both); optional fields: level, type or subject, id or unique_id.
         source: Name of the set: gsm8k, math or another.
-        split: Split the rows are filed under.
-        config: Part of the source that the rows are; it prefixes the row number in the ids of rows without id.
-
-    Returns:
-        One row per problem, in order, with the columns of `sources.reference_problems`.
+        split: Name of the split.
+        config: Part of the source; a row without id is called `config/row number`.
 
     Raises:
-        SourceError: a row lacks its question or its solution, or has an answer that is neither text nor number.
+        SourceError: a row lacks its question or its solution, or its answer is neither text nor a number.
     """
     problems = []
     for number, row in enumerate(rows):
@@ -233,7 +227,7 @@ def read_references(
 
 
 def join_references(problems: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The problems of all sources, rows of `sources.reference_problems`.
+    """Concatenate the problems of all sources.
 
     Raises:
         SourceError: two problems have the same source, split and id.
@@ -242,14 +236,14 @@ def join_references(problems: Sequence[pl.DataFrame]) -> pl.DataFrame:
     if repeated := everything.filter(~pl.struct(ReferenceProblems.primary_key()).is_first_distinct()).rows():
         source, split, problem_id, *_ = repeated[0]
         raise SourceError(
-            f"two problems of {source}/{split} have the id `{problem_id}`; give the rows an `id` of their own each, or "
+            f"two problems of {source}/{split} have the id `{problem_id}`; give the rows an `id` that is unique, or "
             "their files another `source` or `split`"
         )
     return everything
 
 
 def _published(row: Mapping[str, Any], source: str, where: str) -> tuple[str, str, str]:
-    """Question, solution and answer of a problem of GSM8K or MATH."""
+    """Question, solution and answer of a GSM8K or MATH row."""
     fields = PUBLISHED[source]
     for field in fields:
         if not isinstance(row.get(field), str):
@@ -260,7 +254,7 @@ def _published(row: Mapping[str, Any], source: str, where: str) -> tuple[str, st
 
 
 def _other(row: Mapping[str, Any], where: str) -> tuple[str, str, str]:
-    """Question, solution (or answer, where there is none) and answer of a problem of any other set."""
+    """Question, solution (the answer if there is none) and answer of a row of any other set."""
     question = next((text for field in QUESTION_FIELDS if (text := _text(row, field)) is not None), None)
     solution, answer = _text(row, "solution"), row.get("answer")
     if question is not None and (solution is not None or answer is not None):

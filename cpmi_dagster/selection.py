@@ -5,10 +5,10 @@
                   12,000 MATH, 9,000 mixed    ->    28,000 mixed of MATH wanted    ->    40,000 + 12,000, and a note
 
 A trajectory is mixed if its source labels some of its steps `+` and some `-`. A problem is too hard if every step of
-every one of its trajectories is `-`. What the trajectories do not tell is not asked of them: without labels there is no
-mix and no question is too hard, and where none is of GSM8K or MATH there is no ratio of the two. Within each cell of
-task and composition every question gives its first trajectory before any gives its second. The choice depends on the
-seed and the ids alone, not on the order of the rows.
+all its trajectories is `-`. Constraints that need missing data are lifted: without labels there is no mix and no
+question is too hard; without GSM8K and MATH there is no ratio of the two. Within each cell of task and composition,
+every question gives its first trajectory before any gives its second. The choice depends on the seed and the ids
+alone, not on the order of the rows.
 """
 
 from collections.abc import Mapping
@@ -25,9 +25,8 @@ from cpmi_dagster.trajectories.identifiers import shard_key
 MIXED, PURE, UNLABELLED = "mixed", "pure", "unlabelled"
 GSM8K, MATH = "GSM8K", "MATH"
 
-
 CELLS = tuple(f"{task} {mix}" for task in (GSM8K, MATH) for mix in (MIXED, PURE))
-"""Kinds of trajectories that have a quota each, in the order in which they are filled."""
+"""Kinds of trajectories with a quota each, in the order in which the quotas are filled."""
 
 
 class Selection(Frozen):
@@ -47,7 +46,7 @@ class Selection(Frozen):
 
 @dataclass(frozen=True)
 class SelectionResult:
-    """The selected trajectories, by id, and one sentence for each shortfall and each constraint that is lifted."""
+    """The selected trajectories, sorted by id, and a sentence for each shortfall and each lifted constraint."""
 
     selected: pl.DataFrame
     shortfalls: list[str]
@@ -57,16 +56,15 @@ def select_trajectories(trajectories: pl.DataFrame, selection: Selection, seed: 
     """Choose the trajectories to be labelled.
 
     Args:
-        trajectories: Columns trajectory_id, question_id, task, shepherd_labels (null where there are none).
-        selection: How many, in which shares; null lifts a constraint.
-        seed: Decides which trajectories of a question, and of which questions, are taken.
+        trajectories: Columns trajectory_id, question_id, task, shepherd_labels (null without labels).
+        selection: Number and shares; a null number means the largest set with these shares.
         shards: Number of shards, for the `shard` column.
 
     Returns:
-        Rows of `selection.selected_trajectories` in order of their ids. Of a cell with fewer trajectories than its
-        quota all are taken, and a shortfall names it. Without a number of trajectories, the largest set of the shares.
+        Rows of `selection.selected_trajectories`, sorted by id. If a cell has fewer trajectories than its quota, all
+        are taken and a shortfall names the cell.
     """
-    selection, lifted = applicable(selection, trajectories)
+    selection, lifted = lift_constraints(selection, trajectories)
     candidates = _candidates(trajectories, selection, seed)
     supply = dict.fromkeys(CELLS, 0) | dict(candidates.group_by("cell").len().iter_rows())
     quotas = cell_quotas(selection, selection.trajectories or _largest_total(selection, supply, candidates.height))
@@ -81,7 +79,7 @@ def select_trajectories(trajectories: pl.DataFrame, selection: Selection, seed: 
 
 
 def cell_quotas(selection: Selection, total: int) -> dict[str, int]:
-    """How many of `total` trajectories each cell has; both shares are rounded to whole trajectories."""
+    """Divide `total` trajectories among the cells; both shares are rounded to whole trajectories."""
     gsm8k_share = 1 if selection.gsm8k_share is None else selection.gsm8k_share
     mixed_share = 1 if selection.mixed_share is None else selection.mixed_share
     gsm8k, mixed, both = (round(share * total) for share in (gsm8k_share, mixed_share, gsm8k_share * mixed_share))
@@ -89,18 +87,17 @@ def cell_quotas(selection: Selection, total: int) -> dict[str, int]:
 
 
 def _largest_total(selection: Selection, supply: Mapping[str, int], candidates: int) -> int:
-    """The largest number of trajectories whose quotas supply meets; all candidates if it meets none."""
+    """The largest total whose quotas the supply meets; the number of candidates if it meets none."""
     sizes = range(candidates, 0, -1)
     fitting = (size for size in sizes if all(supply[cell] >= n for cell, n in cell_quotas(selection, size).items()))
     return next(fitting, candidates)
 
 
-def applicable(selection: Selection, trajectories: pl.DataFrame) -> tuple[Selection, list[str]]:
-    """The constraints that the trajectories can be held to, and one sentence for each that is lifted.
+def lift_constraints(selection: Selection, trajectories: pl.DataFrame) -> tuple[Selection, list[str]]:
+    """Lift the constraints that need labels or tasks which are missing; returns a sentence for each lifted one.
 
     Args:
-        selection: As in the profile.
-        trajectories: Columns task, shepherd_labels; those that are chosen from.
+        trajectories: The candidates: columns task, shepherd_labels.
     """
     lifted, notes = {}, []
     if without := trajectories["shepherd_labels"].null_count():
@@ -117,18 +114,17 @@ def applicable(selection: Selection, trajectories: pl.DataFrame) -> tuple[Select
 
 
 def dataset_statistics(selected: pl.DataFrame, trajectories: pl.DataFrame, selection: Selection) -> pl.DataFrame:
-    """Appendix B's table: the targets of the selection next to its actual values.
+    """Appendix B's table: target and actual values of the selection.
 
     Args:
         selected: `selection.selected_trajectories`.
-        trajectories: Columns trajectory_id, task, steps, shepherd_labels; those that were chosen from.
-        selection: The targets.
+        trajectories: The candidates: columns trajectory_id, task, steps, shepherd_labels.
 
     Returns:
-        Columns statistic, target (null where there is none), actual. Shares of labels are those of the trajectories
-        that have labels, and absent where none has; that of GSM8K is absent where none is of GSM8K or MATH.
+        Columns statistic, target (or null), actual. Shares of labels are over labelled trajectories. A share that has
+        no trajectories to count is absent.
     """
-    selection, _ = applicable(selection, trajectories)
+    selection, _ = lift_constraints(selection, trajectories)
     steps = trajectories.join(selected.select("trajectory_id"), on="trajectory_id", how="semi")
     counts = steps["steps"].list.len()
     labels = steps["shepherd_labels"].drop_nulls().explode(empty_as_null=False)
@@ -154,7 +150,7 @@ def dataset_statistics(selected: pl.DataFrame, trajectories: pl.DataFrame, selec
 
 
 def _candidates(trajectories: pl.DataFrame, selection: Selection, seed: int) -> pl.DataFrame:
-    """Eligible trajectories with their cell, in an order that the seed decides."""
+    """Eligible trajectories with their cell, shuffled by the seed."""
     labels = pl.col("shepherd_labels").list
     composition = (
         pl.when(labels.len().is_null())
@@ -163,7 +159,7 @@ def _candidates(trajectories: pl.DataFrame, selection: Selection, seed: int) -> 
         .then(pl.lit(MIXED))
         .otherwise(pl.lit(PURE))
     )
-    # a trajectory without labels may be right: its question is not too hard as far as is known
+    # a trajectory without labels may be right, so its question is not known to be too hard
     may_be_right = labels.any().fill_null(True).alias("may_be_right")
     rows = trajectories.select("trajectory_id", "question_id", "task", may_be_right, composition.alias("composition"))
     if selection.leave_out_too_hard:
@@ -180,7 +176,7 @@ def _candidates(trajectories: pl.DataFrame, selection: Selection, seed: int) -> 
 
 
 def _draws(ids: pl.Series, seed: int) -> pl.Series:
-    """A number for each id that depends on nothing but the id and the seed."""
+    """A number for each id, derived from the id and the seed alone."""
     key = str(seed).encode()
     draws = {
         name: int.from_bytes(blake2b(name.encode(), key=key, digest_size=7).digest()) for name in ids.unique().to_list()
@@ -189,7 +185,7 @@ def _draws(ids: pl.Series, seed: int) -> pl.Series:
 
 
 def _pick(candidates: pl.DataFrame, quotas: Mapping[str, int]) -> pl.DataFrame:
-    """Fill each cell's quota in rounds over the questions; picks of an earlier cell count as rounds already had."""
+    """Fill the quotas in rounds over the questions; picks for an earlier cell count as earlier rounds."""
     picked = candidates.clear()
     for cell in CELLS:
         had = picked.group_by("question_id").len("had")

@@ -1,4 +1,4 @@
-"""Final answers: found in a text, and compared by what they mean.
+"""Final answers: extracted from texts, and compared by meaning.
 
 extract_answer("So she earned $10.\nThe answer is: 10")  ->  "10"
 is_equivalent("\\frac{1}{2}", "0.5")                     ->  True

@@ -1,9 +1,9 @@
-r"""How a run compares answers: by the built-in equivalence, or by a function that the profile names.
+r"""Compare answers by the built-in equivalence, or by a function that the profile names.
 
     answers: {equivalent: "my_module:same"}                  in the profile, beside which my_module.py stands
     def same(gold: str, candidate: str) -> bool: ...         in my_module.py
 
-Wrong answers are compared with one another too, the earlier one as `gold`.
+Two wrong answers are also compared; the earlier one is then passed as `gold`.
 """
 
 import hashlib
@@ -28,11 +28,11 @@ LONGEST_SHOWN = 80
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether two answers are the same.
+    """A comparison of answers.
 
     Attributes:
         name: `module:function` of the user's function; empty for the built-in equivalence.
-        function: takes the gold answer and another, returns a bool; None for the built-in equivalence.
+        function: takes gold answer and candidate, returns a bool; None for the built-in equivalence.
         digest: sha256 of the file of the function's module.
     """
 
@@ -41,10 +41,10 @@ class Comparison:
     digest: str = ""
 
     def same(self, gold: str, candidate: str) -> bool:
-        """Whether a candidate is the gold answer.
+        """Whether a candidate is equivalent to the gold answer.
 
         Raises:
-            SettingsError: the user's function raises, or returns something else than True or False.
+            SettingsError: the user's function raises, or returns neither True nor False.
         """
         if self.function is None:
             return is_equivalent(gold, candidate)
@@ -60,16 +60,16 @@ class Comparison:
         raise SettingsError(f"`{self.name}` cannot compare the answers {gold} and {candidate}: {problem}; correct it")
 
     def each(self, golds: Sequence[str], candidates: Sequence[str]) -> list[bool]:
-        """`same` of many pairs, in order; each different pair is compared once."""
+        """`same` of many pairs, in order; each distinct pair is compared once."""
         if self.function is None:
             return equivalent(golds, candidates)
         pairs = list(zip(golds, candidates, strict=True))
         verdicts = {pair: self.same(*pair) for pair in dict.fromkeys(pairs)}
         return [verdicts[pair] for pair in pairs]
 
-    def clearly_same(self, one: str, other: str) -> bool:
-        """`same` without what is slow: the built-in equivalence leaves doubtful pairs to math-verify."""
-        return decide(one, other) is True if self.function is None else self.same(one, other)
+    def is_clearly_same(self, gold: str, candidate: str) -> bool:
+        """`same`, but False for pairs that the built-in equivalence would leave to math-verify, which is slow."""
+        return decide(gold, candidate) is True if self.function is None else self.same(gold, candidate)
 
 
 BUILT_IN = Comparison()
@@ -77,7 +77,7 @@ BUILT_IN = Comparison()
 
 @lru_cache
 def load_comparison(name: str, folder: str | None) -> Comparison:
-    """The comparison by `module:function`, whose module is in the folder or where Python finds it.
+    """Import the function `module:function`; the module is in the folder or on Python's path.
 
     Raises:
         SettingsError: there is no such module or function.
@@ -88,9 +88,7 @@ def load_comparison(name: str, folder: str | None) -> Comparison:
         function = resolve_name(name)
     except Exception as error:  # whatever the module does when it is imported
         problem = f"{type(error).__name__}: {first_line(error)}"
-        where = (
-            f"; its module is looked for beside the profile in {folder}, then where Python finds it" if folder else ""
-        )
+        where = f"; its module is looked for on Python's path, then beside the profile in {folder}" if folder else ""
         raise SettingsError(f"`{name}` cannot be imported: {problem}{where}") from error
     if ":" not in name or not callable(function):
         raise SettingsError(f"`{name}` does not name a function; write it as `module:function`")
@@ -99,7 +97,7 @@ def load_comparison(name: str, folder: str | None) -> Comparison:
 
 
 class Answers(Frozen):
-    """How the answers of problems are compared, wherever a run compares some."""
+    """How a run compares answers."""
 
     equivalent: str | None = Field(
         default=None, description="`module:function` of the gold answer and another; the built-in equivalence if null"
@@ -119,10 +117,10 @@ class Answers(Frozen):
 
     @property
     def comparison(self) -> Comparison:
-        """The function that the profile names, loaded once in every process; else the built-in equivalence."""
+        """The profile's function, loaded once in each process, or the built-in equivalence."""
         return load_comparison(self.equivalent, self.folder) if self.equivalent else BUILT_IN
 
     @property
     def identity(self) -> dict[str, str] | None:
-        """The function's name and the sha256 of its module's file; None for the built-in equivalence."""
+        """Name and module sha256 of the function; None for the built-in equivalence."""
         return {"function": self.equivalent, "sha256": self.comparison.digest} if self.equivalent else None

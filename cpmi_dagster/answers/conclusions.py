@@ -1,20 +1,19 @@
-r"""The value that a text without an announced answer concludes with, in its last sentence.
+r"""The value in the last sentence of a text that announces no answer.
 
 concluded_value("… Therefore, she ran **108** meters.")                        -> "108"
 concluded_value(r"Thus, the value of \(a\) is \(\frac{5}{3}\).")               -> "\frac{5}{3}"
 concluded_value("# Answer\n\n29")                                              -> "29"
 concluded_value("She has 12 hats. So she needs 3")                             -> None: not finished
-concluded_value("If she has 12 hats, she needs 3.")                            -> None: a condition, no conclusion
-concluded_value("So f(x) is 3x + 2.")                                          -> None: 2 is a part of the value
+concluded_value("If she has 12 hats, she needs 3.")                            -> None: a condition
+concluded_value("So f(x) is 3x + 2.")                                          -> None: 2 is only a part of the value
 
-What is in bold comes first, then what follows the last verb; several values joined by `and` or `or` are a list. A value
-that is a part of something longer is none.
+A value in bold comes first, then the value after the last verb. Values joined by `and` or `or` are a list.
 """
 
 import re
 from itertools import pairwise
 
-from cpmi_dagster.answers.fences import unwrapped
+from cpmi_dagster.answers.fences import unwrap
 from cpmi_dagster.answers.units import SCALES
 
 LONGEST_CONCLUSION = 1_000
@@ -45,11 +44,7 @@ _SIMPLE_SIDE = re.compile(r"\(?\\?\w+(?:_\{?\w+\}?)?(?:\(\w+\))?(?:,\s*\w+)*\)?"
 
 
 def concluded_value(text: str) -> str | None:
-    """The value of the last sentence, without fences.
-
-    Returns:
-        None where the sentence is cut off, states a doubt or a condition, or has no value.
-    """
+    """The value of the last sentence, unwrapped; None if it is cut off, doubtful, conditional or without value."""
     end = text[-LONGEST_CONCLUSION:].rstrip()
     headings = list(_HEADING.finditer(end))
     if headings and (rest := end[headings[-1].end() :].strip()):
@@ -61,15 +56,15 @@ def concluded_value(text: str) -> str | None:
 
 
 def _value(sentence: str) -> str | None:
-    """What is in bold, else the first value behind the last verb that has one behind it; None where it is a part."""
-    found = list(_VALUE.finditer(sentence))
+    """The value in bold, else the first value after the last verb; None if it is part of a longer value."""
+    candidates = list(_VALUE.finditer(sentence))
     masked = _VALUE.sub(lambda value: " " * len(value.group()), sentence)
-    chosen = [value for value in found if value["bold"]][-1:]
+    chosen = [value for value in candidates if value["bold"]][-1:]
     for start in [*(verb.end() for verb in reversed(list(_VERB.finditer(masked)))), 0]:
         if chosen:
             break
-        # a letter that is not right behind the verb is no answer
-        behind = [value for value in found if value.start() >= start
+        # a letter is an answer only right after the verb
+        behind = [value for value in candidates if value.start() >= start
                   and (re.search(r"\d", value.group()) or not sentence[start : value.start()].strip())]  # fmt: skip
         chosen = behind[:1]
         for value, following in pairwise(behind):
@@ -89,8 +84,8 @@ def _value(sentence: str) -> str | None:
 
 
 def _bare(value: str) -> str | None:
-    r"""Without fences; the last side of `x + y = 4`, all of `x = 4`."""
-    bare = unwrapped(value).removeprefix("$")
+    r"""Unwrap a value; `x + y = 4` becomes its last side, `x = 4` stays."""
+    bare = unwrap(value).removeprefix("$")
     first, *others = bare.split("=")
     if others and "," not in bare and not _SIMPLE_SIDE.fullmatch(first.strip()):
         bare = others[-1].strip()

@@ -1,8 +1,8 @@
-r"""What stands around an answer: boxes, the fences of formulas, bold.
+r"""Remove what encloses an answer: boxes, math delimiters, bold.
 
 boxed_answer(r"Therefore $x = \boxed{\frac{2}{3}}$.")  -> "\frac{2}{3}"
-unwrapped(r"**$\boxed{\frac{1}{2}}$**.")               -> "\frac{1}{2}"
-unwrapped(r"$5"), unwrapped(r"\(a\), \(b\)")           -> themselves
+unwrap(r"**$\boxed{\frac{1}{2}}$**.")               -> "\frac{1}{2}"
+unwrap(r"$5"), unwrap(r"\(a\), \(b\)")           -> unchanged
 """
 
 import re
@@ -18,15 +18,15 @@ _STOPS = ".,; "
 
 
 def boxed_answer(text: str) -> str | None:
-    r"""The content of the last `\boxed{…}` or `\fbox{…}`, or what follows one without braces; None without a box."""
+    r"""The content of the last `\boxed{…}` or `\fbox{…}`, braces optional; None without a box."""
     boxes = list(_BOX.finditer(text))
     return _boxed(text, boxes[-1].end())[0] if boxes else None
 
 
-def unwrapped(answer: str) -> str:
-    """Without the boxes, fences, bold and stops around the whole of it, in whatever order they stand."""
+def unwrap(answer: str) -> str:
+    """Remove the boxes, math delimiters, bold and final stops that enclose the whole answer, in any order."""
     while True:
-        answer = without_stops(answer)
+        answer = strip_stops(answer)
         if fenced := _FENCED.fullmatch(answer):
             answer = next(text for text in fenced.group("math", "inline", "displayed", "bold") if text is not None)
         elif box := _BOX.match(answer):
@@ -38,13 +38,13 @@ def unwrapped(answer: str) -> str:
             return answer
 
 
-def without_stops(text: str) -> str:
-    """Without blanks around it and stops behind it."""
+def strip_stops(text: str) -> str:
+    """Strip white space, and stops at the end."""
     return text.strip().rstrip(_STOPS).strip()
 
 
 def closing_brace(text: str, start: int) -> int:
-    """Where the brace opened before `start` closes, or the text's end."""
+    """Position of the brace that closes the one before `start`, or the length of the text."""
     depth, position = 1, start
     while position < len(text):
         character = text[position]
@@ -59,15 +59,15 @@ def closing_brace(text: str, start: int) -> int:
 
 
 def _boxed(text: str, start: int) -> tuple[str, int]:
-    """What a box holds whose content starts at `start`, and where it ends: behind the text if it is not closed."""
+    """The content of a box that starts at `start`, and the position after the box."""
     if text[start : start + 1] == "{":
         end = closing_brace(text, start + 1)
         return text[start + 1 : end].strip(), end + 1
-    # a run without blanks, with the groups in braces that belong to it
+    # a run without white space, including its groups in braces
     position = start
     while True:
         run = _UNBRACED.match(text, position)
         position = run.end() if run else position
         if text[position : position + 1] != "{":
-            return without_stops(text[start:position]), position
+            return strip_stops(text[start:position]), position
         position = min(closing_brace(text, position + 1) + 1, len(text))

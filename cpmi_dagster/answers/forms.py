@@ -1,4 +1,4 @@
-r"""What an answer is: a quantity, or a text of one or more parts.
+r"""The form of an answer: a quantity, or one or more parts.
 
 "5225 cubic inches"     -> Quantity(5225, unit="cubic inch")   "(3, \pi)"        -> Parts("()", ("3", "\pi"))
 "73%", "x = -2"         -> with is_percent, with name="x"      "3 \pm \sqrt{2}"  -> Parts("", ("3 + …", "3 - …"))
@@ -19,9 +19,9 @@ MAX_SIGNS, CACHED_FORMS = 3, 1 << 16
 
 
 class Quantity(NamedTuple):
-    """A number or an expression; `decimals` counts its digits after the point.
+    """A number or an expression with its unit; `decimals` counts the digits after the point.
 
-    Digits with a base written below, such as `422_8`, have no numbers and the unit `base 8`.
+    `422_8` is a value without numbers and with the unit `base 8`.
     """
 
     value: Value
@@ -32,10 +32,10 @@ class Quantity(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The plain texts of an answer's parts.
+    """Plain texts of the parts of an answer.
 
-    The kind is `words`, `choice` (letter and text), `condition`, `matrix 2` with two columns, `:` of a ratio, or the
-    brackets of a collection: none of a bare list, `{}` of a set, `()`, `[)` and so on.
+    The kind is `words`, `choice` (letter and text), `condition`, `matrix 2` (two columns), `:` (ratio), or the brackets
+    of a collection: empty for a bare list, `{}` for a set, `()`, `[)` and so on.
     """
 
     kind: str
@@ -68,7 +68,7 @@ _RATIO = re.compile(r"\s*(?::|\bto\b)\s*")
 
 @lru_cache(maxsize=CACHED_FORMS)
 def read_form(text: str) -> Quantity | Parts | None:
-    """The form of an answer, as `plain_text` leaves it; None if only algebra can read it."""
+    """The form of a plain text; None if only algebra can read it."""
     try:
         return _read_words(text) or _read(text)
     except (Undecidable, RecursionError):
@@ -120,7 +120,7 @@ def _read(text: str) -> Quantity | Parts:
     if signs := _SIGNS.findall(text):
         if len(signs) > MAX_SIGNS:
             raise Undecidable("too many signs")
-        # of each sign by itself, or of all at once if a `\mp` goes with them
+        # with `\mp` all signs change together, else each by itself
         choices = [sign * len(signs) for sign in "+-"] if "\\mp" in signs else product("+-", repeat=len(signs))
         chosen = map(iter, choices)
         return _collect(LIST, [_SIGNS.sub(lambda sign, of=of: _SIGN_OF[sign[0], next(of)], text) for of in chosen])
@@ -135,7 +135,7 @@ def _read_quantity(text: str) -> Quantity:
 
 
 def _read_sides(sides: list[str]) -> Quantity | Parts:
-    """An assignment or a chain of equal numbers is its last side; another equation is a condition."""
+    """The last side of an assignment or a chain of equal numbers; any other equation is a condition."""
     if len(sides) == 2 and re.fullmatch(NAME, sides[1]) and not re.fullmatch(NAME, sides[0]):
         sides.reverse()
     names = list(takewhile(re.compile(NAME).fullmatch, sides[:-1]))
@@ -150,7 +150,7 @@ def _read_sides(sides: list[str]) -> Quantity | Parts:
 
 
 def _collect(kind: str, texts: list[str]) -> Parts:
-    r"""A collection of texts; the lists among them, as `\pm` makes them, give it their items."""
+    r"""A collection of texts; nested lists, such as `\pm` gives, are flattened."""
     items: list[str] = []
     for text in map(str.strip, texts):
         if (form := read_form(text)) is None:
@@ -160,7 +160,7 @@ def _collect(kind: str, texts: list[str]) -> Parts:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas, semicolons, `and` and `or` that stand outside all brackets."""
+    """Split at commas, semicolons, `and` and `or` outside brackets."""
     items, start = [], 0
     for separator in _LIST_COMMA.finditer(text):
         if _is_balanced(text[start : separator.start()]) and separator[0].strip():

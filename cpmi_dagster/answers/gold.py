@@ -1,10 +1,10 @@
-r"""A gold answer as its data set writes it, read: the wrapping goes, and a number is written plainly.
+r"""Read the gold answer of a data set: unwrap it, and write numbers plainly.
 
     "He pays 3*4 = 12 dollars.\n#### 12"   -> "12"         "$\boxed{\frac16}$."   -> "\frac16"
     "**17**", "17\n", 17.0, numpy.int64(17)  -> "17"       1e-05, "1e-05"         -> "0.00001"
     None, ""                                 -> None       "nan", [7], True       -> ValueError
 
-Whatever takes gold answers reads them by this one function: files, `label`, `score`, `reward_function`, references.
+Files, `label`, `score`, `reward_function` and references all read gold answers by this function.
 """
 
 import re
@@ -12,29 +12,29 @@ from numbers import Number
 from typing import Any
 
 from cpmi_dagster.answers.extraction import announced_answer
-from cpmi_dagster.answers.fences import unwrapped
+from cpmi_dagster.answers.fences import unwrap
 from cpmi_dagster.files.text import cut, encodable, number_text
 
 MISSING = {"nan", "none", "null", "n/a", "<na>", "nat", "inf", "-inf"}
-"""What pandas, Python and JSON write for a value that is not there, in lower case."""
+"""Missing values as pandas, Python and JSON write them, in lower case."""
 LONGEST_SHOWN = 60
 _WRITTEN_BY_PROGRAMS = re.compile(r"[+-]?(?:\d+\.0|(?:\d+\.?\d*|\.\d+)[eE][+-]?\d{1,4})")
 _SENTENCE_END = re.compile(
     r"(?:[A-Za-z]{2}|(?<=.)\d|[)\]}$])(?<!\bMr)(?<!\bDr)(?<!\bMs)(?<!\bSt)(?<!\bMrs)(?:[.?!]\s+[A-Z][a-z]|[.?]\s+[$\\])"
 )
 _CALCULATION = "<<"
-"""Behind it GSM8K's solutions have what a calculator was asked: `3*4=<<3*4=12>>12`."""
+"""Starts a calculator annotation of GSM8K: `3*4=<<3*4=12>>12`."""
 
 
 def read_gold_answer(value: Any) -> str | None:
-    """The answer that a gold answer's field holds; None for null and for a blank text.
+    """The answer in a gold-answer field; None for null and blank text.
 
     Args:
         value: a text, or a number of Python, numpy or `decimal`.
 
     Raises:
-        ValueError: it holds no answer: what stands for a missing value, a worked solution without an announced answer,
-            a truth value, a list or anything else that is neither text nor number.
+        ValueError: the value is a placeholder for a missing value, a solution without an announced answer, or neither
+            text nor a number.
     """
     if value is None:
         return None
@@ -44,7 +44,7 @@ def read_gold_answer(value: Any) -> str | None:
 
 
 def answer_text(value: Any) -> Any:
-    """A number as text, and each number of a list; anything else as it is, to be read or refused where it is used."""
+    """Write a number, or each number in a list, as text; other values are returned unchanged."""
     if isinstance(value, list):
         return [answer_text(item) for item in value]
     is_number = isinstance(value, Number) and not isinstance(value, bool | complex)
@@ -55,7 +55,7 @@ def answer_text(value: Any) -> Any:
 def _read_text(text: str) -> str | None:
     if not text:
         return None
-    answer = unwrapped(announced_answer(text) or text)
+    answer = unwrap(announced_answer(text) or text)
     if answer.lower() in MISSING:
         raise ValueError(f"`{answer}` is no answer, it stands for a missing value; write the answer, or leave it out")
     if _CALCULATION in answer or _SENTENCE_END.search(answer) or _has_lines(answer):
@@ -67,6 +67,6 @@ def _read_text(text: str) -> str | None:
 
 
 def _has_lines(answer: str) -> bool:
-    """Whether a text has lines that are not those of one formula or matrix."""
-    starts = [found.start() for found in re.finditer(r"(?<!\\)\n", answer)] if "\\begin" not in answer else []
+    """Whether a text has line breaks outside a formula or matrix."""
+    starts = [newline.start() for newline in re.finditer(r"(?<!\\)\n", answer)] if "\\begin" not in answer else []
     return any(answer.count("{", 0, start) <= answer.count("}", 0, start) for start in starts)

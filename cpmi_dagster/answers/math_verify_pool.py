@@ -1,9 +1,9 @@
-r"""math-verify in worker processes: started at the first pair, reused, replaced when they end.
+r"""math-verify in worker processes, which are started on demand, reused, and replaced when they end.
 
     verify(r"\sin^2 x + \cos^2 x", "1")      -> True
 
-A worker is started afresh rather than forked, so it can be used from any thread, inside other worker processes and
-after libraries that must not be forked. `LONGEST_WAIT` is for a worker that neither works nor ends.
+Workers are spawned, not forked, so they work from any thread, in other worker processes, and beside libraries that must
+not be forked. `LONGEST_WAIT` (seconds) ends a worker that neither answers nor exits.
 """
 
 import atexit
@@ -27,7 +27,7 @@ _slots = threading.BoundedSemaphore(MAX_WORKERS)
 
 
 def verify(gold: str, candidate: str) -> bool:
-    """Whether math-verify finds two answers equivalent; False if it takes too long, or two workers are killed at it.
+    """Whether math-verify finds two answers equivalent; False on a time-out, or if two workers die on the pair.
 
     Raises:
         CpmiError: math-verify cannot be loaded.
@@ -52,7 +52,7 @@ def _start() -> Popen[str]:
 
 
 def _ask(worker: Popen[str], request: str) -> bool | None:
-    """The verdict of a worker; None if it ends without one."""
+    """The verdict of a worker; None if the worker ends without one."""
     assert worker.stdout is not None
     timer = threading.Timer(LONGEST_WAIT, worker.kill)
     timer.daemon = True
@@ -65,7 +65,7 @@ def _ask(worker: Popen[str], request: str) -> bool | None:
 
 
 def _stop(worker: Popen[str]) -> None:
-    """End a worker and release its pipes."""
+    """Kill a worker and close its pipes."""
     with suppress(OSError), worker:
         worker.kill()
 
@@ -77,7 +77,7 @@ def _stop_all() -> None:
 
 
 def _forget_workers() -> None:
-    """In a forked child: the workers are its parent's."""
+    """Drop the workers in a forked child: they belong to the parent."""
     global _slots
     _slots = threading.BoundedSemaphore(MAX_WORKERS)
     _idle.clear()

@@ -1,10 +1,10 @@
-r"""One math-verify process: reads a pair of answers a line, writes a verdict a line; ends when its input does.
+r"""A math-verify process: reads one pair of answers per line, writes one verdict per line.
 
     ← ["\\frac{1}{2}", "0.5"]
     → true
 
-It is run as a script and imports nothing of this package. A pair that takes more than `PAIR_SECONDS` of the processor
-ends it by the signal SIGPROF, whatever the computation is doing.
+It is run as a script and imports nothing of this package. The signal SIGPROF kills it if a pair takes more than
+`PAIR_SECONDS` of processor time.
 """
 
 import json
@@ -26,14 +26,14 @@ _MEMBER = re.compile(r"\s*([A-Za-z])\s*\\in(?![A-Za-z])")
 
 
 def _parse(formula: str) -> list[Any]:
-    """The whole of a formula, as sympy has it; left to itself, math-verify takes a part, such as the last number."""
+    """Parse a whole formula for sympy; by default math-verify takes a part of it, such as the last number."""
     whole = [LatexExtractionConfig(boxed_match_priority=-1)]
-    # None is no alarm of its own
+    # None: math-verify sets no alarm
     return parse(f"${formula}$", whole, fallback_mode="no_fallback", parsing_timeout=None)  # pyright: ignore[reportArgumentType]
 
 
 def _solve(formula: str) -> tuple[set[str], Any]:
-    r"""The unknown of inequalities joined by `and` or `or`, or of `x \in …`, and the numbers that they allow it."""
+    r"""The unknown of inequalities joined by `and` or `or`, or of `x \in …`, and its solution set."""
     if member := _MEMBER.match(formula):
         return {member[1]}, _parse(formula[member.end() :])[0]
     parts = [[_parse(part)[0] for part in re.split(r"\band\b", text)] for text in re.split(r"\bor\b", formula)]
@@ -43,23 +43,23 @@ def _solve(formula: str) -> tuple[set[str], Any]:
     return {*map(str, condition.free_symbols)}, condition.as_set()
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    """Whether math-verify accepts one for the other, or the other for the one: it is not symmetric."""
-    return any(verify(*pair, timeout_seconds=None) for pair in ((one, other), (other, one)))
+def _is_same(gold: Any, candidate: Any) -> bool:
+    """Whether math-verify accepts the pair in either order: it is not symmetric."""
+    return any(verify(*pair, timeout_seconds=None) for pair in ((gold, candidate), (candidate, gold)))
 
 
 def _judge(gold: str, candidate: str) -> bool:
-    """The verdict on two formulas; a pair that math-verify or sympy fails on is not equivalent."""
+    """Whether two formulas are equivalent; False if math-verify or sympy fails on them."""
     if _COMPARED.search(gold + candidate):
         try:
             (unknown, allowed), (other_unknown, other) = _solve(gold), _solve(candidate)
             return not (unknown and other_unknown and unknown != other_unknown) and _is_same(allowed, other)
-        except Exception:  # sympy solves few inequalities, and fails on the others in any way
+        except Exception:  # sympy solves few inequalities, and raises anything on the others
             if _JOINT.search(gold + candidate):
                 return False
     try:
         return _is_same(_parse(gold), _parse(candidate))
-    except Exception:  # whatever sympy makes of a text
+    except Exception:  # sympy raises anything
         return False
 
 

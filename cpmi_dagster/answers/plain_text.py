@@ -1,4 +1,4 @@
-r"""Plain text of an answer: what is only typesetting goes, what carries meaning stays.
+r"""Plain text of an answer: typesetting is removed, meaning stays.
 
 "$\dfrac43$"                            -> "\frac{4}{3}"
 "\$1,\!234.50", "€5 \text{ each}"       -> "1234.50 dollars", "5 euros"    (but "\$5x" -> "5x")
@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from cpmi_dagster.answers.fences import unwrapped, without_stops
+from cpmi_dagster.answers.fences import strip_stops, unwrap
 from cpmi_dagster.answers.units import SCALES
 from cpmi_dagster.answers.values import FUNCTIONS, TRIGONOMETRIC
 
@@ -56,12 +56,12 @@ def _without_marks(number: re.Match[str]) -> str:
 
 
 def _without_commas(number: re.Match[str]) -> str:
-    """In brackets, commas separate entries."""
+    """Remove the commas of a number, except in brackets, where they separate entries."""
     return _without_marks(number) if _BRACKETS.isdisjoint(number.string) else number[0]
 
 
 def _macro_content(macro: re.Match[str]) -> str:
-    """Upright text; behind a number, a letter of it is a unit, not a variable."""
+    """The content of a text macro; a letter after a number is a unit there, not a variable."""
     content, before = macro[1].strip(), macro.string[: macro.start()].rstrip()
     if content in FUNCTIONS:
         return f"\\{content} "
@@ -77,8 +77,8 @@ def _with_braces(fraction: re.Match[str]) -> str:
 
 
 def _amount(price: re.Match[str]) -> str:
-    found = price.groupdict("")
-    return f"{found.get('amount', '')} {_CURRENCIES[found['money'][-1]]}{found.get('per', '')}"
+    parts = price.groupdict("")
+    return f"{parts.get('amount', '')} {_CURRENCIES[parts['money'][-1]]}{parts.get('per', '')}"
 
 
 _RULES: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
@@ -119,14 +119,14 @@ _COMPILED = tuple((needle, re.compile(pattern), replacement) for needle, pattern
 
 @lru_cache(maxsize=CACHED_TEXTS)
 def plain_text(answer: str) -> str:
-    """The answer without fences, spacing, sizing, fonts, degrees and thousands commas; fractions braced."""
+    """Remove delimiters, spacing, sizing, fonts, degrees and thousands separators; brace fractions."""
     if not answer.isascii():
         answer = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda power: f"^{{{power[0].translate(_SUPERSCRIPTS)}}}", answer)
         answer = re.sub(r"√\s*([0-9]+)", r"\\sqrt{\1}", answer).translate(_SYMBOLS)
-    text = _BOX.sub("", unwrapped(answer))
+    text = _BOX.sub("", unwrap(answer))
     if (text.count("$") > 1 and "\\$" not in text) or "\\(" in text or "\\[" in text:
         text = _FENCED.sub(r" \g<inside> ", text)
     for needle, pattern, replacement in _COMPILED:
         if needle in text:
             text = pattern.sub(replacement, text)
-    return without_stops(text)
+    return strip_stops(text)

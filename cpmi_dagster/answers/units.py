@@ -1,8 +1,8 @@
-r"""Units behind a number, brought to one spelling; words such as `million` or `tenths` are part of the number.
+r"""Split a number from its unit; words such as `million` or `tenths` belong to the number.
 
 "5225 cubic inches"  -> ("5225", "cubic inch")        "2400 cm^2"  -> ("2400", "square centimeter")
-"25 percent"         -> ("25%", "")                   "10 x", "2xy" -> themselves: letters, not units
-"3 million dollars"  -> ("(3) \cdot 1000000", "dollar")    "3 zillion" -> itself: no unit, and no known factor
+"25 percent"         -> ("25%", "")                   "10 x", "2xy" -> no unit: variables
+"3 million dollars"  -> ("(3) \cdot 1000000", "dollar")    "3 zillion" -> no unit: unknown word
 """
 
 import re
@@ -48,15 +48,15 @@ _SHORT_WORD = 2
 
 
 def split_unit(text: str) -> tuple[str, str]:
-    """Value and unit of a plain text; the unit is empty where none follows the value.
+    """Value and unit of a plain text; the unit is empty if the text has none.
 
-    Words for factors and powers go into the value; one that is unknown leaves the text as it is. Single letters behind
-    a number are variables, and so are several without a space, unless they are a known unit.
+    Words for factors and powers go into the value. Letters after a number are variables unless they are a known unit
+    or a longer word.
     """
-    found = _UNIT.fullmatch(text) if _WORD.search(text) else None
-    if found is None or not any(character.isdigit() for character in found["value"]):
+    match = _UNIT.fullmatch(text) if _WORD.search(text) else None
+    if match is None or not any(character.isdigit() for character in match["value"]):
         return text, ""
-    value, written = found["value"].strip(), found["words"].lower()
+    value, written = match["value"].strip(), match["words"].lower()
     spelled = []
     for word in written.replace("/", " per ").split():
         word = _SPELLINGS.get(word, word).rstrip(".") if word not in {"a.m.", "p.m."} else word
@@ -66,22 +66,22 @@ def split_unit(text: str) -> tuple[str, str]:
     for scale in scales:
         value = f"({value}) {SCALES[scale]}"
     unit = " ".join(spelled[len(scales) :])
-    if not unit and not found["power"]:
+    if not unit and not match["power"]:
         return value, ""
-    is_known = unit in _KNOWN or written in _KNOWN or (found["gap"] and len(written) > _SHORT_WORD)
-    if not is_known or _SCALE_LIKE.fullmatch(unit) or _LONE_LETTER.search(_PER_TIME.sub("", found["words"])):
+    is_known = unit in _KNOWN or written in _KNOWN or (match["gap"] and len(written) > _SHORT_WORD)
+    if not is_known or _SCALE_LIKE.fullmatch(unit) or _LONE_LETTER.search(_PER_TIME.sub("", match["words"])):
         return text, ""
-    return (f"{value}%", "") if unit in _PERCENT else (value, _POWERS[found["power"]] + unit)
+    return (f"{value}%", "") if unit in _PERCENT else (value, _POWERS[match["power"]] + unit)
 
 
 def split_letter(text: str) -> tuple[str, str] | None:
-    """Value and unit of a text that ends in a letter which may be a unit, as in `5000 m`; None for any other."""
-    found = _LETTER_BEHIND.fullmatch(text)
-    return (found["value"], _POWERS[found["power"]] + _LETTERS[found["letter"]]) if found else None
+    """Value and unit of a text that ends in a unit letter, as in `5000 m`; None for any other text."""
+    match = _LETTER_BEHIND.fullmatch(text)
+    return (match["value"], _POWERS[match["power"]] + _LETTERS[match["letter"]]) if match else None
 
 
 def size_of(unit: str) -> tuple[str, Fraction] | None:
-    """The dimension of a unit, as `split_unit` spells it, and its size in the dimension's basic unit; None if unknown.
+    """Dimension of a unit of `split_unit` and its size in base units; None if unknown.
 
     size_of("kilometer per hour")  ->  ("length1/time1", 5/18)
     """

@@ -1,12 +1,12 @@
-r"""The value of plain text or LaTeX.
+r"""Evaluate plain text or LaTeX.
 
 "14\frac{6}{7}"  -> 104/7       "2\sqrt{12}"  -> 6.928…     "0.\overline{3}" -> 1/3     "1.5 \cdot 10^3" -> 1500
-"3(x+1)"         -> its values at three points, where x is three fixed numbers
+"3(x+1)"         -> its values at three fixed numbers x
 
-A text is written in Python's grammar, `(2)*sqrt((12))`, parsed by `ast`, and worked out with bounds on every number: to
-`FEW` digits, which tell most values apart, to `MANY` if these agree, and to `MOST` if they are huge. Letters are
-positive at the first two points and of both signs at the last. Two expressions that differ at a point with positive
-letters differ. A function takes the group behind it, or else the product up to the next sign or function.
+A text is rewritten in Python's grammar, `(2)*sqrt((12))`, parsed by `ast`, and evaluated with bounds on all numbers: to
+`FEW` digits, which distinguish most values, to `MANY` if these agree, and to `MOST` if the values are huge. Variables
+are positive at the first two points and of both signs at the last. Expressions that differ at a positive point differ.
+A function applies to the group after it, else to the product up to the next sign or function.
 """
 
 import ast
@@ -37,7 +37,7 @@ _lock = threading.Lock()
 
 
 def _begin_anew() -> None:
-    """In a forked process, no thread of which holds the lock."""
+    """Reset the lock in a forked process, in which no thread holds it."""
     global _lock
     _lock, _mp.dps = threading.Lock(), FEW
 
@@ -73,41 +73,41 @@ _REWRITTEN = [(re.compile(pattern), replacement) for pattern, replacement in (
 )]  # fmt: skip
 _ALLOWED = re.compile(r"[\w\s.+*/^(){}\[\]\\!|°-]*", re.ASCII)
 _ARITHMETIC = re.compile(r"(?:[^A-Za-z\\]|\\(?:frac|sqrt|binom|cdot|times|div)(?![A-Za-z])){1,200}")
-"""Short, and without letters and functions."""
+"""A short text without variables and functions."""
 _SIDE_BY_SIDE = re.compile(r"(?<=[)\]])\s*(?=[(\[@])")
 
 
 class Value(NamedTuple):
-    """A text, and its numbers at the fixed points, one if it has no letters, to `FEW` digits."""
+    """A text and its numbers at the fixed points (only one without variables), to `FEW` digits."""
 
     text: str
     numbers: Numbers
 
 
 class Undecidable(Exception):
-    """The text is not an expression, or is too large or too deep for one."""
+    """The text is not an expression, or is too large or too deep to evaluate."""
 
 
 def read_value(text: str) -> Value:
-    """The value of a text, as `plain_text` leaves it.
+    """Evaluate a plain text.
 
     Raises:
-        Undecidable: the text is not an expression, or its value cannot be worked out.
+        Undecidable: the text is not an expression, or cannot be evaluated.
     """
     return Value(text, _evaluate_text(text, FEW))
 
 
-def same(one: Value, other: Value, scale: Fraction = Fraction(1)) -> bool | None:
-    """Whether two values are the same, the first one times `scale`; None if they differ at negative letters alone.
+def same(gold: Value, candidate: Value, scale: Fraction = Fraction(1)) -> bool | None:
+    """Whether `gold` times `scale` equals `candidate`; None if they differ only where variables are negative.
 
     Raises:
-        Undecidable: they are huge, and working them out to so many digits could take minutes.
+        Undecidable: the values are so huge that comparing them could take minutes.
     """
-    left, right = one.numbers, other.numbers
-    is_arithmetic = all(_ARITHMETIC.fullmatch(value.text) for value in (one, other))
+    left, right = gold.numbers, candidate.numbers
+    is_arithmetic = all(_ARITHMETIC.fullmatch(value.text) for value in (gold, candidate))
     for digits in (FEW, MANY, MOST) if is_arithmetic else (FEW, MANY):
         if digits > FEW:
-            left, right = _evaluate_text(one.text, digits), _evaluate_text(other.text, digits)
+            left, right = _evaluate_text(gold.text, digits), _evaluate_text(candidate.text, digits)
         points = max(len(left), len(right))
         with _lock, _mp.workdps(digits):
             pairs = list(zip(left * (points // len(left)), right * (points // len(right)), strict=True))
@@ -116,7 +116,7 @@ def same(one: Value, other: Value, scale: Fraction = Fraction(1)) -> bool | None
         are_close = [gap < max([0, *sizes]) - 3 * digits for gap in gaps]
         if not all(are_close[:POSITIVE_POINTS]):
             return False
-        # of arithmetic, what is close to zero may be a small number; of functions, it is zero
+        # in arithmetic, a number close to zero may be a small number; with functions it is zero
         largest = max((abs(size) if is_arithmetic else size for size in sizes), default=0)
         if digits > FEW and largest < 3 * digits:
             return True if all(are_close) else None
@@ -124,7 +124,7 @@ def same(one: Value, other: Value, scale: Fraction = Fraction(1)) -> bool | None
 
 
 def real_value(value: Value) -> float | None:
-    """The value of a real constant; None for anything else."""
+    """The value of a real constant as a float; None for anything else."""
     try:
         return float(value.numbers[0]) if len(value.numbers) == 1 else None
     except (TypeError, OverflowError):
@@ -132,7 +132,7 @@ def real_value(value: Value) -> float | None:
 
 
 def is_rounded(decimal: Value, places: int, exact: Value) -> bool:
-    """Whether a decimal of so many places is the rounded, or cut-off, value of a real constant that is not whole."""
+    """Whether a decimal with `places` digits is the rounded or truncated value of a real, not whole constant."""
     if real_value(exact) is None or not _mp.isfinite(exact.numbers[0]) or _mp.isint(exact.numbers[0]):
         return False
     shifted = exact.numbers[0] * 10**places
@@ -168,7 +168,7 @@ def _evaluate(node: ast.expr, point: int) -> Number:
 
 
 def _write_in_python(text: str) -> str:
-    """The text in Python's grammar: every operand in brackets, every multiplication written out."""
+    """Rewrite a text in Python's grammar, with brackets around operands and explicit multiplication."""
     if not _ALLOWED.fullmatch(text):
         raise Undecidable(f"cannot read {text!r}")
     text = _REPEATING.sub(_write_repeating_decimal, _MIXED.sub(_write_mixed_number, text.strip()))
@@ -208,7 +208,7 @@ def _write_application(applied: re.Match[str]) -> str:
 
 
 def _number_at(letter: str, point: int) -> Number:
-    """What a letter stands for at a point."""
+    """The fixed number of a variable at a point."""
     generator = random.Random(f"{point} {letter}")
     number = _mp.mpf(generator.uniform(0.25, 2.25))
     return -number if point >= POSITIVE_POINTS and generator.random() < 0.8 else number
@@ -228,7 +228,7 @@ def _root(degree: Number, radicand: Number) -> Number:
 
 
 def _apply(function: Callable[..., Number], *arguments: Number) -> Number:
-    """A function, if its argument is small; a factorial or a binomial coefficient if it is of whole numbers."""
+    """Apply a function to small arguments; factorial and binomial take whole numbers only."""
     if any(abs(argument) > LARGEST_ARGUMENT for argument in arguments):
         raise Undecidable("argument too large")
     if function not in {factorial, comb}:

@@ -1,4 +1,4 @@
-r"""Whether two answers are the same: by their forms, and by math-verify if these cannot decide.
+r"""Whether two answers are equivalent: by their forms, else by math-verify.
 
 is_equivalent("\\frac{1}{2}", "0.5")  True      decide("(1, 2)", "(2, 1)")          False
 decide("50\%", "50")                  True      decide("\sum_{k=1}^3 k", "6")       None
@@ -31,13 +31,13 @@ _BARE_LOGARITHM = re.compile(r"\\log(?!\s*_)")
 
 
 def is_equivalent(gold: str, candidate: str) -> bool:
-    """Whether two answers are mathematically the same, either way round. Never raises on any text, never hangs."""
+    """Whether two answers are mathematically equivalent; symmetric, never raises, never hangs."""
     verdict = decide(gold, candidate)
     return _verify(*sorted(_plain_pair(gold, candidate))) if verdict is None else verdict
 
 
 def equivalent(golds: Sequence[str], candidates: Sequence[str]) -> list[bool]:
-    """`is_equivalent` of many pairs, in order; each different pair is compared once."""
+    """`is_equivalent` of many pairs, in order; each distinct pair is compared once."""
     pairs = list(zip(golds, candidates, strict=True))
     verdicts = {pair: decide(*pair) for pair in dict.fromkeys(pairs)}
     undecided = [pair for pair, verdict in verdicts.items() if verdict is None]
@@ -47,41 +47,41 @@ def equivalent(golds: Sequence[str], candidates: Sequence[str]) -> list[bool]:
 
 
 def decide(gold: str, candidate: str) -> bool | None:
-    """Whether two answers are the same: True or False if their forms decide it, else None."""
+    """Whether two answers are equivalent by their forms; None if the forms do not decide."""
     if gold == candidate or gold.strip() == candidate.strip():
         return True
     if max(len(gold), len(candidate)) > MAX_CHARACTERS or not gold.strip() or not candidate.strip():
         return False
-    one, other = _plain_pair(gold, candidate)
-    if one == other != "":
+    gold_text, candidate_text = _plain_pair(gold, candidate)
+    if gold_text == candidate_text != "":
         return True
-    if _PLAIN_NUMBER.fullmatch(one) and _PLAIN_NUMBER.fullmatch(other):
-        return Decimal(one) == Decimal(other)
+    if _PLAIN_NUMBER.fullmatch(gold_text) and _PLAIN_NUMBER.fullmatch(candidate_text):
+        return Decimal(gold_text) == Decimal(candidate_text)
     try:
-        verdict = _compare(one, other)
+        verdict = _compare(gold_text, candidate_text)
     except (Undecidable, RecursionError):
         verdict = None
-    forms = read_form(one), read_form(other)
+    forms = read_form(gold_text), read_form(candidate_text)
     if not verdict and any(isinstance(form, Parts) and form.kind == "words" for form in forms):
-        return _squeeze(one) == _squeeze(other)
-    if verdict is None and one and one.replace(" ", "") == other.replace(" ", ""):
+        return _squeeze(gold_text) == _squeeze(candidate_text)
+    if verdict is None and gold_text and gold_text.replace(" ", "") == candidate_text.replace(" ", ""):
         return True
-    return verdict if verdict is not None or (is_formula(one) and is_formula(other)) else False
+    return verdict if verdict is not None or (is_formula(gold_text) and is_formula(candidate_text)) else False
 
 
 def is_formula(text: str) -> bool:
-    """Whether a plain text is one whole formula, which algebra can judge: no prose, no congruence, nothing cut off."""
+    """Whether a plain text is one complete formula for math-verify: no prose, no congruence, not cut off."""
     if _NO_FORMULA.search(_ENVIRONMENT.sub("", text)):
         return False
     return text.count("{") == text.count("}") and sum(map(text.count, "([")) == sum(map(text.count, ")]"))
 
 
 def _plain_pair(gold: str, candidate: str) -> tuple[str, str]:
-    """Both as plain text; an assignment beside what has no relation, `x = n!` beside `n!`, is its right side."""
-    one, other = plain_text(gold), plain_text(candidate)
-    if ("=" in one) != ("=" in other) and not CONDITION.search(one + other):
-        return _ASSIGNED.sub("", one, count=1), _ASSIGNED.sub("", other, count=1)
-    return one, other
+    """Both as plain text; if only one is an assignment, as `x = n!` beside `n!`, its right side."""
+    gold_text, candidate_text = plain_text(gold), plain_text(candidate)
+    if ("=" in gold_text) != ("=" in candidate_text) and not CONDITION.search(gold_text + candidate_text):
+        return _ASSIGNED.sub("", gold_text, count=1), _ASSIGNED.sub("", candidate_text, count=1)
+    return gold_text, candidate_text
 
 
 @lru_cache(maxsize=CACHED_VERDICTS)
@@ -90,13 +90,13 @@ def _verify(*pair: str) -> bool:
 
 
 def _squeeze(text: str) -> str:
-    """Letters and digits only, in lower case."""
+    """The letters and digits, in lower case."""
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
 @lru_cache(maxsize=CACHED_VERDICTS)
 def _compare(one: str, other: str) -> bool | None:
-    """Whether two plain texts are the same: True or False if their forms decide it, else None."""
+    """Whether two plain texts are equivalent by their forms; None if the forms do not decide."""
     match gold := read_form(one), candidate := read_form(other):
         case (None, _) | (_, None):
             return None
@@ -173,7 +173,7 @@ def _compare_quantities(gold: Quantity, candidate: Quantity) -> bool | None:
 
 
 def _with_letter_as_unit(quantity: Quantity, unit: str) -> Quantity:
-    """`5000 m` beside a quantity with a unit, `5 km`: the letter behind the number is a unit, too."""
-    if not unit or quantity.unit or quantity.is_percent or (found := split_letter(quantity.value.text)) is None:
+    """Read the final letter as a unit if the other answer has a unit: `5000 m` beside `5 km`."""
+    if not unit or quantity.unit or quantity.is_percent or (split := split_letter(quantity.value.text)) is None:
         return quantity
-    return quantity._replace(value=read_value(found[0]), unit=found[1])
+    return quantity._replace(value=read_value(split[0]), unit=split[1])

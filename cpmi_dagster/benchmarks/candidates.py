@@ -16,7 +16,7 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.contracts.tables import CandidateSolutions
 from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
-from cpmi_dagster.generation.monte_carlo import graded
+from cpmi_dagster.generation.monte_carlo import grade
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.trajectories.templates import render_question
 
@@ -55,7 +55,7 @@ def sample_candidates(
         # open questions are graded together, those with choices by the option meant
         is_open = [not problem["choices"] for problem, _ in pairs]
         golds = [problem["answer"] for problem, _ in pairs]
-        verdicts = iter(graded([*compress(golds, is_open)], [*compress(answers, is_open)], comparison))
+        verdicts = iter(grade([*compress(golds, is_open)], [*compress(answers, is_open)], comparison))
         rows = [
             {
                 "benchmark": problem["benchmark"],

@@ -1,1 +1,1 @@
-"""Sampling text: engines, prefix rollouts, candidate solutions."""
+"""Sampling text: engines, prefix rollouts, solutions."""

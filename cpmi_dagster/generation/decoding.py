@@ -1,12 +1,12 @@
-"""Sample continuations of many prompts in one batch of rows; the row of a text that has ended is given to another.
+"""Sample continuations of many prompts in one batch; a row whose text has ended is reused for another prompt.
 
-A text is read once. Each prompt that it begins with starts from a copy of its keys and values up to its last token,
-which is read with the first draw:
+A text is read once. Each prompt that is a prefix of it starts from a copy of the keys and values up to the last token
+of the prompt, which is read with the first draw:
 
     text  q s1 s2 s3        prompts  q s1 s2 s3,  q s1 s2,  q s1
 
-All rows end in the same column, so that the next token of each is the next column. Columns before a row's text are
-masked, and dropped when no row needs them:
+All rows end in the same column, so the next token of each is the next column. Columns before a row's text are masked,
+and dropped if no row needs them:
 
     . . q q q a a a  ended                     . q q q q a a a
     . q q q q a a a           new row r        . . . q q q q a
@@ -27,7 +27,7 @@ from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import StopRule
 from cpmi_dagster.generation.token_sampling import draw_tokens
 from cpmi_dagster.models.attention import layer_windows
-from cpmi_dagster.models.tokens import TokenIds, longest_texts
+from cpmi_dagster.models.tokens import TokenIds, find_longest_texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -42,7 +42,7 @@ SHRINK_SHARE = 1 / 2
 
 
 class Continuation(NamedTuple):
-    """Sampled token ids of continuation number `owner`; `ended` is false if the limit cut it off."""
+    """Sampled token ids of continuation number `owner`; `ended` is False if the limit cut it off."""
 
     owner: int
     tokens: list[int]
@@ -50,7 +50,7 @@ class Continuation(NamedTuple):
 
 
 class RoomyLayer(DynamicLayer):
-    """Keys and values of one layer, (rows, heads, length, width), in buffers with free columns for further tokens."""
+    """Keys and values of one layer, (rows, heads, length, width), in buffers with free columns."""
 
     keys: torch.Tensor
     values: torch.Tensor
@@ -63,11 +63,11 @@ class RoomyLayer(DynamicLayer):
 
     @property
     def is_full(self) -> bool:
-        """Whether no further token fits."""
+        """Whether there is no free column."""
         return self.keys.shape[2] == self._buffers[0].shape[2]
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Append a token's states to every row; returns the states of all tokens so far."""
+        """Append the states of one token to every row; returns the states of all tokens."""
         length = self.keys.shape[2]
         for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
             buffer[:, :, length : length + 1] = states
@@ -75,13 +75,13 @@ class RoomyLayer(DynamicLayer):
         return self.keys, self.values
 
     def overwrite(self, rows: torch.Tensor, text: tuple[torch.Tensor, torch.Tensor], length: int) -> None:
-        """Replace some rows by the first tokens of a text, (heads, tokens, width) each, in the last columns."""
+        """Overwrite rows with the first `length` tokens of a text, (heads, tokens, width), in the last columns."""
         start = self.keys.shape[2] - length
         for states, tokens in zip((self.keys, self.values), text, strict=True):
             states[rows.to(self.device), :, start:] = tokens[:, :length]
 
     def select(self, rows: torch.Tensor, length: int) -> "RoomyLayer":
-        """A copy of some rows' last columns, with free ones."""
+        """Copy the last columns of some rows into new buffers."""
         start, rows = self.keys.shape[2] - length, rows.to(self.device)
         return RoomyLayer(self.keys[rows, :, start:], self.values[rows, :, start:])
 
@@ -90,7 +90,7 @@ class RoomyLayer(DynamicLayer):
 
 
 class Texts:
-    """Keys and values of the texts that the prompts of one call begin, read when they are needed.
+    """Keys and values of the longest texts of one call, read on demand.
 
     Args:
         model: attention layers only.
@@ -99,12 +99,12 @@ class Texts:
 
     def __init__(self, model: "PreTrainedModel", prompts: Sequence[TokenIds]) -> None:
         self._model = model
-        self._text_of = longest_texts(prompts)
+        self._text_of = find_longest_texts(prompts)
         self._waiting = Counter(self._text_of[prompt] for prompt in prompts)
         self._states: dict[TokenIds, States] = {}
 
     def take(self, prompts: Sequence[TokenIds]) -> list[States]:
-        """The text of the prompt of each of some continuations."""
+        """The states of the text of each prompt; states that no later prompt needs are released."""
         texts = [self._text_of[prompt] for prompt in prompts]
         unread = sorted(set(texts) - set(self._states), key=len)
         while unread:
@@ -117,7 +117,7 @@ class Texts:
         return states
 
     def _read(self, texts: Sequence[TokenIds]) -> None:
-        """Read texts side by side; padding behind a text changes nothing in it."""
+        """Read texts in one batch, padded on the right."""
         longest, cache = len(texts[-1]), DynamicCache()
         ids = torch.tensor([[*text, *[0] * (longest - len(text))] for text in texts], device=self._model.device)
         self._model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
@@ -127,34 +127,34 @@ class Texts:
 
 
 class Batch:
-    """The continuations of one call, and the rows that some of them have.
+    """The continuations of one call, and the rows of those in progress.
 
     Args:
         model: attention layers only.
         prompts: token ids of each continuation's prompt.
-        numbers: uniform numbers that decide the tokens, (continuations, limit).
-        most_rows: at once.
+        numbers: uniform random numbers, (continuations, limit).
+        most_rows: most rows in the batch.
     """
 
     def __init__(
         self, model: "PreTrainedModel", prompts: Sequence[TokenIds], numbers: torch.Tensor, most_rows: int
     ) -> None:
         self._model, self._prompts, self._texts = model, prompts, Texts(model, prompts)
-        # the longest prompt comes first, so that the next ones fit beside the rows in the batch
+        # longest prompt first, so that later ones fit beside the rows of the batch
         self._waiting = sorted(range(len(prompts)), key=lambda owner: len(prompts[owner]))
-        # by continuation: numbers, tokens drawn and how many, the newest token, tokens before it, whether it goes on
+        # by continuation: random numbers, tokens, newest token, length before it, tokens drawn, whether it goes on
         self._numbers = numbers.to(model.device)
         self._tokens = torch.zeros_like(self._numbers, dtype=torch.long)
         self._newest = torch.tensor([prompt[-1] for prompt in prompts], device=model.device)
         self._lengths = torch.tensor([len(prompt) - 1 for prompt in prompts], device=model.device)
         self._counts, self._active = torch.zeros_like(self._lengths), torch.ones_like(self._lengths, dtype=torch.bool)
-        # by row: its continuation; and the rows whose continuation has ended
+        # the continuation of each row; rows whose continuation has ended
         self._owners = self._lengths[:most_rows].clone()
         self._idle = list(range(len(self._owners)))
         self._layers: list[RoomyLayer] = []
 
     def fill(self) -> bool:
-        """Give rows that have ended to waiting prompts, or drop them; returns whether there is something to draw."""
+        """Reuse ended rows for waiting prompts, or drop them; returns whether any row is in progress."""
         if self._waiting and len(self._idle) >= REFILL_SHARE * len(self._owners):
             self._admit()
         if len(self._idle) == len(self._owners):
@@ -163,14 +163,14 @@ class Batch:
             going = self._active[self._owners]
             length = int(self._lengths[self._owners[going]].max())
             rows = (going | bool(self._waiting)).nonzero()[:, 0]
-            # one after the other, so that no more than one is in memory twice
+            # layer by layer, so that only one is in memory twice
             for depth, layer in enumerate(self._layers):
                 self._layers[depth] = layer.select(rows, length)
             self._owners, self._idle = self._owners[rows], self._idle if self._waiting else []
         return True
 
     def draw(self, sampling: Sampling, stop_rule: StopRule) -> Iterator[Continuation]:
-        """Draw a token for every row; yields the continuations that end with it."""
+        """Draw a token for every row; yields the continuations that end."""
         owners, limit = self._owners, sampling.max_new_tokens
         logits = self._next_logits()
         going, places = self._active[owners], self._counts[owners].clamp(max=limit - 1)
@@ -194,7 +194,7 @@ class Batch:
         self._owners[rows] = self._owners.new_tensor(fresh)
         prompts = [self._prompts[owner] for owner in fresh]
         texts = self._texts.take(prompts)
-        if not self._layers:  # all rows are copies of the longest text, until they are overwritten
+        if not self._layers:  # start with copies of the longest text, which are then overwritten
             length, shape = len(prompts[0]) - 1, (len(rows), -1, -1, -1)
             pairs = ([states[None, :, :length].expand(shape) for states in pair] for pair in texts[0])
             self._layers = [RoomyLayer(*pair) for pair in pairs]
@@ -206,7 +206,7 @@ class Batch:
             first = last
 
     def _next_logits(self) -> torch.Tensor:
-        """Read the newest token of every row; returns the logits behind it, (rows, vocabulary)."""
+        """Read the newest token of every row; returns the next logits, (rows, vocabulary)."""
         lengths = self._lengths[self._owners, None]
         columns = torch.arange(self._layers[0].keys.shape[2] + 1, device=lengths.device)
         return self._model(
@@ -228,16 +228,15 @@ def decode(
     stop_rule: StopRule,
     most_rows: int,
 ) -> Iterator[Continuation]:
-    """Continue every prompt; continuations come in the order they end.
+    """Continue every prompt; yields continuations in the order they end.
 
     Args:
         prompts: token ids of each continuation's prompt, none empty.
-        numbers: uniform numbers that decide the tokens, (continuations, limit).
-        stop_rule: when a continuation ends.
-        most_rows: at once.
+        numbers: uniform random numbers, (continuations, limit).
+        most_rows: most rows in the batch.
 
     Raises:
-        ModelError: the model keeps a state other than keys and values, which cannot be copied by token.
+        ModelError: the model has layers with a state other than keys and values.
     """
     other = sorted(kind for kind, window in layer_windows(model).items() if window is None)
     if other:

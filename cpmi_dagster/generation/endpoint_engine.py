@@ -8,14 +8,13 @@
     -> {"choices": [{"text": "12 / 60 = 0.2\\n…", "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 97, "completion_tokens": 58}}
 
-One request a sample, whose seed is made of the caller's seed, the prompt and the number of the sample; a server's
-prefix cache reads the prompt once. Texts are cut where every engine cuts them. Tokens are those that the server counts,
-those behind the cut too, and 0 if it counts none.
+Each sample is one request, with a seed derived from the caller's seed, the prompt and the number of the sample. Texts
+are cut by the stop rule of every engine. Token counts are the server's, including tokens after the cut, and 0 if the
+server gives none.
 
-`openai` sends and retries: after time-outs, lost connections, 408, 409, 429 and 5xx, with waits of 0.5, 1, 2, 4, 8,
-8 … s or as the server's Retry-After says, up to two minutes. Other refusals end the call at once. Requests are tasks of
-an event loop in a separate thread, so that the caller may have a loop or none; the first that fails finally, or an
-interrupt of the caller, cancels the rest.
+`openai` retries after time-outs, lost connections, 408, 409, 429 and 5xx, after 0.5, 1, 2, 4, 8, 8 … s or the server's
+Retry-After, up to two minutes. Other refusals end the call at once. Requests run in an event loop in a separate thread,
+so the caller may be in a loop itself. The first final failure, or an interrupt, cancels the other requests.
 """
 
 import asyncio
@@ -57,11 +56,11 @@ class EndpointEngine:
     Attributes:
         url: base URL, without `/completions`.
         model: what the server calls the model.
-        identity: model with its revision, and the endpoint.
-        api_key: sent as bearer token; never shown.
+        identity: model, revision and endpoint.
+        api_key: sent as a bearer token; never shown.
         timeout_seconds: longest wait for one reply.
         requests_in_flight: most requests at once.
-        max_retries: of one request.
+        max_retries: retries of one request.
     """
 
     url: str
@@ -73,7 +72,7 @@ class EndpointEngine:
     max_retries: int = 10
 
     def prepare(self) -> None:
-        """Nothing: the server has loaded its model."""
+        """Does nothing: the server has loaded its model."""
 
     def generate(
         self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
@@ -81,7 +80,7 @@ class EndpointEngine:
         """Continue every prompt `samples` times; see `RolloutEngine.generate`.
 
         Raises:
-            ModelError: the endpoint refuses a request, or fails too often; names endpoint and prompt, and what to do.
+            ModelError: the endpoint refuses a request, or fails after all retries.
         """
         asked = [
             {
@@ -90,7 +89,7 @@ class EndpointEngine:
                 "max_tokens": sampling.max_new_tokens,
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
-                # left out if they are not used, for servers that do not accept them
+                # optional, for servers that do not accept them
                 **({"top_k": sampling.top_k} if sampling.top_k else {}),
                 **({"stop": ["\n"]} if stop == "line" else {}),
             }
@@ -126,7 +125,7 @@ class EndpointEngine:
 
     async def _ask(self, client: openai.AsyncOpenAI, request: dict[str, Any], place: str, stop: Stop) -> Generation:
         """The text of one request; `NO_ROOM` if its prompt leaves no room in the model's context."""
-        # this endpoint's key, and none of the account that OPENAI_* variables may name
+        # only this endpoint's key, nothing from OPENAI_* variables
         headers = {"Authorization": f"Bearer {self.api_key}" if self.api_key else NOT_SENT, **NO_ACCOUNT}
         create = client.completions.with_raw_response.create
         try:
@@ -134,11 +133,11 @@ class EndpointEngine:
                 model=self.model, prompt=request["prompt"], extra_body=request, extra_headers=headers
             )
         except openai.APIStatusError as error:
-            status, message = error.status_code, self._shown(f"status {error.status_code}: {said_by(error)}")
+            status, message = error.status_code, self._shown(f"status {error.status_code}: {read_error_message(error)}")
             if status in REFUSED_LENGTH and LENGTH_WORDS.search(message):
                 return NO_ROOM
             if status not in MAY_PASS and status < 500:
-                advice = refusal_advice(status, message)
+                advice = advise_on_refusal(status, message)
                 raise ModelError(f"endpoint {self.url} refused {place} with {message}; {advice}") from None
         except openai.APIConnectionError as error:
             message = self._shown(f"{type(error.__cause__).__name__}: {error.__cause__}")
@@ -153,18 +152,18 @@ class EndpointEngine:
         )
 
     def _shown(self, message: str) -> str:
-        """A server's words on one line, without the key."""
+        """A message of the server on one line, without the key."""
         words = " ".join(message.replace(self.api_key, "***").split() if self.api_key else message.split())
         return cut(printable(words), LONGEST_MESSAGE)
 
 
 def generation_of(reply: str, stop: Stop) -> Generation:
-    """The text of a reply, cut at its stop, with the newline that a server cuts off a line.
+    """Parse a reply; servers cut off the newline that ends a line, which is restored.
 
-    vLLM says in `stop_reason` what ended a text; if a server does not, it was the newline.
+    vLLM says in `stop_reason` what ended a text; without it, the newline did.
 
     Raises:
-        ValueError, LookupError, TypeError, RecursionError: it is not JSON, or not a finished completion.
+        ValueError, LookupError, TypeError, RecursionError: the reply is not a finished completion in JSON.
     """
     answer = json.loads(reply)
     choice, usage = answer["choices"][0], answer.get("usage")
@@ -180,18 +179,18 @@ def generation_of(reply: str, stop: Stop) -> Generation:
 
 
 def _count(tokens: Any) -> int:
-    """The tokens that a server has counted; 0 if it gives no number of tokens."""
+    """A token count of the server; 0 if it is not a possible count."""
     return tokens if type(tokens) is int and 0 <= tokens < MOST_TOKENS else 0
 
 
-def said_by(error: openai.APIStatusError) -> str:
-    """The message of a refusal, else all that the server sent."""
+def read_error_message(error: openai.APIStatusError) -> str:
+    """The error message in a reply, else the whole reply."""
     body = error.body.get("message") if isinstance(error.body, dict) else error.body
     return body if isinstance(body, str) else error.response.text
 
 
-def refusal_advice(status: int, message: str) -> str:
-    """What to do about a request that a server refuses."""
+def advise_on_refusal(status: int, message: str) -> str:
+    """Advice on a refused request."""
     if status in (401, 403):
         return "give the name of the variable that holds a valid key in `api_key_variable`"
     if status == 404:

@@ -1,4 +1,4 @@
-"""What every generation engine offers, whichever library does the sampling.
+"""The interface of generation engines.
 
 engine.generate(["…Solution: Let's think step by step.\\n"], sampling, samples=2, seed=0)
 -> [[Generation("She earned 12 / 60 = 0.2.\\nThe answer is: 10\\n", tokens=24, truncated=False), Generation(…)]]
@@ -19,10 +19,10 @@ class Generation:
     """One sampled continuation.
 
     Attributes:
-        text: the continuation alone, without special tokens; it ends at the stop rule.
-        tokens: tokens sampled, the end-of-text token included.
-        truncated: it hit its token limit before it ended, or its prompt left no room for it.
-        prompt_tokens: tokens of the prompt that the model read for all its samples together; 0 where there was no room.
+        text: the continuation without special tokens, cut by the stop rule.
+        tokens: tokens sampled, including the end-of-text token.
+        truncated: whether it hit the token limit, or its prompt left no room.
+        prompt_tokens: tokens of the prompt that the model read, once for all its samples; 0 without room.
     """
 
     text: str
@@ -32,7 +32,7 @@ class Generation:
 
 
 NO_ROOM = Generation("", 0, truncated=True)
-"""Of a prompt that leaves no room for a continuation in the model's context."""
+"""The generation of a prompt that leaves no room in the model's context."""
 
 
 class RolloutEngine(Protocol):
@@ -44,7 +44,7 @@ class RolloutEngine(Protocol):
         ...
 
     def prepare(self) -> None:
-        """Load what the first call would: weights, tables, kernels. Labels do not cost what a process costs once.
+        """Load weights, tables and kernels, so that costs of labels do not include it.
 
         Raises:
             ModelError: the model cannot be loaded.
@@ -58,12 +58,10 @@ class RolloutEngine(Protocol):
 
         Args:
             prompts: texts to continue; equal prompts get equal continuations.
-            sampling: temperature, top-p, top-k and the most tokens of a continuation.
             samples: continuations per prompt.
             seed: same prompt, sampling and seed give the same continuations, whatever the other prompts are.
             stop: `answer` ends a continuation after a line that states the final answer, `line` after any line.
-            first: samples of each prompt to pass over, which were drawn earlier; sample 8 does not depend on whether
-                the 8 before it are drawn, unless a server numbers its seeds otherwise.
+            first: number of the first sample; earlier samples are skipped and do not change later ones.
 
         Returns:
             One list of `samples` generations per prompt, in the order of the prompts.
@@ -80,11 +78,7 @@ def timed_generate(
     stop: Stop = "answer",
     first: int = 0,
 ) -> tuple[list[list[Generation]], Cost]:
-    """`engine.generate`, with what it cost; equal prompts are asked once and share their continuations.
-
-    Returns:
-        The generations, and their cost: a prompt's tokens count once however many samples continue it.
-    """
+    """`engine.generate` and its cost; equal prompts are sampled once, and prompt tokens count once for all samples."""
     engine.prepare()
     stopwatch = Stopwatch()
     distinct = list(dict.fromkeys(prompts))

@@ -6,7 +6,7 @@ prefix_length  rollout  continuation                     answer  correct
 1              0        2 + 1 = 3\\nThe answer is: 3\\n     3       true
 1              1        2 - 1 = 1\\nThe answer is: 1\\n     1       false
 2              0        The answer is: 3\\n                3       true
-2              1        (end of text)                    3       true     stated by the prefix itself
+2              1        (end of text)                    3       true     stated by the prefix
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ ROLLOUT_COLUMNS = {name: column.dtype for name, column in Rollouts.columns().ite
 
 @dataclass(frozen=True)
 class Prefix:
-    """The first steps of a trajectory, to be completed."""
+    """The first steps of a trajectory."""
 
     trajectory_id: str
     question: str
@@ -43,7 +43,7 @@ class Prefix:
         return render_context(self.question, self.steps)
 
     def answer(self, continuation: Generation) -> str | None:
-        """The answer of the trajectory that a continuation completes: its own, else the one the prefix states."""
+        """The answer of prefix and continuation; if the prefix states one, a later announcement still wins."""
         if self.steps and states_answer(self.steps[-1]):
             return announced_answer(continuation.text) or announced_answer(self.steps[-1])
         return extract_answer(continuation.text, not continuation.truncated)
@@ -60,23 +60,19 @@ def prefix_rollouts(
     progress: Callable[[int], None] | None = None,
     comparison: Comparison = BUILT_IN,
 ) -> tuple[pl.DataFrame, Cost]:
-    """Complete prefixes of every trajectory and grade the answers (Eq. 1).
-
-    Trajectories that begin with the same prefix share its completions.
+    """Complete prefixes of every trajectory and grade the answers (Eq. 1). Equal prefixes share their completions.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         engine: the policy, or PAV's prover.
-        longest: steps of the longest prefix, of every trajectory that has as many; None is all steps.
-        shortest: steps of the shortest; 0 is the bare question, which PAV needs too (Eq. 2).
+        longest: steps of the longest prefix; None for all steps.
+        shortest: steps of the shortest prefix; 0 is the bare question, which PAV needs (Eq. 2).
         count: T, completions of each prefix.
-        seed: same prefix and same seed, same rollouts, whatever the other trajectories are.
         progress: called with the number of trajectories just finished.
-        comparison: says which answers are the gold answer.
 
     Returns:
-        Columns of `labels.policy_rollouts`, ordered as the trajectories, then by prefix and rollout; and their cost.
-        A prompt longer than the model reads has empty, truncated, wrong rollouts.
+        Rows of `labels.policy_rollouts`, ordered by trajectory, prefix and rollout; and their cost. A prompt that is
+        too long has empty, truncated, wrong rollouts.
     """
     rollouts, cost = [pl.DataFrame(schema=ROLLOUT_COLUMNS)], Cost.zero()
     for part in trajectories.iter_slices(TRAJECTORIES_PER_CALL):
@@ -84,11 +80,20 @@ def prefix_rollouts(
         prompts = [prefix.prompt for prefix in prefixes]
         groups, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["rollouts"]))
         pairs = [(prefix, *each) for prefix, group in zip(prefixes, groups, strict=True) for each in enumerate(group)]
-        answers = [prefix.answer(one) for prefix, _, one in pairs]
-        verdicts = graded([prefix.gold_answer for prefix, *_ in pairs], answers, comparison)
+        answers = [prefix.answer(generation) for prefix, _, generation in pairs]
+        verdicts = grade([prefix.gold_answer for prefix, *_ in pairs], answers, comparison)
         rows = [
-            (prefix.trajectory_id, len(prefix.steps), number, answer, correct, one.tokens, one.truncated, one.text)
-            for (prefix, number, one), answer, correct in zip(pairs, answers, verdicts, strict=True)
+            (
+                prefix.trajectory_id,
+                len(prefix.steps),
+                number,
+                answer,
+                correct,
+                drawn.tokens,
+                drawn.truncated,
+                drawn.text,
+            )
+            for (prefix, number, drawn), answer, correct in zip(pairs, answers, verdicts, strict=True)
         ]
         rollouts.append(pl.DataFrame(rows, schema=ROLLOUT_COLUMNS, orient="row"))
         cost += spent
@@ -97,8 +102,8 @@ def prefix_rollouts(
     return pl.concat(rollouts), cost
 
 
-def sampled(trajectories: pl.DataFrame, count: int | None, seed: int) -> pl.DataFrame:
-    """`count` random trajectories, in their order; all when None. A larger count adds to those of a smaller one."""
+def sample_trajectories(trajectories: pl.DataFrame, count: int | None, seed: int) -> pl.DataFrame:
+    """Sample `count` trajectories, in order; None for all. A larger count adds to the sample of a smaller one."""
     if count is None:
         return trajectories
     numbers = [uniform_number(seed, ["rollouts", name]) for name in trajectories["trajectory_id"]]
@@ -106,15 +111,15 @@ def sampled(trajectories: pl.DataFrame, count: int | None, seed: int) -> pl.Data
 
 
 def prefixes_of(trajectories: pl.DataFrame, shortest: int, longest: int | None = None) -> Iterator[Prefix]:
-    """The prefixes of every trajectory, the shortest first; 0 steps are the bare question, None is all steps."""
+    """The prefixes of every trajectory, shortest first; arguments as of `prefix_rollouts`."""
     columns = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
     for trajectory_id, question, steps, gold_answer in columns.iter_rows():
         for length in range(shortest, len(steps[:longest]) + 1):
             yield Prefix(trajectory_id, question, steps[:length], gold_answer)
 
 
-def graded(golds: Sequence[str], answers: Sequence[str | None], comparison: Comparison = BUILT_IN) -> list[bool]:
-    """Which answers are the same as their gold answers, one each; a missing answer is wrong."""
+def grade(golds: Sequence[str], answers: Sequence[str | None], comparison: Comparison = BUILT_IN) -> list[bool]:
+    """Whether each answer is equivalent to its gold answer; a missing answer is wrong."""
     stated = [(gold, answer) for gold, answer in zip(golds, answers, strict=True) if answer is not None]
     verdicts = iter(comparison.each([gold for gold, _ in stated], [answer for _, answer in stated]))
     return [answer is not None and next(verdicts) for answer in answers]

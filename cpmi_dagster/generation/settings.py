@@ -20,11 +20,11 @@ class Sampling(Frozen):
 
 
 SOLUTIONS = Sampling(temperature=0.7, top_p=0.95, max_new_tokens=1024)
-"""How solutions are sampled, but for what a profile says."""
+"""Defaults for sampling solutions."""
 
 
 class SolutionSampling(Frozen):
-    """Solutions that the policy gives to questions, where trajectories are not read."""
+    """Sampling of solutions by the policy, for sources of questions."""
 
     solutions: int = Field(ge=1, le=SOLUTIONS_PER_QUESTION, description="of each question")
     chat: bool = Field(default=False, description="ask through the chat template of the policy's tokenizer")

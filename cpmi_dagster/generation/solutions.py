@@ -1,9 +1,9 @@
-"""Trajectories from questions alone: the policy's solutions, split into steps as those that are read.
+"""Trajectories from questions: solutions of the policy, split into steps.
 
 question 7 "What is 2 + 3?", id "a7"   ->  solution 0 "2 + 3 = 5\\nThe answer is: 5\\n"    12 tokens
                                        ->  row 7000 of sources.math_shepherd, id "a7/0", 2 steps
 
-A solution that was cut at its token limit becomes a row with a defect: nobody knows how its last step goes on.
+A solution that was cut at the token limit becomes a row with a defect.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,27 +42,26 @@ def sample_solutions(
     """`count` solutions of every question.
 
     Args:
-        questions: columns of `sources.questions`; one with a defect is not asked.
+        questions: rows of `sources.questions`; those with a defect are skipped.
         engine: the policy.
-        prompt: what the policy reads of a question.
-        seed: same question and same seed, same solutions, whatever the other questions are.
+        prompt: the prompt of a question.
 
     Returns:
-        Columns of `sources.sampled_solutions`, ordered as the questions, then by solution; and the cost.
+        Rows of `sources.sampled_solutions`, ordered by question and solution; and the cost.
     """
     asked = questions.filter(pl.col("defect").is_null())
     prompts = [prompt(question) for question in asked["question"]]
     generations, cost = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["solutions"]))
     rows = [
-        (question_number, number, encodable(one.text), one.tokens, one.truncated)
+        (question_number, number, encodable(generation.text), generation.tokens, generation.truncated)
         for question_number, group in zip(asked["question_number"], generations, strict=True)
-        for number, one in enumerate(group)
+        for number, generation in enumerate(group)
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row"), cost
 
 
 def chat_prompt(model: str, tokenizer: "PreTrainedTokenizerBase") -> Callable[[str], str]:
-    """How a model is asked a question by its chat template: in a user's message with the words of the paper's prompt.
+    """The prompt function of a chat model: its chat template around the paper's prompt.
 
     Raises:
         ModelError: the tokenizer has no chat template.
@@ -80,12 +79,12 @@ def chat_prompt(model: str, tokenizer: "PreTrainedTokenizerBase") -> Callable[[s
 
 
 def solution_rows(questions: pl.DataFrame, solutions: pl.DataFrame, steps: Splitting) -> pl.DataFrame:
-    """Sampled solutions as rows of `sources.math_shepherd`, in their order; a question with a defect is one row.
+    """Sampled solutions as rows of `sources.math_shepherd`, in order; a question with a defect is one row.
 
     Args:
-        questions: columns of `sources.questions`.
-        solutions: columns of `sources.sampled_solutions`.
-        steps: where a text is split.
+        questions: rows of `sources.questions`.
+        solutions: rows of `sources.sampled_solutions`.
+        steps: how a text is split.
     """
     rows = questions.join(solutions, on="question_number", how="left").sort("question_number", "solution")
     numbers = rows["question_number"] * SOLUTIONS_PER_QUESTION + rows["solution"].fill_null(0)
@@ -94,16 +93,16 @@ def solution_rows(questions: pl.DataFrame, solutions: pl.DataFrame, steps: Split
 
 
 def _read(row: Mapping[str, Any], steps: Splitting) -> Trajectory | Defect:
-    own_id, text, tokens = row["source_id"], row["text"], row["generated_tokens"]
+    name, text, tokens = row["source_id"], row["text"], row["generated_tokens"]
     if row["defect"] is not None:
-        return Defect(row["defect"], row["excerpt"], own_id)
-    own_id = None if own_id is None else f"{own_id}/{row['solution']}"
+        return Defect(row["defect"], row["excerpt"], name)
+    name = None if name is None else f"{name}/{row['solution']}"
     defect = None if text.strip() else "the policy wrote nothing"
     if row["truncated"] and tokens:
         defect = f"the policy's solution was cut at {tokens:,} tokens; raise `max_new_tokens`"
     elif row["truncated"]:
         defect = "the question leaves the policy no room for a solution; lower `max_new_tokens`"
     if defect:
-        return Defect(defect, row["question"], own_id)
-    given = {name: row[name] for name in ("question", "gold_answer", "task", "split")}
-    return read_row({**given, "id": own_id, "solution": text}, Reading(steps=steps))
+        return Defect(defect, row["question"], name)
+    given = {field: row[field] for field in ("question", "gold_answer", "task", "split")}
+    return read_row({**given, "id": name, "solution": text}, Reading(steps=steps))

@@ -1,10 +1,10 @@
 """Where a continuation ends: at the end-of-text token, or at the end of a line that stops it.
 
     stop = "answer"   "48 / 2 = 24\\nThe answer is: 24\\nProblem:"  →  "48 / 2 = 24\\nThe answer is: 24\\n"
-                      "#### 24\\n" ends one as well, whatever follows
+                      "#### 24\\n" also ends a text
     stop = "line"     "24\\nProblem:"  →  "24\\n"
 
-A token may hold a newline and more, such as `.\\n\\n`: the text is cut at the line's end, the token still counts.
+A token may contain more than the newline, such as `.\\n\\n`: the text is cut, the token counts.
 """
 
 import re
@@ -31,14 +31,14 @@ def states_answer(line: str) -> bool:
 
 
 def cut_at_stop(text: str, stop: Stop, met_limit: bool, tokens: int, prompt_tokens: int) -> Generation:
-    """A continuation up to the end of its first stopping line; truncated if it met its limit without one."""
+    """Cut a continuation after its first stopping line; without one it is truncated if it met the limit."""
     last_line = LAST_LINE[stop].search(text)
     kept = text[: last_line.end()] if last_line else text
     return Generation(kept, tokens, truncated=met_limit and not last_line, prompt_tokens=prompt_tokens)
 
 
 class StopRule:
-    """Finds the rows that have just ended; only rows whose newest token ends a line are decoded to text."""
+    """Finds rows that have just ended; only rows whose newest token contains a newline are decoded."""
 
     def __init__(self, loaded: LoadedModel, stop: Stop) -> None:
         self._tokenizer = loaded.tokenizer
@@ -48,15 +48,12 @@ class StopRule:
         self._ends_text, self._ends_line = loaded.remembered[TOKEN_ENDINGS]
 
     def ended(self, tokens: "torch.Tensor", counts: "torch.Tensor", active: "torch.Tensor") -> "torch.Tensor":
-        """Which active rows ended with their newest token.
+        """Whether each active row ended with its newest token, (rows,).
 
         Args:
-            tokens: continuations so far, (rows, limit), the first `counts` of a row valid.
+            tokens: continuations, (rows, limit); the first `counts` tokens of a row are valid.
             counts: tokens of each row, (rows,), all positive.
             active: rows to look at, (rows,).
-
-        Returns:
-            Booleans, (rows,).
         """
         newest = tokens.gather(1, (counts - 1)[:, None])[:, 0]
         ended = self._ends_text[newest] & active
@@ -70,7 +67,7 @@ class StopRule:
 
 
 def _token_endings(loaded: LoadedModel) -> "tuple[torch.Tensor, torch.Tensor]":
-    """Which tokens end a text, by the model's settings or its tokenizer, and which hold a newline; (vocabulary,)."""
+    """Whether each token ends a text, and whether it contains a newline; (vocabulary,) each."""
     import torch
 
     tokens = range(loaded.model.config.get_text_config().vocab_size)

@@ -1,7 +1,7 @@
-"""Draw next tokens by temperature, top-k and top-p, from random numbers that belong to the prompt.
+"""Draw tokens by temperature, top-k and top-p, with random numbers that belong to the prompt.
 
-Every prompt has its own stream of random numbers, seeded by (seed, prompt): the result does not depend on the other
-prompts of a batch, nor on the caller's random state.
+Every prompt has a stream of random numbers, seeded by (seed, prompt), so the result depends neither on other prompts
+nor on the caller's random state.
 
     logits     [2.0, 1.0, 0.5, -1.0]      top_k 3, top_p 0.9, temperature 1
     kept       [0.63, 0.23, 0.14]         0.63 + 0.23 < 0.9, so the third stays
@@ -18,20 +18,16 @@ if TYPE_CHECKING:
 
 NUCLEUS_GUESS = 64
 STREAM = 0
-"""Part of every prompt's seed: sampled texts that are kept, and the printed figures, rest on it."""
+"""Part of every prompt's seed; a change would change all kept texts and the published figures."""
 
 
 def prompt_seed(prompt: str, seed: int) -> int:
-    """A seed for engines with their own generator.
-
-    Returns:
-        A number of 31 bits, far from those of other prompts: vLLM gives sample i the seed plus i.
-    """
+    """A seed of 31 bits for engines with a random generator; vLLM gives sample i the seed plus i."""
     return derived_seed(seed, [STREAM, prompt]) >> 1
 
 
 def uniform_numbers(prompt: str, seed: int, samples: int, limit: int, first: int = 0) -> "torch.Tensor":
-    """The random numbers that a prompt's samples are drawn with, in (0, 1], (samples, limit)."""
+    """The random numbers of a prompt's samples, in (0, 1], (samples, limit)."""
     import torch
 
     generator = torch.Generator().manual_seed(derived_seed(seed, [STREAM, prompt], size=8))
@@ -39,19 +35,16 @@ def uniform_numbers(prompt: str, seed: int, samples: int, limit: int, first: int
 
 
 def draw_tokens(logits: "torch.Tensor", numbers: "torch.Tensor", sampling: Sampling) -> "torch.Tensor":
-    """One token a row, by inversion of the cumulative distribution.
+    """Draw one token per row by inverting the cumulative distribution; returns ids, (rows,).
 
     Args:
         logits: (rows, vocabulary).
         numbers: uniform in (0, 1], (rows,).
         sampling: temperature, top-k and top-p, applied in this order.
-
-    Returns:
-        Token ids, (rows,).
     """
     import torch
 
-    # the most likely tokens, descending; all of them, in place, where nothing is cut
+    # probabilities in descending order; in vocabulary order if nothing is cut
     width, tokens = logits.shape[-1], None
     if 0 < sampling.top_k < width:
         highest, tokens = logits.topk(sampling.top_k, dim=-1)
@@ -59,7 +52,7 @@ def draw_tokens(logits: "torch.Tensor", numbers: "torch.Tensor", sampling: Sampl
     else:
         probabilities = (logits.float() / sampling.temperature).softmax(dim=-1)
         if sampling.top_p < 1:
-            # a nucleus rarely holds more than a few tokens: sort the whole vocabulary only where it does
+            # a nucleus is usually small: sort the whole vocabulary only if it is not
             likely, tokens = probabilities.topk(min(NUCLEUS_GUESS, width), dim=-1)
             if bool((likely.sum(dim=-1) >= sampling.top_p).all()):
                 probabilities = likely

@@ -3,12 +3,12 @@
     engine = TransformersEngine(load_language_model("miniature:labeler"), batch_sequences=256)
     engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
 
-Prompts are tokenised as the scorer does: no special tokens but a BOS where the tokenizer adds one by default. A prompt
-that leaves no room for `max_new_tokens` in the model's context is not an error: its generations are empty and marked
-as truncated. A prompt that begins another of the call is neither read nor counted again.
+Prompts are tokenised as by the scorer: no special tokens but a BOS if the tokenizer adds one by default. A prompt that
+leaves no room for `max_new_tokens` in the context has empty, truncated generations. A prompt that is a prefix of
+another is neither read nor counted again.
 
     256 texts at once    a b c d    memory runs out when a has ended
-    128 texts at once    b c d      start again with their own random numbers, so they do not change
+    128 texts at once    b c d      start again with the same random numbers, so they do not change
 """
 
 import logging
@@ -23,7 +23,7 @@ from cpmi_dagster.generation.stopping import StopRule, cut_at_stop
 from cpmi_dagster.generation.token_sampling import uniform_numbers
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.memory import is_out_of_memory, release_memory
-from cpmi_dagster.models.tokens import TokenIds, longest_texts, prompt_ids
+from cpmi_dagster.models.tokens import TokenIds, find_longest_texts, prompt_ids
 
 if TYPE_CHECKING:
     import torch
@@ -43,8 +43,7 @@ class TransformersEngine:
     """A `RolloutEngine` on one loaded model.
 
     Attributes:
-        model: the model, on its device.
-        batch_sequences: continuations sampled at the same time, fewer after memory has run out.
+        batch_sequences: continuations in a batch; halved if memory runs out.
     """
 
     model: LoadedModel
@@ -56,7 +55,7 @@ class TransformersEngine:
         return self.model.identity
 
     def prepare(self) -> None:
-        """Continue a short and a long prompt, once for each loaded model; see `RolloutEngine.prepare`."""
+        """Continue a short and a long prompt, once per loaded model; see `RolloutEngine.prepare`."""
         if PREPARED not in self.model.remembered:
             self.model.remembered[PREPARED] = True
             for repeats in FIRST_REPEATS:
@@ -68,7 +67,7 @@ class TransformersEngine:
         """Continue every prompt `samples` times; see `RolloutEngine.generate`.
 
         Raises:
-            ModelError: the model has layers other than attention, or there is no memory for a single continuation.
+            ModelError: the model has other layers than attention, or memory is too small for one continuation.
         """
         import torch
 
@@ -80,7 +79,7 @@ class TransformersEngine:
             return generations
         numbers = torch.cat([uniform_numbers(prompts[number], seed, samples, limit, first) for number in asked])
         drawn = self._draw([ids[number] for number in asked for _ in range(samples)], numbers, sampling, stop)
-        texts = longest_texts(ids[number] for number in asked)
+        texts = find_longest_texts(ids[number] for number in asked)
         for place, number in enumerate(asked):
             read = len(ids[number]) if texts[ids[number]] == ids[number] else 1
             for sample in range(samples):
@@ -92,7 +91,7 @@ class TransformersEngine:
     def _draw(
         self, prompts: Sequence[TokenIds], numbers: "torch.Tensor", sampling: Sampling, stop: Stop
     ) -> "dict[int, Continuation]":
-        """The continuation of every prompt, with half as many at once whenever memory runs out."""
+        """The continuation of every prompt; the batch is halved whenever memory runs out."""
         from cpmi_dagster.generation.decoding import decode
 
         rule, drawn = StopRule(self.model, stop), {}
@@ -116,7 +115,7 @@ class TransformersEngine:
                     "`max_new_tokens`, use a smaller dtype or `device_map: auto` over several GPUs, or sample with "
                     "another engine (docs/engines.md)"
                 )
-            message = "%s: no memory for %d continuations at once (%s); going on with %d"
+            message = "%s: no memory for %d continuations at once (%s); continuing with %d"
             logger.warning(message, self.identity, rows, shortage, rows // 2)
             self.model.remembered[BATCH] = rows // 2
         return drawn

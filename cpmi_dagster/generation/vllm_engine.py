@@ -3,9 +3,9 @@
     engine = VllmEngine("Qwen/Qwen3-4B-Base", "49e3418…", "bfloat16", batch_sequences=256, identity=identity)
     engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
 
-Prompts are tokenised as the scorer does. vLLM ends a text at a string, not at a line that states the answer: with
-`stop = "answer"` it goes on to the end of text or the limit, and the text is cut here. Tokens behind the cut were
-sampled, so they count, as does a whole prompt, cached by vLLM or not.
+Prompts are tokenised as by the scorer. vLLM stops at a string, not at a line that states the answer: with `stop =
+"answer"` it samples to the end of text or the limit, and the text is cut here. Tokens after the cut count, and so does
+the whole prompt, cached or not.
 """
 
 from collections.abc import Sequence
@@ -24,15 +24,15 @@ from cpmi_dagster.models.tokens import prompt_ids
 
 @dataclass(frozen=True)
 class VllmEngine:
-    """A `RolloutEngine` on `vllm.LLM`, which is loaded at the first call, or by `prepare`.
+    """A `RolloutEngine` on `vllm.LLM`, which is loaded on first use.
 
     Attributes:
         name: local folder, `miniature:NAME`, or hub id.
         revision: hub commit.
         dtype: auto, float32, bfloat16 or float16.
-        batch_sequences: most texts under way at once.
-        identity: model id with its revision or weights hash, and that vLLM ran it.
-        gpu_memory_share: of the GPU's memory, for weights and cache.
+        batch_sequences: most texts in progress at once.
+        identity: model id, revision or weights hash, and `vllm`.
+        gpu_memory_share: share of the GPU's memory for weights and cache.
     """
 
     name: str
@@ -75,8 +75,8 @@ class VllmEngine:
         read = [{"prompt_token_ids": list(ids[number])} for number in asked]
         for number, output in zip(asked, llm.generate(read, settings, use_tqdm=False) if asked else [], strict=True):
             generations[number] = [
-                cut_at_stop(one.text, stop, one.finish_reason == "length", len(one.token_ids), len(ids[number]))
-                for one in sorted(output.outputs, key=lambda one: one.index)
+                cut_at_stop(text.text, stop, text.finish_reason == "length", len(text.token_ids), len(ids[number]))
+                for text in sorted(output.outputs, key=lambda text: text.index)
             ]
         return generations
 

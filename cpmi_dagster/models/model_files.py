@@ -1,6 +1,6 @@
-"""The files of a model's folder that loading it reads: weights, config, tokenizer.
+"""The files that loading a model's folder reads: weights, config, tokenizer.
 
-model.safetensors                                            alone, where it is there
+model.safetensors                                            all weights, if it is there
 model.safetensors.index.json, model-00001-of-00002.…         the shards that the index names, and no others
 adapter_config.json, adapter_model.safetensors               an adapter beside them, or alone
 config.json, tokenizer.json, merges.txt, chat_template.jinja
@@ -23,10 +23,10 @@ READ_BESIDE_WEIGHTS = (".json", ".txt", ".model", ".jinja", ".tiktoken")
 
 
 def check_weights_index(folder: Path) -> set[str]:
-    """The files that a folder's index of weights names; none if there is no index.
+    """The files in a folder's index of weights; empty without an index.
 
     Raises:
-        ModelError: it is not such an index, or names a file outside of the folder.
+        ModelError: the index is invalid, or names a file outside the folder.
     """
     index = folder / INDEX
     if not index.is_file():
@@ -45,7 +45,7 @@ def weights_files(folder: Path) -> list[Path]:
     """The safetensors files that loading reads, in name order.
 
     Raises:
-        ModelError: there are none, or the index names a file that is not there.
+        ModelError: there are none, or one is missing.
     """
     indexed = check_weights_index(folder)
     names = {WEIGHTS} if (folder / WEIGHTS).is_file() else indexed
@@ -60,31 +60,27 @@ def weights_files(folder: Path) -> list[Path]:
 
 
 def weights_hash(folder: Path) -> str:
-    """Sha256 over the safetensors files that loading reads, in name order.
-
-    Raises:
-        ModelError: there are none.
-    """
+    """Sha256 over the files of `weights_files`; raises as it does."""
     return sha256(b"".join(bytes.fromhex(file_digest(file)) for file in weights_files(folder))).hexdigest()
 
 
 def reading_hash(folder: Path) -> str:
-    """Sha256 over what decides how a model reads and writes text beside its weights: config and tokenizer."""
+    """Sha256 over config and tokenizer files."""
     files = [file for file in sorted(folder.iterdir()) if file.suffix in READ_BESIDE_WEIGHTS and file.is_file()]
     lines = [f"{file.name} {file_digest(file)}\n" for file in files if file.name != INDEX]
     return sha256("".join(lines).encode()).hexdigest()
 
 
 def write_digests(folder: Path) -> None:
-    """Note the sha256 of every file that loading may read; called when they are complete."""
+    """Write the sha256 of every file that loading may read."""
     (folder / DIGESTS).write_text(json.dumps(_digests(folder), indent=2) + "\n", encoding="utf-8")
 
 
 def check_digests(folder: Path) -> None:
-    """Refuse a folder whose files have other hashes than `write_digests` noted; without its note, it is not checked.
+    """Refuse a folder whose files differ from the digests of `write_digests`, if there are any.
 
     Raises:
-        ModelError: a file is damaged, was changed or removed, or came later; the message names it.
+        ModelError: a file was damaged, changed, removed or added; the message names it.
     """
     if not (folder / DIGESTS).is_file():
         return
@@ -98,14 +94,7 @@ def check_digests(folder: Path) -> None:
 
 
 def check_trained(folder: Path, fingerprint: str) -> None:
-    """Refuse a folder that is not as training wrote it.
-
-    Args:
-        fingerprint: hash of the weights that were trained.
-
-    Raises:
-        ModelError: a file is damaged, was changed or removed, or the weights are others.
-    """
+    """`check_digests`, and refuse weights with another hash than `fingerprint`."""
     check_digests(folder)
     if weights_hash(folder) != fingerprint:
         raise ModelError(

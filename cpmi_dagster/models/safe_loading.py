@@ -1,4 +1,4 @@
-"""A model is data: its code is never run, no pickle is read, its files lie in its folder, its weights are complete."""
+"""Load models as data: no code is run, no pickle is read, weights must be complete."""
 
 import re
 import warnings
@@ -9,19 +9,19 @@ from typing import Any
 from cpmi_dagster.errors import CpmiError, ModelError, described
 
 OWN_CODE = "trust_remote_code"
-# of every `from_pretrained`; without, transformers asks on the terminal whether to run the code of a model
+# for every `from_pretrained`; otherwise transformers asks on the terminal whether to run code
 DATA_ONLY: dict[str, Any] = {"trust_remote_code": False}
-# of every `from_pretrained` of weights, for `check_loaded`; shapes that differ are in the report, and not in a log
+# for every `from_pretrained` of weights: a report for `check_loaded` that includes mismatched shapes
 REPORTED: dict[str, Any] = {"output_loading_info": True, "ignore_mismatched_sizes": True}
-# of those of folders and the hub; others are pickles
+# for weights of folders and the hub; other formats are pickles
 SAFE_WEIGHTS: dict[str, Any] = {"use_safetensors": True, **REPORTED}
-# that earlier versions of transformers saved with GPT-2, GPT-Neo and their kin, and today's classes make themselves
+# saved with GPT-2, GPT-Neo and similar by earlier versions of transformers; no longer weights
 MASKS = re.compile(r"\.(attn|attention)\.(bias|masked_bias|causal_mask)$")
 
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Within the block `transformers` writes nothing to the terminal but errors: no progress bars, no warnings."""
+    """Within the block `transformers` shows no progress bars and no warnings."""
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -39,14 +39,11 @@ def quiet_transformers() -> Iterator[None]:
 
 @contextmanager
 def reading_model(what: str, advice: str = "") -> Iterator[None]:
-    """Within the block transformers is quiet, and whatever it raises over a model's files is one sentence.
+    """Within the block transformers is quiet, and its errors become a ModelError of one sentence.
 
     Args:
-        what: cannot be loaded, as the sentence names it.
+        what: name of the model in the error.
         advice: what to do.
-
-    Raises:
-        ModelError: the files cannot be read.
     """
     try:
         with quiet_transformers():
@@ -54,7 +51,7 @@ def reading_model(what: str, advice: str = "") -> Iterator[None]:
     except CpmiError:
         raise
     except Exception as error:  # a damaged file makes configs, tokenizers and readers of weights raise anything
-        # huggingface_hub says in its last line what is wrong, and before it where
+        # the last line of an error of huggingface_hub is the reason
         reason = str(error).rpartition(":\n")[2].strip().partition("\n")[0].removesuffix(".")
         if OWN_CODE in str(error):
             reason = "it brings code of its own, which is never run; give a model whose class is in transformers"
@@ -64,21 +61,21 @@ def reading_model(what: str, advice: str = "") -> Iterator[None]:
 
 
 def check_loaded(what: str, report: Mapping[str, Any]) -> None:
-    """Refuse weights that are not those of the model's class: absent ones would be random numbers.
+    """Refuse weights that do not fit the model's class: missing ones would be random numbers.
 
     Args:
         report: `output_loading_info` of transformers; tied weights are not in it.
 
     Raises:
-        ModelError: some are absent, of another shape, or foreign; the first is named.
+        ModelError: a weight is missing, has another shape, or is foreign.
     """
     shapes = [f"{name} ({list(there)}, not {list(wanted)})" for name, there, wanted in report["mismatched_keys"]]
-    found = {
+    problems = {
         "lacks weights": report["missing_keys"],
         "has weights of another shape": shapes,
         "has weights that its class does not use": [key for key in report["unexpected_keys"] if not MASKS.search(key)],
     }
-    for what_is_wrong, names in found.items():
+    for what_is_wrong, names in problems.items():
         if names:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             raise ModelError(

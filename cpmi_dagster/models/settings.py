@@ -1,4 +1,4 @@
-"""Which language model a profile means, and how text is sampled from it.
+"""Settings of a language model and of sampling from it.
 
 labeler: {name: Qwen/Qwen3-8B-Base, dtype: bfloat16}                        loaded here
 policy:  {name: Qwen/Qwen3-4B-Base, dtype: bfloat16, engine: vllm}          sampled by vLLM in this process
@@ -24,8 +24,8 @@ class LanguageModel(Frozen):
 
     A GGUF file of the hub is `OWNER/REPOSITORY:FILE.gguf`.
 
-    `engine` decides how text is sampled from it. The labeler's log-probabilities always come from weights loaded here.
-    Settings that only say how an endpoint is reached are in no key.
+    `engine` samples text. The labeler's log-probabilities always come from weights loaded here. Settings that only say
+    how an endpoint is reached are in no key.
     """
 
     model_config = ConfigDict(hide_input_in_errors=True)
@@ -57,7 +57,7 @@ class LanguageModel(Frozen):
 
     @property
     def over_all_gpus(self) -> str | None:
-        """The setting that spreads this model over all GPUs of the machine; None where it keeps to one."""
+        """The setting that spreads this model over all GPUs; None if it uses one."""
         if self.device_map:
             return f"device_map: {self.device_map}"
         return "engine: vllm" if self.engine == "vllm" else None

@@ -1,13 +1,13 @@
-"""Token ids of the pieces a labeler reads: question, steps, target, each tokenised on its own.
+"""Token ids of the pieces of a prompt: question, steps, target, each tokenised by itself.
 
-With a byte-level BPE the pieces' ids, concatenated, are those of the whole text, since every piece before the target
-ends in a newline and every step begins with something else:
+With a byte-level BPE the concatenated ids of the pieces are those of the whole text, since every piece before the
+target ends in a newline and no step begins with one:
 
     [BOS] | "...Problem:\\nAna has 48 shells...\\nSolution: ...\\n" | "48 / 2 = 24\\n" | "The answer is: 24"
 
-Where a step is blank, two newlines meet and the whole text may have one token for both; the text is the same. A
-tokenizer that puts a space before every text (SentencePiece with `add_dummy_prefix`: Llama 2, Mistral 7B v0.1) puts one
-before every piece, so that the model would read another text: `check_boundaries` refuses it.
+After a blank step two newlines meet, for which the whole text may have one token; the text is the same. A tokenizer
+that puts a space before every text (SentencePiece with `add_dummy_prefix`: Llama 2, Mistral 7B v0.1) would put one
+before every piece and change the text: `check_boundaries` refuses it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,11 +24,7 @@ EXCERPT = 24
 
 
 def piece_ids(tokenizer: "PreTrainedTokenizerBase", pieces: Iterable[str]) -> dict[str, TokenIds]:
-    """Token ids of each distinct piece, without special tokens; a repeated piece is tokenised once.
-
-    Args:
-        pieces: texts such as `48 / 2 = 24\\n`, in any order.
-    """
+    """Token ids of each distinct piece, such as `48 / 2 = 24\\n`, without special tokens."""
     distinct = list(dict.fromkeys(pieces))
     if not distinct:
         return {}
@@ -37,7 +33,7 @@ def piece_ids(tokenizer: "PreTrainedTokenizerBase", pieces: Iterable[str]) -> di
 
 
 def prompt_ids(tokenizer: "PreTrainedTokenizerBase", prompts: Sequence[str]) -> list[TokenIds]:
-    """Token ids of prompts as every engine and the scorer read them: a BOS where the tokenizer adds one, then the text.
+    """Token ids of prompts for engines and scorer: a BOS if the tokenizer adds one, then the text.
 
     `2 + 3` -> (BOS, 17, 489, 220, 18), and an empty prompt -> (BOS,)
     """
@@ -45,14 +41,14 @@ def prompt_ids(tokenizer: "PreTrainedTokenizerBase", prompts: Sequence[str]) -> 
     return [start + pieces[prompt] for prompt in prompts]
 
 
-def longest_texts(prompts: Iterable[TokenIds]) -> dict[TokenIds, TokenIds]:
-    """The longest of the prompts that begins with each prompt: a model that has read it has read the prompt.
+def find_longest_texts(prompts: Iterable[TokenIds]) -> dict[TokenIds, TokenIds]:
+    """Find for each prompt the longest prompt that begins with it.
 
     (1,), (1, 2), (1, 2, 3), (4,) -> {(1,): (1, 2, 3), (1, 2): (1, 2, 3), (1, 2, 3): (1, 2, 3), (4,): (4,)}
     """
     texts: dict[TokenIds, TokenIds] = {}
     text: TokenIds = ()
-    # a prompt follows the texts that begin with it
+    # in this order a prompt follows the texts that begin with it
     for prompt in sorted(set(prompts), reverse=True):
         text = text if text[: len(prompt)] == prompt else prompt
         texts[prompt] = text
@@ -60,13 +56,10 @@ def longest_texts(prompts: Iterable[TokenIds]) -> dict[TokenIds, TokenIds]:
 
 
 def check_boundaries(tokenizer: "PreTrainedTokenizerBase", pieces: Sequence[str], ids: Sequence[TokenIds]) -> None:
-    """Make sure that pieces tokenised on their own are the text they make up together.
-
-    Args:
-        pieces: texts that follow one another.
+    """Check that the ids of consecutive pieces decode to the same text as the ids of the whole.
 
     Raises:
-        ScoringError: decoded, the ids give another text than those of the whole string; names tokenizer and strings.
+        ScoringError: the texts differ.
     """
     text = "".join(pieces)
     joined = list(chain.from_iterable(ids))
@@ -78,7 +71,7 @@ def check_boundaries(tokenizer: "PreTrainedTokenizerBase", pieces: Sequence[str]
         for tokens in (joined, whole)
     )
     if read != meant:
-        place = next((n for n, (one, other) in enumerate(zip(read, meant, strict=False)) if one != other), len(meant))
+        place = next((n for n, (left, right) in enumerate(zip(read, meant, strict=False)) if left != right), len(meant))
         around = slice(max(0, place - EXCERPT), place + EXCERPT)
         raise ScoringError(
             f"tokenizer `{tokenizer.name_or_path or type(tokenizer).__name__}` makes {read[around]!r} of pieces whose "
@@ -87,7 +80,7 @@ def check_boundaries(tokenizer: "PreTrainedTokenizerBase", pieces: Sequence[str]
 
 
 def start_ids(tokenizer: "PreTrainedTokenizerBase") -> TokenIds:
-    """The BOS token where the tokenizer adds one to a text by default, else nothing."""
+    """The BOS token if the tokenizer adds one by default, else nothing."""
     default = tokenizer.encode("a")
     bare = tokenizer.encode("a", add_special_tokens=False)
     first = tuple(default[:1])

@@ -1,4 +1,4 @@
-"""Hard negatives: sampled by the labeler, filled up by plausible mistakes (section 5.1, appendix A)."""
+"""Hard negatives: sampled by the labeler, completed by heuristics (section 5.1, appendix A)."""
 
 from cpmi_dagster.negatives.hard_negatives import HardNegative, heuristic_negatives
 

@@ -1,4 +1,4 @@
-r"""Wrong answers a student might give: the gold answer with one thing changed (section 5.1).
+r"""Heuristic wrong answers: the gold answer with one change (section 5.1).
 
 18            19 (plus_minus_1), 16 (plus_minus_2)       180           198 (plus_minus_10_percent)
 \frac{2}{3}   \frac{1}{3} (fraction_parts)              \frac{2}{3}   \frac{3}{2} (fraction_swap)
@@ -7,7 +7,7 @@ x^2-3x        x^2+3x (operator_substitution)            (3, -2)       (3, 2) (si
 x^2-3x        x^2-4x (inner_number)                     \pi           2\pi (multiple)
 \text{(B)}    \text{(C)} (letter)                       \text{odd}    \text{even} (word)
 
-Fractions and roots that can be simplified, where the gold answer has none, and what is no probability come last.
+Reducible fractions and roots that the gold answer does not have, and values that are no probability, come last.
 """
 
 import math
@@ -29,21 +29,20 @@ _PROBABILITY = re.compile(r"\b(?:probabilit(?:y|ies)|chances?|likelihood)\b", re
 
 
 class HardNegative(NamedTuple):
-    """A wrong answer and where it comes from: `model`, or the heuristic's name."""
+    """A wrong answer and its source: `model`, or the name of the heuristic."""
 
     answer: str
     source: str
 
 
 def propose(gold: str, seed: int, question: str = "") -> Iterator[HardNegative]:
-    """Edits of a gold answer: likely ones first, the heuristics in turn, in an order that the seed decides.
+    """Propose edits of a gold answer, likely ones first, the heuristics in turn, shuffled by the seed.
 
-    Each text comes once, the gold answer never. Whether an edit differs from the gold answer in value is for the
-    caller to check.
+    Texts are distinct and differ from the gold answer as texts; the caller checks that they differ in value.
 
     Args:
-        gold: Without edits if it is longer than `LONGEST_ANSWER` characters.
-        question: If it asks for a probability, edits outside [0, 1] come last.
+        gold: has no edits if it is longer than `LONGEST_ANSWER` characters.
+        question: if it asks for a probability, edits outside [0, 1] come last.
     """
     answer = gold.strip()
     if len(answer) > LONGEST_ANSWER:
@@ -57,7 +56,7 @@ def propose(gold: str, seed: int, question: str = "") -> Iterator[HardNegative]:
 
 @lru_cache(maxsize=CACHED_GOLDS)
 def _tiers(answer: str, is_probability: bool) -> list[list[list[HardNegative]]]:
-    """The edits of an answer, the likely ones first; in each tier those of one heuristic stand together."""
+    """The edits of an answer by tier, likely ones first, and within a tier by heuristic."""
     faults = _count_faults(answer, is_probability)
     tiers: dict[int, dict[str, list[HardNegative]]] = defaultdict(lambda: defaultdict(list))
     seen = {answer}
@@ -82,8 +81,8 @@ _IN_BASE = re.compile(r"([0-9A-Z]+)\}?\s*_\{?([0-9]{1,2})\}?\.?$")
 
 
 def _count_faults(answer: str, is_probability: bool) -> tuple[int, ...]:
-    """How many fractions and how many roots can be simplified; 1 if the answer should be a probability and is none."""
-    fractions = [[part.strip("{}") for part in found.groups("")] for found in _FRACTION.finditer(answer)]
+    """Numbers of reducible fractions and roots, and 1 if the answer should be a probability but is none."""
+    fractions = [[part.strip("{}") for part in match.groups("")] for match in _FRACTION.finditer(answer)]
     parts = [(top or left, bottom or right) for _, top, _, bottom, left, _, right in fractions]
     roots = [(int(braced or digit), int(degree or 2)) for degree, braced, digit in _ROOT.findall(answer)]
     form = read_form(plain_text(answer)) if is_probability else None
@@ -96,8 +95,8 @@ def _count_faults(answer: str, is_probability: bool) -> tuple[int, ...]:
 
 
 def _has_digits_of_base(answer: str) -> bool:
-    found = _IN_BASE.search(answer)
-    return found is None or all(int(digit, 36) < int(found[2]) for digit in found[1])
+    match = _IN_BASE.search(answer)
+    return match is None or all(int(digit, 36) < int(match[2]) for digit in match[1])
 
 
 _WITH_COMMAS = r"[0-9]{1,3}(?:(?:,\\!|\{,\}|,)[0-9]{3})+(?![0-9])(?:\.[0-9]+)?|[0-9]*\.[0-9]+|[0-9]+"
@@ -124,10 +123,12 @@ _MORE_OF_TERM = re.compile(rf"\s*(?:[-+:/]|\\[dtc]?frac)|{_FACTOR.pattern}")
 
 
 class _Number(NamedTuple):
-    """A number at a place of an answer, its role there, and the smallest number that one would write there.
+    """A number in an answer.
 
-    Its role is `whole` (the answer is this number), `fraction` (the top of one), `bottom`, `root`, `exponent` or
-    `inner`. `scaled` counts units of its last place, of which 1 has `unit`.
+    Attributes:
+        start: position of its first digit.
+        role: `whole` (the whole answer), `fraction` (numerator), `bottom` (denominator), `root`, `exponent` or `inner`.
+        least: the smallest number that makes sense there.
     """
 
     start: int
@@ -137,14 +138,16 @@ class _Number(NamedTuple):
 
     @property
     def unit(self) -> int:
+        """How many units of the last place make 1."""
         return 10 ** len(self.text.partition(".")[2])
 
     @property
     def scaled(self) -> int:
+        """The number in units of its last place."""
         return int(re.sub(r"[^0-9]", "", self.text))
 
     def write(self, scaled: int) -> str:
-        """Another number with as many decimals, leading zeros and thousands separators."""
+        """Write another number with the same decimals, leading zeros and thousands separators."""
         separator = re.search(r"[^0-9.]+", self.text)
         whole, decimals = divmod(scaled, self.unit)
         text = f"{whole:,}".replace(",", separator.group()) if separator else str(whole)
@@ -161,7 +164,7 @@ def _change_numbers(answer: str) -> Iterator[Edit]:
 
 
 def _list_offsets(number: _Number) -> Iterator[tuple[int, int, str]]:
-    """How unlikely a change is, the change in units of the last place, the heuristic."""
+    """Rank of a change, the change in units of the last place, and the heuristic."""
     is_part = number.role in {"fraction", "bottom", "exponent"}
     is_small_decimal = number.unit > 1 and number.scaled < 2 * number.unit
     unit = 1 if is_small_decimal else number.unit
@@ -178,7 +181,7 @@ def _list_offsets(number: _Number) -> Iterator[tuple[int, int, str]]:
 
 
 def _move(answer: str, number: _Number, offset: int) -> str | None:
-    """The answer with one number moved; None if one would not write the result."""
+    """The answer with one number changed; None if the result makes no sense."""
     scaled = number.scaled + offset
     if scaled < number.least:
         return None
@@ -189,20 +192,20 @@ def _move(answer: str, number: _Number, offset: int) -> str | None:
 
 
 def _find_numbers(answer: str) -> Iterator[_Number]:
-    r"""The numbers of an answer, without subscripts, degrees of roots, powers of units and the 10 of `\times 10^3`."""
+    r"""The numbers of an answer, except subscripts, root indices, powers of units and the 10 of `\times 10^3`."""
     pattern = _NUMBER if re.search(r"[(\[]|\\\{", answer) else _NUMBER_WITH_COMMAS
-    end, bases = 0, {found.end() for found in _SCIENTIFIC.finditer(answer)}
-    while found := pattern.search(answer, end):
-        before = answer[: found.start()]
-        is_argument = found[0][0] != "." and _BARE_ARGUMENT.search(before) is not None
-        end = found.start() + 1 if is_argument else found.end()
-        if not _NO_ANSWER_PART.search(before) and found.end() not in bases:
+    end, bases = 0, {match.end() for match in _SCIENTIFIC.finditer(answer)}
+    while match := pattern.search(answer, end):
+        before = answer[: match.start()]
+        is_argument = match[0][0] != "." and _BARE_ARGUMENT.search(before) is not None
+        end = match.start() + 1 if is_argument else match.end()
+        if not _NO_ANSWER_PART.search(before) and match.end() not in bases:
             role, least = _role(before, answer[end:], is_argument)
-            yield _Number(found.start(), answer[found.start() : end], role, least)
+            yield _Number(match.start(), answer[match.start() : end], role, least)
 
 
 def _role(before: str, after: str, is_argument: bool) -> tuple[str, int]:
-    """The role of a number, and the smallest that one would write: no denominator or power of 1, no factor of 0."""
+    """Role and smallest sensible value of a number: no denominator or power of 1, no factor of 0."""
     if not _UNIT.sub("", before + after).strip(".-"):
         return "whole", int(before.rstrip().endswith("-"))
     role = next((role for role, pattern in _BEFORE if pattern.search(before)), "inner")
@@ -232,36 +235,36 @@ _NO_TERM = re.compile(rf"(?:\\(?:text|mbox|mathrm)|matrix|array|(?:\w|{_FUNCTION
 
 
 def _invert_signs(answer: str) -> Iterator[Edit]:
-    """The sign of the answer, or of one entry of a tuple, list or matrix, turned."""
+    """Invert the sign of the answer, or of one entry of a tuple, list or matrix."""
     rank = LIKELY if _SIGNED.search(answer) else FAULTY
-    for found in _ENTRY.finditer(answer) if ":" not in answer else ():
-        before, after = answer[: found.start("sign")], answer[found.end() :]
+    for match in _ENTRY.finditer(answer) if ":" not in answer else ():
+        before, after = answer[: match.start("sign")], answer[match.end() :]
         is_side = re.match(r"[A-Za-z()]+\s*=", after) or (not before and re.search(rf"=|{_RELATION.pattern}", answer))
         is_factor = before.rstrip().endswith(("(", "[")) and ("," not in answer or re.match(r"[^(),]*\)", after))
         if not (is_side or is_factor):
-            yield rank, before + ("" if found["sign"] else "-") + after, "sign_inversion"
+            yield rank, before + ("" if match["sign"] else "-") + after, "sign_inversion"
 
 
 def _exchange_operators(answer: str) -> Iterator[Edit]:
-    """One `+` for `-`, one relation with the equality for one without; of the whole line, a half."""
-    for found in _BINARY.finditer(answer):
-        before, after = answer[: found.start(1)], answer[found.end() :]
+    """Exchange one `+` and `-`, or one strict and non-strict relation; replace the real line by a half line."""
+    for match in _BINARY.finditer(answer):
+        before, after = answer[: match.start(1)], answer[match.end() :]
         if not _NO_OPERAND.search(before):
-            yield LIKELY, before + ("-" if found[1] == "+" else "+") + after, "operator_substitution"
-    for found in _RELATION.finditer(answer):
-        other, after = _EXCHANGES[found[0]], answer[found.end() :]
+            yield LIKELY, before + ("-" if match[1] == "+" else "+") + after, "operator_substitution"
+    for match in _RELATION.finditer(answer):
+        other, after = _EXCHANGES[match[0]], answer[match.end() :]
         gap = " " if other[-1].isalpha() and after[:1].isalnum() else ""
-        yield LIKELY, answer[: found.start()] + other + gap + after, "operator_substitution"
+        yield LIKELY, answer[: match.start()] + other + gap + after, "operator_substitution"
     if answer.replace(" ", "") == "(-\\infty,\\infty)":
         halves = ("(-\\infty,0)", "(0,\\infty)", "(-\\infty,0)\\cup(0,\\infty)", "[0,\\infty)")
         yield from ((LIKELY, half, "half_line") for half in halves)
 
 
 def _swap_fractions(answer: str) -> Iterator[Edit]:
-    """One fraction upside down; mixed numbers and fractions with 1 on top are left alone."""
-    for found in _FRACTION.finditer(answer):
-        before, after = answer[: found.start()], answer[found.end() :]
-        *command, top, between, bottom = (part for part in found.groups() if part is not None)
+    """Invert one fraction, except in mixed numbers and with a numerator of 1."""
+    for match in _FRACTION.finditer(answer):
+        before, after = answer[: match.start()], answer[match.end() :]
+        *command, top, between, bottom = (part for part in match.groups() if part is not None)
         if top.strip("{}") not in {"", "1"} and "-" not in top[:2] and not before.rstrip()[-1:].isdecimal():
             bottom = f"{{{bottom}}}" if command and bottom.isalpha() else bottom
             swapped = "".join([before, *command, bottom, between, top, after])
@@ -269,14 +272,14 @@ def _swap_fractions(answer: str) -> Iterator[Edit]:
 
 
 def _multiply(answer: str) -> Iterator[Edit]:
-    """A factor before a term that has none; in a list before every such term. In a base, one more digit."""
-    if found := _IN_BASE.search(answer):
+    """Put a factor before a term without one, in a list before every such term; add a digit to a number in a base."""
+    if match := _IN_BASE.search(answer):
         yield from (
-            (LAST_RESORT, answer[: found.end(1)] + digit + answer[found.end(1) :], "inner_number") for digit in "01"
+            (LAST_RESORT, answer[: match.end(1)] + digit + answer[match.end(1) :], "inner_number") for digit in "01"
         )
     if _NO_TERM.search(answer) or answer.lower() in GROUP_OF:
         return
-    places = [found.end() for found in _TERM.finditer(answer) if not _NO_TERM.search(answer[: found.end()])]
+    places = [match.end() for match in _TERM.finditer(answer) if not _NO_TERM.search(answer[: match.end()])]
     for some in [places] if "," in answer else [[place] for place in places]:
         pieces = [answer[start:end] for start, end in pairwise([0, *some, len(answer)])]
         for factor in "2345":

@@ -1,13 +1,12 @@
-r"""Hard negatives: wrong answers that a reader of the steps might give (section 5.1, appendix A).
+r"""Hard negatives: plausible wrong answers (section 5.1, appendix A).
 
     gold "18", samples ["20\nBecause", "18.0", "The answer is: $21$.", "20", ""]
       -> HardNegative("20", "model"), HardNegative("21", "model"),
          HardNegative("17", "plus_minus_1"), HardNegative("16", "plus_minus_2")
 
-Model samples come first, in the order sampled; what equals the gold answer or an earlier negative is dropped; edits of
-the gold answer (`edits`) fill what is missing. A trajectory for which fewer than M can be found keeps what it has.
-Trajectories with the same prompt share its samples, as all of a question do if the labeler is shown the question alone:
-no trajectory's negatives depend on the others in its batch.
+Model samples come first, in the order sampled; samples equivalent to the gold answer or to an earlier negative are
+dropped; edits of the gold answer (`edits`) fill up to M. A trajectory may have fewer than M. Equal prompts share their
+samples. The negatives of a trajectory do not depend on the others in its batch.
 """
 
 import re
@@ -19,7 +18,7 @@ from itertools import chain, islice
 import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
-from cpmi_dagster.answers.fences import boxed_answer, unwrapped
+from cpmi_dagster.answers.fences import boxed_answer, unwrap
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
@@ -32,13 +31,13 @@ MOST_PROPOSALS = 64
 TRAJECTORIES_PER_CALL = 64
 _REPEATED_PREFIX = re.compile(r"^(?:the\s+(?:final\s+)?answer\s+is\s*:?\s*)+", re.IGNORECASE)
 _CALCULATION = re.compile(r"<<|>>|^[-$]*[0-9.,]+\s*=|=\s*$")
-"""A calculator's marks, a number with more behind an equals sign, an equation without its right side."""
+"""Calculator annotations, a number followed by `=`, an equation without its right side."""
 _BRACKETS = (("([", ")]"), ("{", "}"))
 
 
 @dataclass(frozen=True)
 class NegativesResult:
-    """Hard negatives of some trajectories, those with fewer than M, and what sampling took."""
+    """Hard negatives, the ids of trajectories with fewer than M, and the cost of sampling."""
 
     negatives: pl.DataFrame
     short: list[str]
@@ -46,28 +45,24 @@ class NegativesResult:
 
 
 def heuristic_negatives(gold: str, count: int, seed: int, question: str = "") -> list[HardNegative]:
-    """Wrong answers of the gold answer's form, made by changing one thing in it; the seed decides which changes.
+    """At most `count` edits of the gold answer, none equivalent to it or to another.
 
     Args:
-        question: Where it asks for a probability, edits outside [0, 1] are a last resort.
-
-    Returns:
-        At most `count`; none equivalent to the gold answer or to another.
+        question: if it asks for a probability, edits outside [0, 1] come last.
     """
     return _distinct(gold, islice(propose(gold, seed, question), MOST_PROPOSALS), count, BUILT_IN)
 
 
 def clean_sample(text: str, max_characters: int) -> str | None:
-    """The answer in a sampled continuation of `The answer is: `.
+    """The answer in a sampled continuation of `The answer is: `: its first line, unwrapped.
 
     Returns:
-        Its first line without a repeated `The answer is:`, the box, fences or bold around it and trailing stops; None
-        if that is empty, too long, a calculation (`16=<<12+4`), or has a bracket that does not close.
+        None if it is empty, too long, a calculation (`16=<<12+4`), or has an unclosed bracket.
     """
     line = text.lstrip(" \t").split("\n", maxsplit=1)[0]
-    line = _REPEATED_PREFIX.sub("", unwrapped(line))
-    answer = unwrapped(boxed_answer(line) or line)
-    # an interval may open with one kind of bracket and close with another
+    line = _REPEATED_PREFIX.sub("", unwrap(line))
+    answer = unwrap(boxed_answer(line) or line)
+    # an interval may mix brackets, as [2, 5)
     is_whole = all(sum(map(answer.count, opening)) == sum(map(answer.count, closing)) for opening, closing in _BRACKETS)
     is_answer = answer and is_whole and not _CALCULATION.search(answer)
     return answer if is_answer and len(answer) <= max_characters else None
@@ -81,7 +76,7 @@ def choose_negatives(
     question: str = "",
     comparison: Comparison = BUILT_IN,
 ) -> list[HardNegative]:
-    """Sampled continuations of the hard-negative prompt first; heuristics, by the seed, for what is missing."""
+    """Choose negatives from sampled continuations of the prompt, then from heuristics."""
     cleaned = (clean_sample(sample, negatives.max_answer_characters) for sample in samples)
     sampled = (HardNegative(answer, MODEL) for answer in cleaned if answer)
     edits = islice(propose(gold, seed, question), MOST_PROPOSALS)
@@ -99,12 +94,9 @@ def hard_negatives(
     """Hard negatives of every trajectory.
 
     Args:
-        trajectories: Columns trajectory_id, question, steps, gold_answer.
-        engine: Samples from the labeler; None for heuristics only.
-        negatives: How many, and how they are sampled.
-        seed: For sampling and, with each trajectory's id, for the heuristics.
-        progress: Called with 1 after every trajectory.
-        comparison: Says which answers are the same.
+        trajectories: columns trajectory_id, question, steps, gold_answer.
+        engine: the labeler; None for heuristics only.
+        progress: called with 1 after every trajectory.
 
     Returns:
         Rows of `labels.hard_negatives` in the order of the trajectories.
@@ -128,14 +120,14 @@ def hard_negatives(
 
 
 def negative_prompt(negatives: Negatives, question: str, steps: Sequence[str], gold_answer: str) -> str:
-    """The text that the labeler continues with a wrong answer."""
+    """The prompt that the labeler continues with a wrong answer."""
     if negatives.sees == "solution":
         return render_negative_prompt(question, steps, gold_answer)
     return render_question(question) + render_target("")
 
 
 def trajectory_seed(seed: int, trajectory_id: str) -> int:
-    """A seed that depends on the run's seed and the trajectory alone, not on what it is processed with."""
+    """A seed derived from the seed of the run and the id of the trajectory."""
     return int.from_bytes(blake2b(f"{seed}:{trajectory_id}".encode(), digest_size=6).digest())
 
 
@@ -151,7 +143,7 @@ def _sample(
 
 
 def _distinct(gold: str, proposed: Iterable[HardNegative], count: int, comparison: Comparison) -> list[HardNegative]:
-    """The first `count` that differ from the gold answer and from one another."""
+    """The first `count` proposals that differ from the gold answer and from one another."""
     chosen: list[HardNegative] = []
     for negative in proposed:
         if len(chosen) == count:

@@ -10,7 +10,7 @@ from string import ascii_uppercase
 LIKELY, LESS_LIKELY, LAST_RESORT, FAULTY = range(4)
 
 Edit = tuple[int, str, str]
-"""How unlikely an edit is, the edited answer, the name of the heuristic."""
+"""Rank (0 is likely), edited answer, name of the heuristic."""
 
 _WORDS = [str.split(group, ", ") for group in (
     "January, February, March, April, May, June, July, August, September, October, November, December",
@@ -33,16 +33,16 @@ _LETTER = re.compile(r"(?<![a-z\\])[A-Z](?![a-z])")
 
 
 def exchange_words(answer: str) -> Iterator[Edit]:
-    """One letter, word or name for another of its kind, another text for a phrase."""
+    """Exchange one letter, word or name for another of its kind, or a phrase for a stock phrase."""
     if not re.search(r"[0-9a-z+=^_-]", re.sub(r"\\[A-Za-z]+", "", answer)):
         letters = _LETTER.findall(answer)
         last = max(5, 1 + ascii_uppercase.find(max(letters, default="A")))
         others = [option for option in ascii_uppercase[:last] if option not in letters][-5:]
-        for found in _LETTER.finditer(answer):
-            yield from ((LIKELY, answer[: found.start()] + other + answer[found.end() :], "letter") for other in others)
-    spans = [found.span(1) for found in _TEXT.finditer(answer)] or ([] if "\\" in answer else [(0, len(answer))])
-    for found in (found for start, end in spans for found in _WORD.finditer(answer, start, end)):
-        word, before, after = found[0], answer[: found.start()], answer[found.end() :]
+        for match in _LETTER.finditer(answer):
+            yield from ((LIKELY, answer[: match.start()] + other + answer[match.end() :], "letter") for other in others)
+    spans = [match.span(1) for match in _TEXT.finditer(answer)] or ([] if "\\" in answer else [(0, len(answer))])
+    for match in (match for start, end in spans for match in _WORD.finditer(answer, start, end)):
+        word, before, after = match[0], answer[: match.start()], answer[match.end() :]
         group, rank, heuristic = GROUP_OF.get(word.lower(), ()), LIKELY, "word"
         if not group and len(word) > 2 and not word.isupper() and not re.search(r"[0-9]", answer):
             is_name = word[0].isupper() and " " not in word

@@ -16,7 +16,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL, prefixes_of
-from cpmi_dagster.models.tokens import longest_texts, piece_ids, prompt_ids
+from cpmi_dagster.models.tokens import find_longest_texts, piece_ids, prompt_ids
 from cpmi_dagster.negatives.hard_negatives import hard_negatives, negative_prompt
 from cpmi_dagster.planning.hardware import CPU, PlannedModel
 from cpmi_dagster.profiles.settings import Settings
@@ -138,6 +138,6 @@ def _sampling(texts: Sequence[tuple[str, int]], count: int, most: int, model: Pl
     ids = prompt_ids(model.tokenizer, [prompt for prompt, _ in texts])
     sized = [(prompt, min(tokens, most)) for prompt, (_, tokens) in zip(ids, texts, strict=True)]
     fitting = [(prompt, tokens) for prompt, tokens in sized if len(prompt) + most <= model.context_length]
-    homes = longest_texts(prompt for prompt, _ in fitting)
+    homes = find_longest_texts(prompt for prompt, _ in fitting)
     read = sum(len(prompt) if text == prompt else 1 for prompt, text in homes.items())
     return model.cost(read, count * sum(tokens for _, tokens in fitting))

@@ -22,8 +22,8 @@ import polars as pl
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.fields import name_in
 from cpmi_dagster.trajectories.form_readers import GOLD_ANSWER
-from cpmi_dagster.trajectories.forms import FORMS, form_of, unread
-from cpmi_dagster.trajectories.proposals import proposed_fields
+from cpmi_dagster.trajectories.forms import FORMS, form_of, list_unread_fields
+from cpmi_dagster.trajectories.proposals import propose_fields
 from cpmi_dagster.trajectories.rows import (
     AS_IT_IS,
     Reading,
@@ -205,7 +205,7 @@ def _place(number: int, place: str) -> str:
 def _first_row(rows: Sequence[tuple[Row, str]], place: str, parsed: Mapping[str, Any], reading: Reading) -> FirstRow:
     """The first of the rows; fields are proposed from what it and the next rows leave unread."""
     row, _ = rows[0]
-    left = [] if reading.of_questions or isinstance(row, Unreadable) else unread(row)
+    left = [] if reading.of_questions or isinstance(row, Unreadable) else list_unread_fields(row)
     others = [
         {name: other[name] for name in left if name in other} for other, _ in rows if not isinstance(other, Unreadable)
     ]
@@ -218,7 +218,7 @@ def _first_row(rows: Sequence[tuple[Row, str]], place: str, parsed: Mapping[str,
         gold_answer=parsed["gold_answer"],
         gold_field="" if isinstance(row, Unreadable) else name_in(row, GOLD_ANSWER),
         unread=left,
-        proposed=proposed_fields(others, PROPOSED, set(reading.fields.values())),
+        proposed=propose_fields(others, PROPOSED, set(reading.fields.values())),
     )
 
 

@@ -1,1 +1,1 @@
-"""Trajectories: the forms a source may have, its steps and labels, its ids, and the text a model reads of them."""
+"""Trajectories: forms of source rows, steps, labels, ids, and the prompts made of them."""

@@ -1,11 +1,11 @@
-r"""What the messages of a chat say, in the two shapes that chats are written in.
+r"""Read chats, written as by OpenAI or as by ShareGPT.
 
-    {"role": "user", "content": "2 + 3?"}                                           as of OpenAI
-    {"from": "human", "value": "2 + 3?"}                                            as of ShareGPT
+    {"role": "user", "content": "2 + 3?"}                                           OpenAI
+    {"from": "human", "value": "2 + 3?"}                                            ShareGPT
     {"role": "assistant", "reasoning_content": "2 + 3 = 5.", "content": "So 5."}    ->  "2 + 3 = 5.\n\nSo 5."
 
-A content may be a list of parts that are text. System messages are left out; tools and further turns are refused, since
-what they say is no step of a solution.
+The content may be a list of text parts. System messages are left out. Tool messages and further turns are refused,
+because they contain no steps of a solution.
 """
 
 import re
@@ -23,23 +23,23 @@ ROLES = {
     **dict.fromkeys(("assistant", "gpt", "chatgpt", "model"), ASSISTANT),
     **dict.fromkeys(("system", "developer"), SYSTEM),
 }
-"""What a role is called by those who write chats, in lower case."""
+"""Roles by the names that chats use, in lower case."""
 TURNS = {USER: "one message of the user (or human)", ASSISTANT: "one message of the assistant (or gpt)"}
 ROLE, CONTENT, REASONING = ("role", "from"), ("content", "value"), ("reasoning_content", "reasoning", "thinking")
 SHAPES = "with role and content, or with from and value"
 MOST_SHOWN = 100
-# a list that a cell holds as text: of texts, or of messages
+# a list as text in a CSV cell: of texts, or of messages
 WRITTEN_LIST = re.compile(r"""\s*\[\s*['"{]""")
 WRITTEN_MESSAGES = re.compile(rf"""\s*\[\s*\{{\s*['"](?:{"|".join((*ROLE, *CONTENT))})['"]\s*:""")
 
 
 def is_chat(value: Any) -> bool:
-    """Whether both speak; raises a ValueError where these are no messages."""
+    """Whether both user and assistant speak; raises a ValueError if the value is not a list of messages."""
     return {USER, ASSISTANT} <= {_role(role_of(message)) for message in messages_of(value)}
 
 
 def messages_of(value: Any) -> Sequence[Mapping[str, Any]]:
-    """The messages; raises a ValueError where the value is no list of objects."""
+    """The value as messages; raises a ValueError if it is not a list of objects."""
     if not isinstance(value, list | tuple):
         raise ValueError(f"it is {type(value).__name__}; it must be a list of messages, {SHAPES}")
     for message in value:
@@ -49,10 +49,10 @@ def messages_of(value: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def read_chat(messages: Any, roles: Sequence[str] = (USER, ASSISTANT)) -> list[str]:
-    """The texts of a chat that has one message of each role, in this order, system messages left out.
+    """The texts of a chat with one message per role, in this order; system messages are left out.
 
     Raises:
-        ValueError: it is no such chat, or a message of it cannot be read.
+        ValueError: the chat has other messages, or a message cannot be read.
     """
     said = [(role, message) for message in messages_of(messages) if _role(role := role_of(message)) != SYSTEM]
     if [_role(role) for role, _ in said] != list(roles):
@@ -69,11 +69,7 @@ def _role(name: str) -> str | None:
 
 
 def role_of(message: Mapping[str, Any]) -> str:
-    """Who speaks, as the message calls it.
-
-    Raises:
-        ValueError: it does not say so.
-    """
+    """The role of a message, as written there; raises a ValueError if there is none."""
     role = _first(message, ROLE)
     if not isinstance(role, str):
         raise _other_shape(message)
@@ -81,15 +77,15 @@ def role_of(message: Mapping[str, Any]) -> str:
 
 
 def is_of_user(message: Mapping[str, Any]) -> bool:
-    """Whether the user says it; raises as `role_of`."""
+    """Whether a message is from the user; raises as `role_of`."""
     return _role(role_of(message)) == USER
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """What a message says: first its reasoning, where it has that apart, then its content.
+    """The text of a message: its reasoning, if that is a separate field, then its content.
 
     Raises:
-        ValueError: it has neither, or has what is no text.
+        ValueError: the message has neither field, or one is not text.
     """
     if not any(name in message for name in (*CONTENT, *REASONING)):
         raise _other_shape(message)
@@ -100,7 +96,7 @@ def text_of(message: Mapping[str, Any]) -> str:
         if not isinstance(text, str | None):
             raise ValueError(f"a message says {type(text).__name__}; it must be text, or a list of parts that are")
     content, reasoning = content or "", reasoning or ""
-    # some servers give the reasoning both apart and within
+    # some servers repeat the reasoning in the content
     return content if reasoning.strip() in content else f"{reasoning}\n\n{content}"
 
 
@@ -126,11 +122,11 @@ def _first(message: Mapping[str, Any], names: Sequence[str]) -> Any:
     return next((message[name] for name in names if message.get(name) is not None), None)
 
 
-def one_text(value: Any, role: str) -> Any:
-    """The text of a list of one, or of the one message of a role; what is no list, as it is.
+def unwrap_text(value: Any, role: str) -> Any:
+    """Unwrap a list of one text, or of one message of a role; other values are returned unchanged.
 
     Raises:
-        ValueError: it is any other list.
+        ValueError: the value is any other list.
     """
     if isinstance(value, str):
         return _of_cell(value, role) if WRITTEN_LIST.match(value) else value
@@ -144,17 +140,17 @@ def one_text(value: Any, role: str) -> Any:
 
 
 def _of_cell(text: str, role: str) -> Any:
-    """The text of such a list that a cell holds as text; a text that only begins like one, as it is."""
+    """Unwrap a list that a CSV cell holds as text; a text that only begins like a list is returned unchanged."""
     try:
-        found = read_cell(text, "[")
+        value = read_cell(text, "[")
     except ValueError:
-        found = text
+        value = text
     if WRITTEN_MESSAGES.match(text):
-        if isinstance(found, str):
+        if isinstance(value, str):
             raise ValueError("a list of messages that cannot be read; write lists as JSON")
-        return one_text(found, role)
-    is_one = isinstance(found, list) and len(found) == 1 and isinstance(found[0], str)
-    return found[0] if is_one else text
+        return unwrap_text(value, role)
+    holds_one_text = isinstance(value, list) and len(value) == 1 and isinstance(value[0], str)
+    return value[0] if holds_one_text else text
 
 
-QuestionText = Annotated[Text, BeforeValidator(lambda value: one_text(value, USER))]
+QuestionText = Annotated[Text, BeforeValidator(lambda value: unwrap_text(value, USER))]

@@ -1,8 +1,8 @@
-"""Readers of a row's fields, whatever its form; what is wrong is a `MalformedRow` that names the field.
+"""Read the fields of a row of any form; a `MalformedRow` names a field that cannot be read.
 
 gold_answer  5, "$5$.", null, ""     ->  "5", "5", None, None        (see `answers.gold`)
 labels       [true, 0, "+"]          ->  [True, False, True]
-steps        "['2 + 3 = 5.']"        ->  ["2 + 3 = 5."]              a list that a cell of CSV holds as text
+steps        "['2 + 3 = 5.']"        ->  ["2 + 3 = 5."]              a list as text in a CSV cell
 steps        ["2 + 3 = 5.", 7]       ->  MalformedRow("`steps.1`: it must be text")
 """
 
@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 
 
 def read_field(row: Mapping[str, Any], names: str, read: Callable[[Any], Value]) -> Value:
-    """A field, which may have one of several names (`a|b`): the first with a value, else null is read.
+    """Read a field that has one of several names (`a|b`): the first one with a value, else null.
 
     Raises:
         MalformedRow: `read` raises a ValueError.
@@ -39,12 +39,12 @@ def read_field(row: Mapping[str, Any], names: str, read: Callable[[Any], Value])
 
 
 def read_optional(row: Mapping[str, Any], name: str, read: Callable[[Any], Value]) -> Value | None:
-    """A field, or None where it is missing or null; raises as `read_field`."""
+    """Read a field; None if it is missing or null. Raises as `read_field`."""
     return None if row.get(name) is None else _read(name, row[name], read)
 
 
 def read_list(row: Mapping[str, Any], names: str, read: Callable[[Any], Value], least: int = 1) -> list[Value]:
-    """The items of a list of at least so many; raises as `read_field`, of the first wrong item."""
+    """Read a list of at least `least` items. Raises as `read_field`, for the first wrong item."""
     name = name_in(row, names)
     items = _read(name, row.get(name), _read_items)
     if len(items) < least:
@@ -53,7 +53,7 @@ def read_list(row: Mapping[str, Any], names: str, read: Callable[[Any], Value], 
 
 
 def name_in(row: Mapping[str, Any], names: str) -> str:
-    """The name that a field has in a row: of `a|b` the first with a value, else the first that is there."""
+    """The name of a field in a row: the first name of `a|b` with a value, else the first that is present."""
     either = names.split("|")
     there = [name for name in either if name in row] or either
     return next((name for name in there if row.get(name) is not None), there[0])
@@ -76,28 +76,28 @@ def _read_items(value: Any) -> Sequence[Any]:
 
 
 def read_text(value: Any) -> str:
-    """A text, lone surrogates replaced."""
+    """Read a text; lone surrogates are replaced."""
     if not isinstance(value, str):
         raise ValueError("it must be text")
     return encodable(value)
 
 
 def read_filled_text(value: Any) -> str:
-    """A text that is not blank."""
+    """Read a text that is not blank."""
     if not clean(read_text(value)):
         raise ValueError("it is empty")
     return read_text(value)
 
 
 def read_identifier(value: Any) -> str | None:
-    """A text or a whole number as text; None for a blank one."""
+    """Read a text or a whole number as text; None for a blank text."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError("it must be text or a whole number")
     return clean(encodable(str(value))) or None
 
 
 def read_label(value: Any) -> bool:
-    """Whether a step is right."""
+    """Read a step label."""
     key = value.strip().lower() if isinstance(value, str) else value
     if not isinstance(key, bool | int | float | str) or key not in LABELS:
         raise ValueError(NO_LABEL)
@@ -105,16 +105,16 @@ def read_label(value: Any) -> bool:
 
 
 def read_sure_label(value: Any) -> bool:
-    """A label where others may be estimates such as 0.75: then 1.0 is one too, and no label."""
+    """Read a step label in a field that may hold estimates: a float, even 1.0, is refused."""
     if isinstance(value, float):
         raise ValueError(NO_LABEL)
     return read_label(value)
 
 
 def given_answer(solution: Any, answer: Any) -> str | None:
-    """The gold answer of a problem that has a solution, an answer, or both; None where neither states one.
+    """The gold answer of a problem with a solution, an answer, or both; None if neither states one.
 
-    Beside a solution, `answer` is read as a gold answer. Alone it may be a solution: it is what that ends in.
+    An `answer` without a solution may itself be a solution; its final answer is read.
 
     Raises:
         MalformedRow: a field is of the wrong kind, or an `answer` beside a solution holds no answer.
@@ -131,27 +131,27 @@ def given_answer(solution: Any, answer: Any) -> str | None:
 
 
 def read_cell(value: Any, opening: str) -> Any:
-    """The value that a cell holds as text, as JSON or Python writes it; one that begins otherwise, as it is.
+    """Parse a CSV cell that holds JSON or a Python literal; other values are returned unchanged.
 
     Args:
-        opening: `[` or `{`.
+        opening: first character of such a cell, `[` or `{`.
 
     Raises:
-        ValueError: it has texts without a comma between them, which Python would join.
+        ValueError: two texts have no comma between them, so Python would join them.
     """
     if isinstance(value, str) and value.lstrip().startswith(opening):
         for read in (json.loads, ast.literal_eval):
             try:
-                found = read(value.strip())
+                cell = read(value.strip())
             except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
                 continue
             if read is ast.literal_eval and _joins_texts(value.strip()):
                 raise ValueError("a list without commas, as numpy writes it; write lists as JSON")
-            return found
+            return cell
     return value
 
 
 def _joins_texts(expression: str) -> bool:
-    """Whether a Python expression has two texts with nothing but white space between them."""
+    """Whether a Python expression has two adjacent string literals."""
     kinds = [token.type for token in generate_tokens(StringIO(expression).readline) if token.type != NL]
     return (STRING, STRING) in pairwise(kinds)

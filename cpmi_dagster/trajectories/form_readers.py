@@ -1,4 +1,4 @@
-"""One function a form of rows: it reads a row into a `Trajectory`, or raises a `MalformedRow` that names the field.
+"""A reader for each form of rows: returns a `Trajectory`, or raises a `MalformedRow` that names the field.
 
     read_trl      {"prompt": "2 + 3?", "completions": ["2 + 3 = 5."], "labels": [true]}
     read_steps    {"question": "2 + 3?", "steps": ["2 + 3 = 5."], "id": "a7", "gold_answer": 5, "labels": ["+"]}
@@ -10,8 +10,8 @@
                             {"completions": [{"text": "So 6.", "rating": -1}], "chosen_completion": null}]}}
     -> Trajectory(question="2 + 3?", steps=("2 + 3 = 5.", "So 6."), truth=(True, False), …)
 
-What people say of steps is a truth that labels are measured against, and no label itself. A row of any form may also
-have `id`, `gold_answer`, `task` and `split`.
+People's judgements are the `truth` that labels are measured against, not labels. A row of any form may also have `id`,
+`gold_answer`, `task` and `split`.
 """
 
 import re
@@ -22,7 +22,7 @@ from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.files.text import encodable
-from cpmi_dagster.trajectories.chats import ASSISTANT, USER, one_text, read_chat
+from cpmi_dagster.trajectories.chats import ASSISTANT, USER, read_chat, unwrap_text
 from cpmi_dagster.trajectories.fields import (
     given_answer,
     name_in,
@@ -36,13 +36,13 @@ from cpmi_dagster.trajectories.fields import (
     read_sure_label,
     read_text,
 )
-from cpmi_dagster.trajectories.math_shepherd import Trajectory, clean, split_marked_text, without_headers
+from cpmi_dagster.trajectories.math_shepherd import Trajectory, clean, split_marked_text, strip_headers
 from cpmi_dagster.trajectories.solution_text import Splitting, split_steps
 
 QUESTION, SOLUTION, CHAT = "question|problem|prompt", "solution|response|completion", "messages|conversations"
-"""What rows call their question, their solution that is one text, and their messages."""
+"""Names of the fields for the question, for a solution that is one text, and for messages."""
 GOLD_ANSWER = "gold_answer|gold|ground_truth|reference_answer|answer"
-"""What rows call their gold answer; `answer` is one, since no form has its solution there."""
+"""Names of the gold-answer field; no form has its solution in `answer`."""
 RATING_OF_ERROR = NO_ERROR = -1
 SUBSET = re.compile(r"([a-z0-9]+)-\d+")
 WHOLE_NUMBER = re.compile(r"-?\d{1,9}(?:\.0+)?")
@@ -50,7 +50,7 @@ Row = Mapping[str, Any]
 
 
 def read_math_shepherd(row: Row, _: Splitting) -> Trajectory:
-    """Question and steps with `ки` behind every step; labels in the same text, in a list, or in both."""
+    """Question and steps with `ки` after every step; labels in the same text, in a list, or in both."""
     text, labelled = read_field(row, "input", read_text), read_optional(row, "label", read_text)
     value = None if row.get("value") is None else read_list(row, "value", read_sure_label, least=0)
     if labelled is None and value is None:
@@ -60,16 +60,16 @@ def read_math_shepherd(row: Row, _: Splitting) -> Trajectory:
 
 
 def read_trl(row: Row, _: Splitting) -> Trajectory:
-    """TRL's stepwise supervision: one completion and one label a step."""
+    """TRL's stepwise supervision: one completion and one label per step."""
     question, steps = read_field(row, "prompt", _read_question), read_list(row, "completions", read_text)
     labels = read_list(row, "labels|label", read_label)
     if len(steps) != len(labels):
         raise MalformedRow(f"{len(steps)} `completions` but {len(labels)} `labels`")
-    return _trajectory(row, question, without_headers(steps), labels)
+    return _trajectory(row, question, strip_headers(steps), labels)
 
 
 def read_prm800k(row: Row, _: Splitting) -> Trajectory:
-    """The annotator's path through sampled steps, which ends where nothing right was found; neutral steps are right."""
+    """The annotator's path through sampled steps, up to the first error; neutral steps are right."""
     asked, judged = _with_paths(row, "question"), _with_paths(row, "label")
     path: list[tuple[str, bool]] = []
     for step in read_list(judged, "label.steps", _read_object, least=0):
@@ -80,12 +80,12 @@ def read_prm800k(row: Row, _: Splitting) -> Trajectory:
         raise MalformedRow("no step of it was chosen, written or rated -1")
     question, truth = read_field(asked, "question.problem", _read_step), [is_right for _, is_right in path]
     answer = read_optional(asked, "question.ground_truth_answer", read_gold_answer)
-    own_answer = read_optional(row, "gold_answer", read_gold_answer)
-    return _trajectory({**row, "gold_answer": own_answer or answer}, question, [text for text, _ in path], truth=truth)
+    given = read_optional(row, "gold_answer", read_gold_answer)
+    return _trajectory({**row, "gold_answer": given or answer}, question, [text for text, _ in path], truth=truth)
 
 
 def _take(step: Row) -> tuple[str, bool] | None:
-    """Text and truth of the completion that a solution continues with, else of the first bad one, if any."""
+    """Text and truth of the chosen or written completion, else of the first bad one; None without any."""
     sampled = [] if step.get("completions") is None else read_list(step, "completions", _read_object, least=0)
     chosen = read_optional(step, "chosen_completion", _read_whole_number)
     bad = [each for each in sampled if read_optional(each, "rating", _read_whole_number) == RATING_OF_ERROR]
@@ -101,7 +101,7 @@ def _take(step: Row) -> tuple[str, bool] | None:
 
 
 def read_processbench(row: Row, _: Splitting) -> Trajectory:
-    """A solution in which people have marked the first wrong step, from 0, and judged none after it; -1 for none."""
+    """A solution with its first wrong step, from 0, or -1; later steps are not judged."""
     question, steps = read_field(row, "problem", _read_question), read_list(row, "steps", _read_step)
     first_error = read_field(row, "label", _read_whole_number)
     if first_error >= len(steps):
@@ -114,25 +114,26 @@ def read_processbench(row: Row, _: Splitting) -> Trajectory:
 
 
 def read_steps(row: Row, _: Splitting) -> Trajectory:
-    """A question and its steps, taken unchanged; all else may be left out."""
+    """A question and its steps; other fields are optional."""
     question = read_field(row, QUESTION, _read_question)
     return _with_labels(row, question, read_list(row, "steps", _read_step))
 
 
 def read_solution(row: Row, splitting: Splitting) -> Trajectory:
     """A question and its solution, which is split into steps."""
-    question, solution = read_field(row, QUESTION, _read_question), read_field(row, SOLUTION, _read_solution)
+    question = read_field(row, QUESTION, _read_question)
+    solution = read_field(row, SOLUTION, lambda value: read_text(unwrap_text(value, ASSISTANT)))
     return _with_labels(row, question, _split(solution, name_in(row, SOLUTION), splitting))
 
 
 def read_chat_row(row: Row, splitting: Splitting) -> Trajectory:
-    """A chat of one question and one solution; what a system message says is left out."""
+    """A chat of one question and one solution; system messages are left out."""
     question, solution = read_field(row, CHAT, _read_messages)
     return _with_labels(row, question, _split(solution, name_in(row, CHAT), splitting))
 
 
 def read_question_row(row: Row, _: Splitting) -> Trajectory:
-    """A question as it is, without steps. Its gold answer is given, or read as of reference problems."""
+    """A question without steps; the gold answer is given, or read as in reference problems."""
     question = read_field(row, QUESTION, _read_text_of_user)
     if row.get("gold_answer") is None:
         row = {**row, "gold_answer": given_answer(row.get("solution"), row.get("answer"))}
@@ -146,7 +147,7 @@ def _trajectory(
     labels: Sequence[bool] | None = None,
     truth: Sequence[bool | None] | None = None,
 ) -> Trajectory:
-    """What the row's form has given, with the fields that rows of every form may have."""
+    """A trajectory with the optional fields that rows of every form may have."""
     return Trajectory(
         question=question,
         steps=tuple(steps),
@@ -161,7 +162,7 @@ def _trajectory(
 
 
 def _read_gold_answer(row: Row) -> str | None:
-    """The gold answer, if the row has one; what stands under another name than `gold_answer` may be none."""
+    """The gold answer, if any; only the field `gold_answer` must be readable."""
     name = name_in(row, GOLD_ANSWER)
     try:
         return read_optional(row, name, read_gold_answer)
@@ -172,7 +173,7 @@ def _read_gold_answer(row: Row) -> str | None:
 
 
 def _with_labels(row: Row, question: str, steps: Sequence[str]) -> Trajectory:
-    """A trajectory with the labels of its row, if it has some."""
+    """A trajectory with the labels of its row, if any."""
     labels = None if row.get("labels") is None else read_list(row, "labels", read_label, least=0)
     if labels is not None and len(labels) != len(steps):
         raise MalformedRow(f"{len(steps)} steps but {len(labels)} `labels`")
@@ -180,7 +181,7 @@ def _with_labels(row: Row, question: str, steps: Sequence[str]) -> Trajectory:
 
 
 def _with_paths(row: Row, name: str) -> dict[str, Any]:
-    """The fields of an object within a row, each by its path."""
+    """The fields of a nested object by their paths."""
     return {f"{name}.{inner}": value for inner, value in read_field(row, name, _read_object).items()}
 
 
@@ -193,15 +194,11 @@ def _read_step(value: Any) -> str:
 
 
 def _read_text_of_user(value: Any) -> str:
-    return read_filled_text(one_text(value, USER))
+    return read_filled_text(unwrap_text(value, USER))
 
 
 def _read_question(value: Any) -> str:
     return clean(_read_text_of_user(value))
-
-
-def _read_solution(value: Any) -> str:
-    return read_text(one_text(value, ASSISTANT))
 
 
 def _read_messages(value: Any) -> list[str]:
@@ -220,7 +217,7 @@ def _read_object(value: Any) -> Row:
 
 
 def _read_whole_number(value: Any) -> int:
-    """A cell of CSV holds it as text, and a column of pandas that lacks some as 1.0."""
+    """Read a whole number; CSV writes it as text, pandas with missing values as 1.0."""
     number = int(float(value)) if isinstance(value, str | float) and WHOLE_NUMBER.fullmatch(str(value)) else value
     if isinstance(number, bool) or not isinstance(number, int) or number < NO_ERROR:
         raise ValueError("it must be a whole number from -1")

@@ -1,9 +1,9 @@
-"""The forms a row of a trajectory source may have: one table, which `cpmi init`, the reader and the pages follow.
+"""The table of forms that rows of a trajectory source may have.
 
     form_of({"prompt": "2 + 3?", "completion": "2 + 3 = 5."}).name      "question and solution"
     form_of({"a": 1})                                                   None
 
-A new form is an entry of `FORMS` and a function that reads it.
+A new form is an entry of `FORMS` and a reader.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,10 +35,10 @@ class Form(NamedTuple):
     """A form of rows.
 
     Attributes:
-        name: as counts and pages call it.
-        fields: a row that has all of them is of this form; `a|b` is either, `a.b` a field within a field.
-        read: gives the trajectory of a row whose solution, if it is one text, is split in a given way.
-        others: fields that are also read, beside those that every form has.
+        name: shown in counts and on pages.
+        fields: required fields; `a|b` means either name, `a.b` a nested field.
+        read: reads a row, given how to split a solution that is one text.
+        others: optional fields, besides `SHARED`.
         is_judged: people have judged its steps.
         is_split: its solution is one text.
     """
@@ -52,16 +52,16 @@ class Form(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The fields and the name, as errors list them."""
+        """The fields and the name for error messages."""
         return f"{', '.join(self.fields).replace('|', ' or ')} ({self.name})"
 
     @property
     def names(self) -> list[str]:
-        """The fields by which rows are of this form, under each name that they may have."""
+        """All names of the required fields."""
         return [name.partition(".")[0] for field in self.fields for name in field.split("|")]
 
     def is_of(self, row: Row) -> bool:
-        """Whether a row has its fields."""
+        """Whether a row has the required fields."""
         return all(_has(row, field) for field in self.fields)
 
 
@@ -74,19 +74,19 @@ FORMS = (
     Form("chat", (CHAT,), read_chat_row, others=("labels",), is_split=True),
     Form("question and solution", (QUESTION, SOLUTION), read_solution, others=("labels",), is_split=True),
 )
-"""Every form; a row is of the first whose fields it has."""
+"""Every form; a row is of the first form whose fields it has."""
 
 NEEDED = "; ".join(form.words for form in FORMS)
-"""What is said of a row in none of the forms."""
+"""The fields of every form, for error messages."""
 
 FIELD_NAMES = tuple(dict.fromkeys(name for form in FORMS for name in (*form.names, *form.others, *SHARED)))
-"""What a field of a file may be called by `fields`."""
+"""Our names that `fields` may map to a field of a file."""
 
 
 def form_of(row: Row) -> Form | None:
-    """The form of a row, by its fields; None for none of them.
+    """The form of a row by its fields; None if it has no form.
 
-    Every row of a table has all its columns, so those without a value count only where no form has all of its own.
+    Every row of a table has all columns, so nulls count as fields only if no form fits without them.
     """
     return next((form for given in (drop_nulls(row), row) for form in FORMS if form.is_of(given)), None)
 
@@ -96,8 +96,8 @@ def drop_nulls(row: Row) -> dict[str, Any]:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def unread(row: Row) -> list[str]:
-    """The fields of a row that its form does not read, such as the second of two names of one."""
+def list_unread_fields(row: Row) -> list[str]:
+    """List the fields that the form of a row does not read, such as a second name of the same field."""
     form = form_of(row)
     if form is None:
         return list(row)

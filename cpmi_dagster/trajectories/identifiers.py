@@ -1,7 +1,7 @@
-"""Shards, the unit of partition: `000`, `001`, …; all trajectories of a question are in one."""
+"""Names of trajectories and of shards (`000`, `001`, …); a question's trajectories are in one shard."""
 
 GIVEN = "given"
-"""How gold answers are found that come with the trajectories, and the source that they are filed under."""
+"""Match kind and source of gold answers that come with the trajectories."""
 
 
 def shard_name(number: int) -> str:
@@ -10,12 +10,12 @@ def shard_name(number: int) -> str:
 
 
 def shard_key(question_id: str, shards: int) -> str:
-    """Partition key of the shard a question belongs to, by its hash in hexadecimal."""
+    """Partition key of the shard of a question, whose id is a hexadecimal hash."""
     return shard_name(int(question_id, 16) % shards)
 
 
 TRAJECTORY_ID = r"^t[0-9]{9,18}$"
-"""What `name_trajectory` gives."""
+"""Pattern of `name_trajectory`."""
 
 
 def name_trajectory(row_number: int) -> str:

@@ -1,4 +1,4 @@
-r"""Math-Shepherd rows: a text with a marker `ки` behind every step, and the same text with `+` or `-` in its place.
+r"""Math-Shepherd rows: a text with a marker `ки` after every step, and the same text with `+` or `-` in its place.
 
     input  Ann has 3 hats and buys 2. How many has she? Step 1: 3 + 2 = <<3+2=5>>5 hats. ки\nStep 2: … answer is: 5 ки
     label  Ann has 3 hats and buys 2. How many has she? Step 1: 3 + 2 = <<3+2=5>>5 hats. +\nStep 2: … answer is: 5 -
@@ -7,10 +7,10 @@ r"""Math-Shepherd rows: a text with a marker `ки` behind every step, and the s
                steps=("3 + 2 = <<3+2=5>>5 hats.", "… The answer is: 5"),
                shepherd_labels=(True, False), final_answer="5", …)
 
-A step is the text the labeler reads: stripped, without its `Step i:` header; the last one keeps its `The answer is: X`
-tail, as the published split of these rows does. The question ends at the last `Step 1:` before the second step; without
-such a header, at its last question mark. A header that only comes after some markers means that those markers are
-inside the question. Labels may be written as `ки +`, or stand in a `value` list beside the text.
+A step is stripped and has no `Step i:` header; the last one keeps its `The answer is: X`, as in the published split of
+these rows. The question ends at the last `Step 1:` before the second step; without such a header, at its last question
+mark. Markers before the first header belong to the question. Labels may be written as `ки +`, or as a `value` list
+beside the text.
 """
 
 import re
@@ -35,18 +35,18 @@ _BLANKS = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + 
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """A question and its steps, with what else the row says.
+    """A question and its steps, with the other fields of the row.
 
     Attributes:
-        question: without blanks around it.
-        steps: likewise, without `Step i:` headers where the form has them; none of a question alone.
-        shepherd_labels: the source's label of each step, True for `+`; None if it has none.
-        final_answer: that the last step states; None if it states none.
-        source_id: the row's own id.
-        task: GSM8K, MATH or another; empty if the row has none.
-        gold_answer: the row's own.
-        split: part of the source that the row names.
-        truth: whether people call each step right; None for a step, or for all, that nobody has judged.
+        question: stripped.
+        steps: stripped, without `Step i:` headers; empty for a question alone.
+        shepherd_labels: the source's label of each step, True for `+`; None without labels.
+        final_answer: stated by the last step, or None.
+        source_id: id of the row.
+        task: GSM8K, MATH or another; empty if unknown.
+        gold_answer: given by the row.
+        split: part of the source.
+        truth: people's judgement of each step; None for a step, or all steps, that nobody has judged.
     """
 
     question: str
@@ -64,13 +64,13 @@ def parse_row(input: str, label: str, value: Sequence[str] | None = None) -> Tra
     """Read one row of Math-Shepherd.
 
     Args:
-        input: Question and steps, each step closed by `ки`.
-        label: The same text with `+` or `-` at each marker; may be empty or unmarked when `value` holds the labels.
-        value: Step labels `+` or `-` beside the text, for all steps or for all markers.
+        input: question and steps, each step followed by `ки`.
+        label: the same text with `+` or `-` at each marker; may be empty or unmarked if `value` has the labels.
+        value: `+` or `-` for all steps or for all markers.
 
     Raises:
-        MalformedRow: the row has no question, no step, an empty step, text after its last marker, or a label that does
-            not fit its input.
+        MalformedRow: the question, a step or all steps are missing, text follows the last marker, or the labels do not
+            fit the input.
     """
     question, steps, labels = split_marked_text(input, label, value)
     return Trajectory(question, steps, labels, extract_answer(steps[-1]))
@@ -79,7 +79,7 @@ def parse_row(input: str, label: str, value: Sequence[str] | None = None) -> Tra
 def split_marked_text(
     input: str, label: str, value: Sequence[str] | None
 ) -> tuple[str, tuple[str, ...], tuple[bool, ...]]:
-    """Question, steps and labels of a row; arguments and errors as of `parse_row`."""
+    """Question, steps and labels of a row; see `parse_row`."""
     segments = input.split(MARKER)
     if len(segments) < 2:
         raise MalformedRow(f"no step: the text has no `{MARKER}` marker")
@@ -90,13 +90,13 @@ def split_marked_text(
     question, first_step, skipped = _split_question(segments)
     if not question:
         raise MalformedRow("empty question: the text starts with its first step")
-    steps = without_headers([first_step, *segments[skipped + 1 : -1]])
+    steps = strip_headers([first_step, *segments[skipped + 1 : -1]])
     marked = [LABEL_OF_MARK.get(mark[-1:]) for mark in _read_marks(segments, label)]
     return question, steps, _choose_labels(marked[skipped:], value, len(steps), skipped)
 
 
 def render_row(question: str, steps: Sequence[str], labels: Sequence[bool]) -> tuple[str, str]:
-    """The `(input, label)` of a trajectory whose texts do not hold the marker; `parse_row` reads it back."""
+    """The `(input, label)` of a trajectory without markers in its texts; the inverse of `parse_row`."""
     headed = [step if _HEADER.match(step) else f"Step {number}: {step}" for number, step in enumerate(steps, start=1)]
     marks = ["+" if label else "-" for label in labels]
     marked, labelled = (
@@ -106,12 +106,8 @@ def render_row(question: str, steps: Sequence[str], labels: Sequence[bool]) -> t
     return f"{question} {marked}", f"{question} {labelled}"
 
 
-def without_headers(steps: Sequence[str]) -> tuple[str, ...]:
-    """Steps without `Step i:` and blanks around them.
-
-    Raises:
-        MalformedRow: one has no other text.
-    """
+def strip_headers(steps: Sequence[str]) -> tuple[str, ...]:
+    """Strip `Step i:` headers and white space from steps; raises a `MalformedRow` if a step is then empty."""
     texts = tuple(_step_text(step) for step in steps)
     if not all(texts):
         raise MalformedRow(f"step {texts.index('') + 1} of {len(texts)} is empty")
@@ -119,7 +115,7 @@ def without_headers(steps: Sequence[str]) -> tuple[str, ...]:
 
 
 def clean(text: str) -> str:
-    """The text without white space and zero-width characters around it."""
+    """Strip white space and zero-width characters."""
     return text.strip(_BLANKS)
 
 
@@ -144,7 +140,7 @@ def _split_question(segments: Sequence[str]) -> tuple[str, str, int]:
 
 
 def _read_marks(segments: Sequence[str], label: str) -> list[str]:
-    """What the label has in place of each marker, once everything between the markers agrees with the input."""
+    """The mark in place of each marker; raises a `MalformedRow` if the texts between the markers differ."""
     markers = len(segments) - 1
     if not label or label == MARKER.join(segments):
         return []
@@ -170,7 +166,7 @@ def _read_marks(segments: Sequence[str], label: str) -> list[str]:
 def _choose_labels(
     inline: list[bool | None], value: Sequence[str] | None, steps: int, skipped: int
 ) -> tuple[bool, ...]:
-    """Labels of the steps from the text, from `value`, or from both where they agree."""
+    """Labels of the steps from the text or from `value`, which must agree."""
     marked = tuple(label for label in inline if label is not None)
     if value is None or (not value and marked):
         if len(marked) != steps:

@@ -1,7 +1,7 @@
-"""Names of fields: the file's and ours, and what a file of another kind is told.
+"""Map the field names of a file to ours, and explain how to read a file of another kind.
 
 rename({"answer": 5, "a": 1}, {"gold_answer": "answer"})      {"a": 1, "gold_answer": 5}
-in_words_of({"steps": "parts"}, "`steps.1`: it is empty")     "`parts.1`: it is empty"
+use_file_names({"steps": "parts"}, "`steps.1`: it is empty")     "`parts.1`: it is empty"
 """
 
 import re
@@ -15,35 +15,35 @@ from cpmi_dagster.files.text import cut
 from cpmi_dagster.trajectories.fields import read_cell
 from cpmi_dagster.trajectories.form_readers import QUESTION, SOLUTION
 from cpmi_dagster.trajectories.forms import FIELD_NAMES, NEEDED, drop_nulls
-from cpmi_dagster.trajectories.proposals import proposed_fields
+from cpmi_dagster.trajectories.proposals import propose_fields
 
 NAMES_CHARACTERS = 200
 FIELD_IN_REASON = re.compile(r"(?<=`)[^`.]+(?=[`.])")
 ALSO_OF_OTHERS = ("input",)
-"""Names of forms that others give to questions."""
+"""Field names of forms that other files give to questions."""
 
 
 def refuse(row: Mapping[str, Any], place: str, fields: Mapping[str, str]) -> SourceError:
-    """The error of a source whose first row is in none of the forms, with what reads it and what converts it.
+    """The error for a source whose first row has no form; it proposes `--map` options and a conversion.
 
     Args:
-        row: the first one, by our names.
-        place: file or hub id, for the lines that convert it.
+        row: the first row, by our names.
+        place: file or hub id.
         fields: as for `rename`.
     """
     given = set(drop_nulls(row))
     is_asked, is_solved = bool(given & set(QUESTION.split("|"))), bool(given & {*SOLUTION.split("|"), "steps"})
     wanted = [name for name, is_there in {"question": is_asked, "solution": is_solved}.items() if not is_there]
     others = {name: value for name, value in row.items() if name in ALSO_OF_OTHERS or name not in FIELD_NAMES}
-    found = proposed_fields([others], ["messages"]) or proposed_fields([others], wanted)
-    names = found if "messages" in found else dict.fromkeys(wanted, "FIELD") | found
+    proposed = propose_fields([others], ["messages"]) or propose_fields([others], wanted)
+    names = proposed if "messages" in proposed else dict.fromkeys(wanted, "FIELD") | proposed
     maps = " ".join(f"--map {shlex.quote(f'{ours}={field}')}" for ours, field in ({**fields, **names}).items())
     alone = "where it has questions alone, `--sample 4` samples their solutions; " if is_asked else ""
     error = (
-        f"the trajectory source has columns {columns_of(row, fields)}; it needs {NEEDED}; {alone}name its fields, "
+        f"the trajectory source has columns {list_columns(row, fields)}; it needs {NEEDED}; {alone}name its fields, "
         f"such as {maps}"
     )
-    if set(found) != {"question", "solution"} or "." in "".join(found.values()):
+    if set(proposed) != {"question", "solution"} or "." in "".join(proposed.values()):
         return SourceError(error)
     kind = next((kind for kind, ends in LOADERS.items() if any(end in place.lower() for end in ends)), None)
     loaded = f'"{place}"' if kind is None else f'"{kind}", data_files="{place}"'
@@ -51,23 +51,23 @@ def refuse(row: Mapping[str, Any], place: str, fields: Mapping[str, str]) -> Sou
         f"{error}, or convert it:\n"
         "    from datasets import load_dataset\n"
         f'    rows = load_dataset({loaded}, split="train")\n'
-        f'    rows.map(lambda row: {{"question": row["{found["question"]}"], "solution": row["{found["solution"]}"]}}, '
-        'remove_columns=rows.column_names).to_json("converted.jsonl")'
+        f'    rows.map(lambda row: {{"question": row["{proposed["question"]}"], '
+        f'"solution": row["{proposed["solution"]}"]}}, remove_columns=rows.column_names).to_json("converted.jsonl")'
     )
 
 
 LOADERS = {"json": (".json",), "csv": (".csv",), "parquet": (".parquet",), "arrow": (".arrow",)}
-"""What `datasets.load_dataset` calls the kinds of local files, and how their names end."""
+"""Builders of `datasets.load_dataset` and the suffixes of their files."""
 
 
 def rename(row: Mapping[str, Any], fields: Mapping[str, str]) -> Mapping[str, Any]:
-    """A row with other names of its fields.
+    """Rename the fields of a row.
 
     Args:
-        fields: by our name, the file's; `{"gold_answer": "answer"}`, or `a.b` for one within another.
+        fields: the file's name by our name, `{"gold_answer": "answer"}`; `a.b` is a nested field.
 
     Raises:
-        SourceError: the row has no such field.
+        SourceError: the row lacks a field.
     """
     named = {}
     for name, field in fields.items():
@@ -81,10 +81,10 @@ def rename(row: Mapping[str, Any], fields: Mapping[str, str]) -> Mapping[str, An
 
 
 def _within(value: Any, path: str, outer: str = "") -> Any:
-    """The field at a path; of a name with dots before one within another. A null has every field, as null.
+    """The field at a path; a name with dots wins over a nested field. Fields of null are null.
 
     Raises:
-        KeyError: there is none, with what there is.
+        KeyError: there is no such field; the message lists those there are.
     """
     value = read_cell(value, "{") if outer else value
     if value is None:
@@ -97,14 +97,14 @@ def _within(value: Any, path: str, outer: str = "") -> Any:
     for dot in reversed(dots):
         if path[:dot] in value:
             return _within(value[path[:dot]], path[dot + 1 :], f"{outer}.{path[:dot]}".lstrip("."))
-    raise KeyError(f"{f'`{outer}`' if outer else 'it'} has {columns_of(value)}")
+    raise KeyError(f"{f'`{outer}`' if outer else 'it'} has {list_columns(value)}")
 
 
-def columns_of(row: Mapping[str, Any], fields: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The names of a row's fields, as its file has them, cut where they are many."""
+def list_columns(row: Mapping[str, Any], fields: Mapping[str, str] = MappingProxyType({})) -> str:
+    """List the field names of a row as in its file, cut to `NAMES_CHARACTERS`."""
     return cut(", ".join(str(fields.get(name, name)) for name in row), NAMES_CHARACTERS)
 
 
-def in_words_of(fields: Mapping[str, str], reason: str) -> str:
-    """A reason with the fields called as their file calls them: `steps.1` is `responses.1`."""
-    return FIELD_IN_REASON.sub(lambda found: fields.get(found[0], found[0]), reason)
+def use_file_names(fields: Mapping[str, str], reason: str) -> str:
+    """Replace our field names in a reason by the file's: `steps.1` becomes `responses.1`."""
+    return FIELD_IN_REASON.sub(lambda name: fields.get(name[0], name[0]), reason)

@@ -1,4 +1,4 @@
-"""Step labels that the user supplies, from people, a judge or another method, as a reward type under their own name.
+"""Step labels that the user supplies, from people, a judge or another method, as a reward type.
 
     {"trajectory_id": "t000000007", "rewards": [0.9, 0.2]}    or    {"row_number": 7, "rewards": [0.9, 0.2]}
 
@@ -6,7 +6,7 @@
     my_judge  t000000007     0           0.9
     my_judge  t000000007     1           0.2
 
-Every selected trajectory must be labelled, with a number for every step; other labels are counted and left out.
+Every step of every selected trajectory needs a number; labels of other trajectories are counted and left out.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from cpmi_dagster.trajectories.rows import Row, validate
 
 
 class StepLabelRow(BaseModel):
-    """One row of a file of step labels; other fields are ignored."""
+    """A row of a file of step labels; other fields are ignored."""
 
     model_config = ConfigDict(strict=True)
 
@@ -43,19 +43,16 @@ class StepLabelRow(BaseModel):
 
 
 def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False) -> pl.DataFrame:
-    """The labels of one source.
+    """Read the labels of one source as rows of `sources.step_labels`, in order.
 
     Args:
-        name: the reward type they become.
+        name: of the reward type.
         rows: objects with `trajectory_id` or `row_number` (0-based row of the trajectory source), and `rewards`.
-        probabilities: whether they must lie in [0, 1].
-
-    Returns:
-        Columns of `sources.step_labels`, in the order of the rows.
+        probabilities: whether the rewards must lie in [0, 1].
 
     Raises:
-        SourceError: there are no rows, or a row is not such an object, has a reward that is not a finite number (or not
-            a probability), or labels a trajectory that an earlier row labels.
+        SourceError: there are no rows, a row is invalid, a reward is not finite (or not a probability), or two rows
+            label the same trajectory.
     """
     what, labels = f"step labels `{name}`", dict[str | None, list[float]]()
     for place, row in enumerate(rows):
@@ -76,17 +73,14 @@ def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False
 
 
 def own_rewards(labels: pl.DataFrame, trajectories: pl.DataFrame) -> pl.DataFrame:
-    """The labels of some trajectories as rewards.
+    """The labels of some trajectories as rows of `labels.step_rewards`.
 
     Args:
         labels: columns of `sources.step_labels`, of any trajectories.
-        trajectories: columns trajectory_id, steps; all of them must be labelled.
-
-    Returns:
-        Columns of `labels.step_rewards`.
+        trajectories: columns trajectory_id, steps.
 
     Raises:
-        SourceError: a trajectory has no label, or more or fewer than steps.
+        SourceError: a trajectory has no labels, or a wrong number of them.
     """
     wanted = trajectories.select("trajectory_id", steps=pl.col("steps").list.len())
     for name in labels["name"].unique(maintain_order=True):
@@ -95,13 +89,13 @@ def own_rewards(labels: pl.DataFrame, trajectories: pl.DataFrame) -> pl.DataFram
     return StepRewards.cast(chosen.rename({"name": "reward_type"}).select(StepRewards.column_names()))
 
 
-def joined(rewards: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
-    """Computed rewards and the user's, columns of `labels.step_rewards`, sorted by their key."""
-    return pl.concat([rewards, own]).sort(StepRewards.primary_key())
+def merge_rewards(rewards: pl.DataFrame, supplied: pl.DataFrame) -> pl.DataFrame:
+    """Concatenate computed and user-supplied rewards, sorted by key."""
+    return pl.concat([rewards, supplied]).sort(StepRewards.primary_key())
 
 
 def notes_on_others(labels: pl.DataFrame, selected: pl.DataFrame) -> list[str]:
-    """A sentence for each name that labels trajectories which are not selected."""
+    """A sentence for each source that labels trajectories which are not selected."""
     others = labels.join(selected, on="trajectory_id", how="anti")
     counts = others.group_by("name", maintain_order=True).agg(pl.col("trajectory_id").n_unique())
     return [
@@ -111,7 +105,7 @@ def notes_on_others(labels: pl.DataFrame, selected: pl.DataFrame) -> list[str]:
 
 
 def _check_cover(name: str, wanted: pl.DataFrame, labels: pl.DataFrame) -> None:
-    """Refuse labels that lack a trajectory, or do not fit its steps."""
+    """Refuse labels that lack a trajectory, or differ in number from its steps."""
     counted = labels.group_by("trajectory_id").agg(pl.len().alias("labels"))
     both = wanted.join(counted, on="trajectory_id", how="left", maintain_order="left")
     lacking = both.filter(pl.col("labels").is_null())["trajectory_id"]

@@ -1,9 +1,9 @@
-r"""Which fields of a file may be those that are wanted, by their names and by what they hold.
+r"""Propose fields of a file for ours, by their names and values.
 
     {"instruction": "2 + 3?", "system": "You are …", "output": "I add.\n\nSo 5.", "meta": {"gold": 5}}
     -> {"question": "instruction", "solution": "output", "gold_answer": "meta.gold"}
 
-No proposal is better than a wrong one, which would be followed: a name alone is never enough, and neither is a value.
+A wrong proposal would be followed, so a field is proposed only if both its name and its values fit.
 """
 
 import re
@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from cpmi_dagster.answers.extraction import announced_answer
-from cpmi_dagster.trajectories.chats import ASSISTANT, USER, is_chat, one_text
+from cpmi_dagster.trajectories.chats import ASSISTANT, USER, is_chat, unwrap_text
 from cpmi_dagster.trajectories.fields import read_cell
 
 DEEPEST, LEAST_CHARACTERS_OF_QUESTION = 3, 20
@@ -31,13 +31,13 @@ NO_GOLD = f"{NO_TEXT}|model|student|pred|predicted|prediction|extracted|generate
 
 
 class Field(NamedTuple):
-    """How a field of ours may be called by others.
+    """Names and values that other files have for one of our fields.
 
     Attributes:
-        ours: its name here.
-        words: of its names, the likelier first.
-        others: the words of names that are of other fields.
-        holds: whether some values of a field, one or more, may be of it.
+        ours: our name.
+        words: patterns of words in their names, likely ones first.
+        others: pattern of words that occur in names of other fields only.
+        holds: whether a list of values fits the field.
     """
 
     ours: str
@@ -48,7 +48,7 @@ class Field(NamedTuple):
 
 def _text(values: Sequence[Any], role: str) -> str:
     try:
-        text = one_text(values[0], role)
+        text = unwrap_text(values[0], role)
     except ValueError:
         return ""
     return text.strip() if isinstance(text, str) else ""
@@ -98,32 +98,32 @@ FIELDS = (
 )
 
 
-def proposed_fields(
+def propose_fields(
     rows: Sequence[Mapping[str, Any]], wanted: Collection[str], followed: Collection[str] = ()
 ) -> dict[str, str]:
-    """The fields that may be meant by those that are wanted, `a.b` for one within another.
+    """Propose a field of the file (`a.b` if nested) for each wanted field of `FIELDS`.
 
     Args:
-        rows: some, with the fields that may be proposed.
-        wanted: of `FIELDS`.
-        followed: fields that are not proposed, since they are read already.
+        rows: rows of the file.
+        wanted: our names.
+        followed: fields that are read already and not proposed.
     """
     columns: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in _leaves(row):
             columns.setdefault(name, []).append(value)
-    found: dict[str, str] = {}
+    proposed: dict[str, str] = {}
     for field in FIELDS:
-        if field.ours in wanted and field.ours not in found:
-            taken = {*followed, *found.values()}
+        if field.ours in wanted and field.ours not in proposed:
+            taken = {*followed, *proposed.values()}
             fitting = [name for name, values in columns.items() if name not in taken and field.holds(values)]
             if (name := _likeliest(field, fitting)) is not None:
-                found[field.ours] = name
-    return found
+                proposed[field.ours] = name
+    return proposed
 
 
 def _leaves(row: Mapping[str, Any], outer: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """The values of a row that are there, also those within others, with their names."""
+    """Names and values of the fields of a row that are not null, nested ones included."""
     for name, value in row.items():
         if isinstance(value, Mapping) and depth < DEEPEST:
             yield from _leaves(value, f"{outer}{name}.", depth + 1)
@@ -133,5 +133,9 @@ def _leaves(row: Mapping[str, Any], outer: str = "", depth: int = 1) -> Iterator
 
 def _likeliest(field: Field, names: Sequence[str]) -> str | None:
     words = {name: [word.lower() for word in WORD.findall(name.rpartition(".")[2])] for name in names}
-    own = [name for name in names if not any(re.fullmatch(field.others, word) for word in words[name])]
-    return next((name for word in field.words for name in own if any(re.fullmatch(word, w) for w in words[name])), None)
+
+    def has_word(name: str, pattern: str) -> bool:
+        return any(re.fullmatch(pattern, word) for word in words[name])
+
+    candidates = [name for name in names if not has_word(name, field.others)]
+    return next((name for pattern in field.words for name in candidates if has_word(name, pattern)), None)

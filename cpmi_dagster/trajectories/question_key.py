@@ -1,4 +1,4 @@
-r"""A question's id and its normal forms, from the strictest to the loosest; questions that share a form are the same.
+r"""The id of a question and its normal forms, from strict to loose; questions with equal forms are the same problem.
 
     question      "Find $\dfrac12 +\! x$ if  $x=3$ .\n[asy] draw(...); [/asy]"
     compact       "Find$\dfrac12+\!x$if$x=3$.[asy]draw(...);[/asy]"        no whitespace, one Unicode form
@@ -6,10 +6,10 @@ r"""A question's id and its normal forms, from the strictest to the loosest; que
     normal key    "find\frac{1}{2}+xifx=3", ("1", "2", "3")                one typesetting, and the numbers in order
     drawing       "draw(...);"
 
-The normal key has no dollars, LaTeX spacing, drawings, sentence marks and capitals of words; Unicode signs are their
-commands, and kinds of fractions and dots, `12^{th}` and `12-th`, `30^\circ` and `30 degrees`, `1,\!000` and `1000` are
-one. Signs, digits, letters, units, primes and LaTeX commands stay in all forms, so a changed sign or number gives
-another form. Commas and colons go beside words ("…, where x") and stay between symbols, where `f(x, y)` is not `f(xy)`.
+The normal key drops dollars, LaTeX spacing, drawings, punctuation and capitals of words; Unicode signs become commands,
+and variants of fractions and dots, `12^{th}` and `12-th`, `30^\circ` and `30 degrees`, `1,\!000` and `1000` become one.
+Signs, digits, letters, units, primes and LaTeX commands stay in all forms, so a changed sign or number changes the
+form. Commas and colons are dropped beside words and kept between symbols: `f(x, y)` is not `f(xy)`.
 """
 
 import re
@@ -94,7 +94,7 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
         (r"(?<!\\frac)(?<!\})\{\s*(\\frac\{[^{}]*\}\{[^{}]*\})\s*\}(?!\{)", r"\1"),
     )
 )
-"""Typesetting that becomes one, in this order."""
+"""Substitutions that normalise typesetting, in order."""
 
 _PIECE = re.compile(
     r"\\\\|\\[A-Za-z]+|\\\||[^\W\d_]+|\d+(?:\.\d+)?|(?<![A-Za-z])\.\d+|\.(?=\s*\\(?:overline|bar|dot))"
@@ -119,43 +119,43 @@ _SHORT_WORDS = {
 
 
 class NormalKey(NamedTuple):
-    """What two questions share that differ only in how they are set; the numbers tell `3 4` from `34`."""
+    """The normal form of a question; its numbers distinguish `3 4` from `34`."""
 
     text: str
     numbers: tuple[str, ...]
 
 
 def question_id(question: str) -> str:
-    """Short hash of a question's compact form: the same in every run, on every machine."""
+    """Hash of the compact form of a question, the same on every machine."""
     return blake2b(compact(question).encode("utf-8", "surrogatepass"), digest_size=QUESTION_ID_BYTES).hexdigest()
 
 
 def compact(question: str) -> str:
-    """The question in one Unicode form without whitespace and zero-width characters; one blank parts two numbers."""
+    """Normalise Unicode and remove white space and zero-width characters, except a space between numbers."""
     return _BLANKS.sub(lambda blanks: " " if blanks[1] else "", _one_unicode_form(question).strip())
 
 
 @lru_cache(maxsize=CACHED_KEYS)
 def normal_key(question: str) -> NormalKey:
-    """The question without what only sets type."""
-    found = [_one_name(piece) for piece in _PIECE.findall(_plain(question))]
-    listed = _with_lists([piece for piece in found if piece not in _NEVER_COUNT])
+    """The normal form of a question, without typesetting."""
+    named = [_one_name(piece) for piece in _PIECE.findall(_plain(question))]
+    listed = _with_lists([piece for piece in named if piece not in _NEVER_COUNT])
     around = zip(["", *listed], listed, [*listed[1:], ""], strict=False)
     pieces = [piece for left, piece, right in around if _counts(left, piece, right)]
     return NormalKey("".join(pieces), tuple(piece for piece in pieces if piece[-1].isdecimal()))
 
 
 def drawing(question: str) -> str:
-    """The Asymptote code in a question, compact and with normalized labels; empty if there is none."""
+    """The normalised Asymptote code of a question, or an empty text."""
     return compact(" ".join(_plain(code) for code in _DRAWING.findall(question)))
 
 
 def _one_unicode_form(text: str) -> str:
-    """Compatible characters as one (NFKC), without those of no width; `x²` becomes `x^2`, `½` becomes a fraction."""
+    """NFKC without zero-width characters; `x²` becomes `x^2`, `½` a fraction."""
     if text.isascii():
         return text
-    text = _SUPERSCRIPTS.sub(lambda found: _script("^", found[0]), text)
-    text = _SUBSCRIPTS.sub(lambda found: _script("_", found[0]), text)
+    text = _SUPERSCRIPTS.sub(lambda match: _script("^", match[0]), text)
+    text = _SUBSCRIPTS.sub(lambda match: _script("_", match[0]), text)
     text = unicodedata.normalize("NFKC", _VULGAR_FRACTION.sub(_fraction_of_character, text))
     return _ZERO_WIDTH.sub("", text)
 
@@ -164,13 +164,13 @@ def _script(mark: str, characters: str) -> str:
     return f"{mark}{{{characters}}}" if len(characters) > 1 else mark + characters
 
 
-def _fraction_of_character(found: re.Match[str]) -> str:
-    top, bottom = unicodedata.normalize("NFKC", found[0]).split("\u2044")
+def _fraction_of_character(match: re.Match[str]) -> str:
+    top, bottom = unicodedata.normalize("NFKC", match[0]).split("\u2044")
     return f"\\frac{{{top}}}{{{bottom}}}"
 
 
 def _plain(question: str) -> str:
-    """The question with its typesetting normalized and its drawings left out."""
+    """Normalise the typesetting of a question and drop its drawings."""
     text = _DRAWING.sub(" ", _one_unicode_form(question))
     text = text if text.isascii() else text.translate(_WRITTEN_OUT)
     for pattern, replacement in _RULES:
@@ -179,18 +179,18 @@ def _plain(question: str) -> str:
 
 
 def _one_name(piece: str) -> str:
-    """Capitals are kept where they may tell variables apart: `A` from `a`, `ABC` from `abc`."""
+    """Lower the case of words; capitals that may distinguish variables stay: `A`, `ABC`."""
     return piece.lower() if piece[1:].islower() and piece[0] != "\\" else _SAME_PIECE.get(piece, piece)
 
 
 def _is_word(piece: str) -> bool:
-    """Whether a piece is a word of the sentence, and not a variable, a product of variables, a number or a sign."""
+    """Whether a piece is a word, not a variable, a product of variables, a number or a sign."""
     return piece.isalpha() and not piece.isupper() and (len(piece) >= _SHORTEST_WORD or piece in _SHORT_WORDS)
 
 
-def _with_lists(found: list[str]) -> list[str]:
-    """`x, y, and z` and `x, y and z` list the same; between words a comma says nothing, `and` does."""
-    runs = [(is_list, list(run)) for is_list, run in groupby(found, key=_LISTING.__contains__)]
+def _with_lists(pieces: list[str]) -> list[str]:
+    """Normalise lists: `x, y, and z` equals `x, y and z`; commas between words are dropped."""
+    runs = [(is_list, list(run)) for is_list, run in groupby(pieces, key=_LISTING.__contains__)]
     listed: list[str] = []
     for place, (is_list, run) in enumerate(runs):
         after = runs[place + 1][1][0] if place + 1 < len(runs) else ""
@@ -204,7 +204,7 @@ def _with_lists(found: list[str]) -> list[str]:
 
 
 def _counts(left: str, piece: str, right: str) -> bool:
-    """Whether a piece means something between its neighbours."""
+    """Whether a piece has a meaning between its neighbours."""
     if piece == "'":
         return not _is_word(left) or right in _AFTER_APOSTROPHE
     if piece == "!":

@@ -1,4 +1,4 @@
-"""Rows of a trajectory source, in any of the forms of `forms.py`: parsed once, numbered and assigned to shards.
+"""Parse rows of a trajectory source in any of the forms of `forms.py`, number them and assign them to shards.
 
 {"input": "Ann has 3 hats … ки", "label": "Ann has 3 hats … +", "task": "GSM8K"}    line 17 of the source
 -> row_number 17, question "Ann has 3 hats …", steps […], labels [true], shard "002" by the hash of its question
@@ -24,7 +24,7 @@ from cpmi_dagster.trajectories.form_readers import QUESTION, read_question_row
 from cpmi_dagster.trajectories.forms import NEEDED, drop_nulls, form_of
 from cpmi_dagster.trajectories.identifiers import shard_key
 from cpmi_dagster.trajectories.math_shepherd import Trajectory
-from cpmi_dagster.trajectories.names import columns_of, in_words_of, refuse, rename
+from cpmi_dagster.trajectories.names import list_columns, refuse, rename, use_file_names
 from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
 
@@ -36,7 +36,7 @@ ROW_SCHEMA = MathShepherd.create_empty().to_arrow().schema
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A line of a source that is not a JSON object: its text, what is wrong with it, and its place."""
+    """A line of a source that is not a JSON object: its text, the reason, and its place."""
 
     text: str
     reason: str
@@ -47,7 +47,7 @@ Row = Mapping[str, Any] | Unreadable
 
 
 class Defect(NamedTuple):
-    """Why a row cannot become a trajectory, the beginning of its text, and its id if it has one."""
+    """The reason why a row cannot be read, an excerpt, and its id if it has one."""
 
     reason: str
     excerpt: str
@@ -58,10 +58,10 @@ class Reading(NamedTuple):
     """How rows of a source are read.
 
     Attributes:
-        fields: by the name that a form has, the name that the file has.
-        steps: where a solution that is one text is split.
-        place: what errors call the source.
-        of_questions: the rows are questions without solutions.
+        fields: the file's field name by our name.
+        steps: how a solution that is one text is split.
+        place: name of the source in errors.
+        of_questions: whether the rows are questions without solutions.
     """
 
     fields: Mapping[str, str] = {}
@@ -70,7 +70,7 @@ class Reading(NamedTuple):
     of_questions: bool = False
 
     def named(self, row: Row) -> Row:
-        """A row by the names of the forms; one that lacks a field to be renamed cannot be read."""
+        """A row by our field names; `Unreadable` if it lacks a mapped field."""
         if not self.fields or isinstance(row, Unreadable):
             return row
         try:
@@ -85,18 +85,16 @@ AS_IT_IS = Reading()
 def number_rows(
     rows: Iterable[Row], first: int, shards: int, ids: dict[str, int] | None = None, reading: Reading = AS_IT_IS
 ) -> pl.DataFrame:
-    """A batch of source rows with the columns of `sources.math_shepherd` and their shard.
+    """A batch of source rows as rows of `sources.math_shepherd`, with their shard.
 
     Args:
-        rows: by the names of the forms.
-        first: number of the first of them in the source, from 0.
-        shards: how many there are.
-        ids: rows by the ids of earlier batches, to which those of this one are added; a row with the id of an earlier
-            one gets a defect that names it.
-        reading: of their source.
+        rows: by our field names.
+        first: number of the first row in the source, from 0.
+        shards: number of shards.
+        ids: row numbers by id, updated by each batch; a row with the id of an earlier row gets a defect.
 
     Raises:
-        SourceError: the very first row of the source is an object in none of the forms: this is another kind of file.
+        SourceError: the first row of the source is an object without a form: the file is of another kind.
     """
     numbered: list[dict[str, Any]] = []
     ids = {} if ids is None else ids
@@ -115,12 +113,12 @@ def number_rows(
 
 
 def row_of(number: int, read: Trajectory | Defect) -> dict[str, Any]:
-    """A row of `sources.math_shepherd`; what it lacks is null."""
+    """A row of `sources.math_shepherd`; missing fields are null."""
     if isinstance(read, Defect):
         excerpt = read.excerpt[:EXCERPT_CHARACTERS]
-        own = {"task": "", "question_id": _question_id(excerpt), "defect": read.reason, "excerpt": excerpt}
+        values = {"task": "", "question_id": _question_id(excerpt), "defect": read.reason, "excerpt": excerpt}
     else:
-        own = {
+        values = {
             "question": read.question,
             "steps": read.steps,
             "labels": read.shepherd_labels,
@@ -130,16 +128,16 @@ def row_of(number: int, read: Trajectory | Defect) -> dict[str, Any]:
             "gold_answer": read.gold_answer,
             "split": read.split,
         }
-    return {"row_number": number, "source_id": read.source_id, **own}
+    return {"row_number": number, "source_id": read.source_id, **values}
 
 
 def frame_of(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """Rows from `row_of` as a frame; by Arrow, which takes a twentieth of polars' time for lists."""
+    """Rows of `row_of` as a frame, by Arrow, which is 20 times faster than polars for lists."""
     return pl.DataFrame(pa.Table.from_pylist(rows, schema=ROW_SCHEMA))
 
 
 def read_row(row: Row, reading: Reading = AS_IT_IS) -> Trajectory | Defect:
-    """One row of any form, or one question. Never raises: what is wrong is the row's defect."""
+    """Read a row of any form, or a question; a row that cannot be read becomes a `Defect`."""
     if isinstance(row, Unreadable):
         return Defect(encodable(row.reason), encodable(row.text))
     given = drop_nulls(row)
@@ -152,11 +150,11 @@ def read_row(row: Row, reading: Reading = AS_IT_IS) -> Trajectory | Defect:
         given = given if form is None or form.is_of(given) else row
     try:
         if read is None:
-            raise MalformedRow(f"the row has columns {columns_of(row, reading.fields)}; it needs {needed}")
+            raise MalformedRow(f"the row has columns {list_columns(row, reading.fields)}; it needs {needed}")
         return read(given, reading.steps)
     except MalformedRow as error:
         text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
-        reason = encodable(in_words_of(reading.fields, str(error)))
+        reason = encodable(use_file_names(reading.fields, str(error)))
         return Defect(reason, encodable(text), _id_of(row) if read else None)
 
 
@@ -169,12 +167,10 @@ def _id_of(row: Mapping[str, Any]) -> str | None:
 
 
 def with_steps(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row whose solution is a chat or one text as one of question and steps; any other row as it is.
-
-    Its other fields stay, the gold answer unread, and the text is split as `auto` does.
+    """Split the solution of a row that has one text or a chat into `steps`; other rows are returned unchanged.
 
     Raises:
-        ValueError: it cannot be split.
+        ValueError: the solution cannot be split.
     """
     form = form_of(row)
     if form is None or not form.is_split:
@@ -187,7 +183,7 @@ def with_steps(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def separate_defects(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rows of `sources.math_shepherd` that are trajectories, and the others as rejected rows (stage `read`)."""
+    """Separate trajectories from rows with defects, which become rejected rows (stage `read`)."""
     is_sound = pl.col("defect").is_null()
     rejected = rows.filter(~is_sound).select(
         "row_number", "source_id", pl.lit("read").alias("stage"), pl.col("defect").alias("reason"), "excerpt"
@@ -196,10 +192,10 @@ def separate_defects(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def separate_duplicates(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The first of the rows with the same question and steps, and the others as rejected rows (stage `duplicate`).
+    """Separate the first row with each question and steps from its duplicates (stage `duplicate`).
 
     Args:
-        rows: row_number, source_id, question, steps, and any other columns; all rows of a question are among them.
+        rows: columns row_number, source_id, question, steps and others; all rows of a question must be included.
     """
     first = rows.select(pl.col("row_number").min().over("question", "steps")).to_series()
     is_first = rows["row_number"] == first
@@ -218,15 +214,15 @@ def separate_duplicates(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]
 
 
 def validate(what: str, place: int, row: Row, form: type[Model], advice: str) -> Model:
-    """A row of a file in which every row must be sound.
+    """Validate a row of a file in which every row must be valid.
 
     Args:
-        what: the file, as the error names it.
-        place: of the row, from 0.
-        advice: what to do about a row of another form.
+        what: name of the file in the error.
+        place: number of the row, from 0.
+        advice: what to do about an invalid row.
 
     Raises:
-        SourceError: it cannot be read, or is of another form.
+        SourceError: the row is invalid.
     """
     if isinstance(row, Unreadable):
         raise SourceError(f"{what}, {row.place}: {row.reason}; correct or remove it")

@@ -1,15 +1,15 @@
-r"""Steps of a solution that is one text, as people and thinking models write it.
+r"""Steps of a solution that is one text, as people and reasoning models write it.
 
     "### Setup\n\nShe has 3 hats.\n\nSo it is 5."     paragraph   ["### Setup\n\nShe has 3 hats.", "So it is 5."]
     "Let me see.\nStep 1: 2 + 3.\nStep 2: So 5."      marker      ["Let me see.", "Step 1: 2 + 3.", "Step 2: So 5."]
 
-Steps are pieces of the text in its order, which join back to it but for the white space between them. What only opens
-something, such as a heading, `---` or `<think>`, goes with what follows it. Nothing is cut inside code and displayed
-formulas.
+Joined in order, the steps are the text, except for white space between them. A line that only opens something, such as
+a heading, `---` or `<think>`, belongs to the step after it. Code and displayed formulas are never split.
 """
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from cpmi_dagster.trajectories.math_shepherd import clean
@@ -34,59 +34,55 @@ _WHOLE = re.compile(r"```.{0,20000}?```|\$\$.{0,4000}?\$\$|\\\[.{0,4000}?\\\]", 
 
 
 def split_steps(text: str, how: Splitting = AUTO) -> list[str]:
-    """The steps of a solution.
+    """Split a solution into steps.
 
     Args:
-        how: at lines, at paragraphs, at markers (`Step i:` in their order, and headings), or `auto`: at markers if
-            there are two or more, else at paragraphs if that gives two steps, else at lines.
+        how: at lines, at paragraphs, at markers (`Step i:` in order, and headings), or `auto`: at markers if there are
+            two or more, else at paragraphs if that gives two steps, else at lines.
     """
     pieces: list[str] = []
     for name, begins in BEGINS.items():
         if how in (AUTO, name):
             places = begins(text)
             pieces = _pieces(text, places)
-            # a heading alone is that of the final answer
+            # a single heading is that of the final answer
             if how == name or (len(pieces) > 1 and (name != "marker" or len(places) > 1)):
                 break
     return pieces
 
 
 def _at_markers(text: str) -> list[int]:
-    """Where steps begin: at `Step i:` that count on from the first, and at headings."""
-    places, expected = {found.start() for found in _outside(text, _HEADINGS)}, _FIRST_STEPS
-    for found in _outside(text, _STEPS):
-        if (number := int(found[1] or found[2])) in expected:
-            places.add(found.start())
+    """Where steps begin: at consecutive `Step i:` markers and at headings."""
+    places, expected = {match.start() for match in _outside(text, _HEADINGS)}, _FIRST_STEPS
+    for match in _outside(text, _STEPS):
+        if (number := int(match[1] or match[2])) in expected:
+            places.add(match.start())
             expected = (number + 1,)
     return sorted(places)
 
 
-def _at_paragraphs(text: str) -> list[int]:
-    return [found.end() for found in _outside(text, _PARAGRAPHS)]
-
-
-def _at_lines(text: str) -> list[int]:
-    return [found.end() for found in _outside(text, _LINES)]
+def _at_ends(sign: re.Pattern[str], text: str) -> list[int]:
+    return [match.end() for match in _outside(text, sign)]
 
 
 # in the order in which `auto` tries them
 BEGINS: dict[Splitting, Callable[[str], list[int]]] = {
     "marker": _at_markers,
-    "paragraph": _at_paragraphs,
-    "line": _at_lines,
+    "paragraph": partial(_at_ends, _PARAGRAPHS),
+    "line": partial(_at_ends, _LINES),
 }
 
 
 def _outside(text: str, sign: re.Pattern[str]) -> list[re.Match[str]]:
-    """Where a sign is, outside code and displayed formulas."""
+    """Matches of a pattern outside code and displayed formulas."""
     inside = bytearray(len(text) + 1)
     for whole in _WHOLE.finditer(text):
         inside[whole.start() + 1 : whole.end()] = b"\1" * (len(whole[0]) - 1)
-    return [found for found in sign.finditer(text) if not inside[found.start()]]
+    return [match for match in sign.finditer(text) if not inside[match.start()]]
 
 
 def _pieces(text: str, begins: list[int]) -> list[str]:
-    """The text cut at some places, without blank pieces; what only opens something goes with the next, or the last."""
+    """Cut the text at positions, without blank pieces; opening lines join the next piece, or the last one."""
     pieces: list[str] = []
     start = last = 0
     for end in (*begins, len(text)):

@@ -1,18 +1,17 @@
-"""Whether steps are truly right, as a source of truth has it: by row number or trajectory, or by judged solutions.
+"""The truth about steps, by row number, by trajectory id, or in judged solutions.
 
     {"row_number": 7, "correct": [true, false, true]}                             row 7 of the trajectory source
     {"trajectory_id": "t000000003", "rewards": [0.9, 0.0], "judged": [1]}         the label explorer's judgements
-    {"problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 …", "6 …"], "label": 0}       the source's row of the same place
+    {"problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 …", "6 …"], "label": 0}       row of the source in this place
     {"question": {"problem": …}, "label": {"steps": […]}}                         likewise (PRM800K)
 
     row_number  correct
     7           [true, false, true]
-    3           [null, false]            only steps in `judged` count, 1 for right and 0 for wrong
-    0           [false, null, null]      people judge a solution up to its first wrong step, and nothing after it
+    3           [null, false]            only steps in `judged` count
+    0           [false, null, null]      nobody judges steps after the first error
 
-A row may also say what makes each step wrong (`kind`) and how many operations are left to do after it
-(`operations_left`). The file that judged trajectories are read from is their truth too; a row of it that cannot be
-read, or that nobody has judged, has none.
+A row may also say what makes each step wrong (`kind`) and how many operations remain after it (`operations_left`). A
+file of judged trajectories is also their truth; its unreadable and unjudged rows have none.
 """
 
 from collections.abc import Iterable
@@ -36,7 +35,7 @@ ADVICE = (
 
 
 class StepTruthRow(BaseModel):
-    """The truth about the steps of one row of the trajectory source; null for a step that nobody has judged."""
+    """The truth about the steps of one row of the trajectory source; null for an unjudged step."""
 
     row_number: Annotated[int, Field(ge=0)]
     correct: BoundedList[bool | None]
@@ -52,7 +51,7 @@ class StepTruthRow(BaseModel):
 
 
 class JudgedRow(BaseModel):
-    """A row that the label explorer writes: `rewards` is 1 or 0 at the steps in `judged`, and no truth elsewhere."""
+    """A row of the label explorer: `rewards` is 1 or 0 at the steps in `judged`, and no truth elsewhere."""
 
     trajectory_id: Annotated[str, Field(pattern=TRAJECTORY_ID)]
     rewards: BoundedList[float | None]
@@ -72,23 +71,20 @@ class JudgedRow(BaseModel):
 
     @property
     def correct(self) -> list[bool | None]:
-        """Whether each step is right; null where nobody has judged it, or annotators are split evenly."""
+        """Whether each step is right; None if it is unjudged or annotators are split evenly."""
         judged = set(self.judged)
         return [reward == 1 if step in judged else None for step, reward in enumerate(self.rewards)]
 
 
 def read_step_truth(rows: Iterable[Row]) -> tuple[pl.DataFrame, int]:
-    """The truth about steps, in the order of the rows, and how many solutions have none.
+    """Read rows of `sources.step_truth`, and count the solutions without truth.
 
     Args:
-        rows: objects with `row_number` and `correct`, or the label explorer's, or the rows of the trajectory source in
-            their order.
-
-    Returns:
-        Columns of `sources.step_truth`.
+        rows: objects with `row_number` and `correct`, rows of the label explorer, or the rows of the trajectory source
+            in order.
 
     Raises:
-        SourceError: a row is of none of these forms, or a row of the source has two truths; the message names it.
+        SourceError: a row is invalid, or two rows are about the same row of the source.
     """
     read: list[tuple[int, Any, Any, Any]] = []
     first_error: SourceError | None = None
@@ -114,24 +110,24 @@ def read_step_truth(rows: Iterable[Row]) -> tuple[pl.DataFrame, int]:
         raise first_error
     if count and not read:
         raise SourceError(f"step truth: none of the {count:,} rows says which steps are right; {ADVICE}")
-    found = pl.DataFrame(read, schema=StepTruth.create_empty().schema, orient="row")
-    again = found["row_number"].filter(~found["row_number"].is_first_distinct())
+    truths = pl.DataFrame(read, schema=StepTruth.create_empty().schema, orient="row")
+    again = truths["row_number"].filter(~truths["row_number"].is_first_distinct())
     if len(again):
         raise SourceError(
             f"step truth: two rows are about row {again[0] + 1} of the trajectory source; remove one of them"
         )
-    return found, count - len(read)
+    return truths, count - len(read)
 
 
 def with_truth(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
-    """The trajectories whose truth is known, with the columns of the truth.
+    """Join trajectories and the truth about their steps; those without truth are dropped.
 
     Args:
-        trajectories: trajectory_id, row_number, steps.
-        step_truth: row_number, correct.
+        trajectories: columns trajectory_id, row_number, steps.
+        step_truth: columns row_number, correct.
 
     Raises:
-        SourceError: a trajectory has more or fewer true labels than steps.
+        SourceError: a trajectory has a different number of steps in its truth.
     """
     both = trajectories.join(step_truth, on="row_number", maintain_order="left")
     sizes = "trajectory_id", "row_number", pl.col("steps").list.len(), pl.col("correct").list.len()

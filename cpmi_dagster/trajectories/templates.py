@@ -1,7 +1,7 @@
-"""The K = 4 prompt wordings of the paper's appendix, and the text a labeler reads.
+"""The K = 4 templates of the paper's appendix, and the prompts made of them.
 
-A context is the template with the question filled in, then each step stripped and followed by one newline; the target
-is one line that states an answer:
+A context is the template with the question, then each step stripped and followed by one newline; the target is a line
+that states an answer:
 
     You are a careful math solver. Follow the steps methodically. Keep each step concise.
     At the end, output exactly one line in the format:
@@ -52,31 +52,31 @@ ANSWER_PREFIX = "The answer is:"
 
 
 def render_question(question: str, template: int = 0) -> str:
-    """Fill template number `template` (from 0) with the question; the text ends in a newline.
+    """Fill template number `template`, from 0, with the question; the text ends in a newline.
 
-    The slot is replaced, not formatted: braces in LaTeX questions are left alone.
+    The slot is replaced, not formatted, so braces in LaTeX questions stay.
     """
     return TEMPLATES[template].replace(QUESTION_SLOT, question)
 
 
 def render_step(step: str) -> str:
-    """A step as a context has it: stripped, followed by one newline."""
+    """A step of a context: stripped, followed by one newline."""
     return step.strip() + "\n"
 
 
 def render_target(answer: str) -> str:
-    """The line whose log-probability is measured (paper, Eq. 3): `The answer is: {answer}`."""
+    """The line whose log-probability is measured (Eq. 3): `The answer is: {answer}`."""
     return f"{ANSWER_PREFIX} {answer}"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How question, steps and answer are put together for scoring.
+    """The text layout for scoring.
 
     Attributes:
-        question: from the question and the number of its template, from 0.
-        step: from the step and its number, from 1.
-        target: from the answer; what is scored.
+        question: text of a question and a template number, from 0.
+        step: text of a step and its number, from 1.
+        target: text that is scored, of an answer.
     """
 
     question: Callable[[str, int], str]
@@ -92,12 +92,12 @@ LAYOUTS: dict[str, Layout] = {
         lambda answer: answer,
     ),
 }
-"""`paper` has `The answer is: ` in the target. `released` is that of the authors' code: `Step i: ` before a step, blank
-lines between the pieces, and the bare answer as target."""
+"""`paper`: the target contains `The answer is: `. `released`, the authors' code: `Step i: ` before a step, blank lines
+between the pieces, and the bare answer as target."""
 
 
 def render_context(question: str, steps: Sequence[str], template: int = 0) -> str:
-    """Template, question and steps, ready for a target or a continuation."""
+    """Template, question and steps, to be followed by a target or a continuation."""
     return render_question(question, template) + "".join(render_step(step) for step in steps)
 
 

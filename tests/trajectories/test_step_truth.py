@@ -1,4 +1,4 @@
-"""The truth about steps: by row number, or by the first error that people have marked."""
+"""The truth about steps: by row number, by trajectory, or by the first error that people have marked."""
 
 import pytest
 from hypothesis import given
@@ -12,46 +12,33 @@ from cpmi_dagster.trajectories.step_truth import read_step_truth
 
 NUMBERED = {"row_number": 0, "correct": [True]}
 SOLUTION = {"id": "gsm8k-7", "problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 + 0 = 6", "6"], "label": 0}
-
-
-def test_steps_are_true_up_to_the_first_error_and_unknown_after_it():
-    truth, _ = read_step_truth([SOLUTION, {**SOLUTION, "label": 2}, {**SOLUTION, "label": NO_ERROR}])
-    judged = [[False, None, None], [True, True, False], [True, True, True]]
-    assert truth.rows() == [(number, steps, None, None) for number, steps in enumerate(judged)]
+JUDGED = {"trajectory_id": "t000000042", "rewards": [0.93, 0.0, None, 1.0], "judged": [3, 1]}
+STEP = {"completions": [{"text": "bad", "rating": -1}, {"text": "fine", "rating": 0}], "chosen_completion": 1}
+LAST = {"completions": [{"text": "wrong", "rating": -1}], "chosen_completion": None}
 
 
 @given(st.integers(1, 9).flatmap(lambda size: st.tuples(st.just(size), st.integers(NO_ERROR, size - 1))))
 def test_people_judge_every_step_up_to_the_first_error_and_none_after_it(case):
     size, label = case
     truth, _ = read_step_truth([{**SOLUTION, "steps": ["a"] * size, "label": label}])
-    (correct,) = truth["correct"].to_list()
-    judged = [step for step in correct if step is not None]
-    assert len(correct) == size
-    assert correct[: len(judged)] == judged == [True] * (len(judged) - (label != NO_ERROR)) + [False] * (label != -1)
-    assert len(judged) == (size if label == NO_ERROR else label + 1)
+    expected = [None if NO_ERROR < label < step else step != label for step in range(size)]
+    assert truth["correct"].to_list() == [expected]
 
 
-def test_truth_by_row_number_stays_as_it_is():
-    rows = [{"row_number": 7, "correct": [True, False]}, {"row_number": 2, "correct": [None, True]}]
+@pytest.mark.parametrize(
+    ("row", "number", "correct"),
+    [
+        ({"row_number": 7, "correct": [None, True]}, 7, [None, True]),
+        (JUDGED, 42, [None, False, None, True]),
+        ({"question": {"problem": "2 + 3?"}, "label": {"steps": [STEP, LAST]}}, 0, [True, False]),
+    ],
+)
+def test_truth_may_be_by_row_by_judged_trajectory_or_by_ratings(row, number, correct):
     unsaid = {"kind": None, "operations_left": None}
-    assert read_step_truth(rows)[0].to_dicts() == [{**row, **unsaid} for row in rows]
+    assert read_step_truth([row])[0].to_dicts() == [{"row_number": number, "correct": correct, **unsaid}]
     said = {"row_number": 3, "correct": [True, False], "kind": [None, "operator"], "operations_left": [1, 0]}
     assert read_step_truth([said])[0].to_dicts() == [said]
     assert read_step_truth([])[0].schema == StepTruth.create_empty().schema
-
-
-def test_judgements_of_the_label_explorer_are_truth_where_somebody_has_judged():
-    row = {
-        "trajectory_id": "t000000042",
-        "rewards": [0.93, 0.0, None, 1.0],
-        "judged": [3, 1],
-        "by": {"ann": {"1": False}},
-    }
-    unsaid = {"kind": None, "operations_left": None}
-    assert read_step_truth([row])[0].to_dicts() == [{"row_number": 42, "correct": [None, False, None, True], **unsaid}]
-
-
-JUDGED = {"trajectory_id": "t000000001", "rewards": [0.5, 1.0], "judged": [1]}
 
 
 @pytest.mark.parametrize(
@@ -61,8 +48,7 @@ JUDGED = {"trajectory_id": "t000000001", "rewards": [0.5, 1.0], "judged": [1]}
         ({"row_number": 1, "correct": [True], "kind": []}, "`kind` has 0 entries for the 1 steps of `correct`"),
         ({**JUDGED, "trajectory_id": "mine-1"}, "`trajectory_id`"),
         ({**JUDGED, "judged": [0]}, r"`judged` names step 0 .from 0., where `rewards` has neither 1 nor 0"),
-        ({**JUDGED, "judged": [2]}, "`judged` names step 2"),
-        ({"row_number": 0, "correct": [True]}, "two rows are about row 1 of the trajectory source; remove one of them"),
+        (NUMBERED, "two rows are about row 1 of the trajectory source; remove one of them"),
         (Unreadable("{", "not JSON", "truth.jsonl, line 2"), r"truth\.jsonl, line 2: not JSON; correct or remove it"),
     ],
 )
@@ -72,14 +58,7 @@ def test_a_row_that_is_no_truth_is_named(row, message):
 
 
 @pytest.mark.parametrize(
-    "row",
-    [
-        {**SOLUTION, "label": 3},
-        {**SOLUTION, "label": -2},
-        {"question": "2 + 3?", "steps": ["5"]},
-        {"a": 1},
-        Unreadable("{", "not JSON", "rows.jsonl, line 1"),
-    ],
+    "row", [{**SOLUTION, "label": 3}, {"question": "2 + 3?", "steps": ["5"]}, {"a": 1}, Unreadable("{", "no", "line 1")]
 )
 def test_a_solution_that_cannot_be_read_or_that_nobody_has_judged_has_no_truth_and_is_counted(row):
     truth, without = read_step_truth([row, SOLUTION])
@@ -89,10 +68,3 @@ def test_a_solution_that_cannot_be_read_or_that_nobody_has_judged_has_no_truth_a
 def test_a_file_in_which_nobody_judges_a_step_is_refused():
     with pytest.raises(SourceError, match="none of the 2 rows says which steps are right; give rows of row_number"):
         read_step_truth([{"question": "2 + 3?", "steps": ["5"], "labels": [1]}] * 2)
-
-
-def test_ratings_of_people_are_the_truth_of_the_steps_that_were_taken():
-    step = {"completions": [{"text": "bad", "rating": -1}, {"text": "fine", "rating": 0}], "chosen_completion": 1}
-    last = {"completions": [{"text": "wrong", "rating": -1}], "chosen_completion": None}
-    row = {"question": {"problem": "2 + 3?"}, "label": {"steps": [step, last]}}
-    assert read_step_truth([row])[0].select("row_number", "correct").rows() == [(0, [True, False])]
