@@ -76,7 +76,7 @@ class Solution(BaseModel):
         fields = self.model_extra or {}
         if fields.get("benchmark") in STEP_BENCHMARKS or any(own <= fields.keys() for own in OWN_FIELDS):
             return None
-        return next((f"step {step} (from 0) is empty" for step, text in enumerate(self.steps) if not clean(text)), None)
+        return next((f"step {step} is empty" for step, text in enumerate(self.steps, 1) if not clean(text)), None)
 
 
 def judge(
@@ -120,11 +120,11 @@ def judge(
     from cpmi_dagster.prm.judge_models import load_judge
 
     solutions = []
-    for number, row in enumerate(given_rows(trajectories)):
+    for number, row in enumerate(given_rows(trajectories), start=1):
         try:
             solutions.append(Solution.model_validate(row))
         except ValidationError as error:
-            raise ScoringError(f"row {number} (from 0) of the trajectories: {first_complaint(error)}") from error
+            raise ScoringError(f"row {number} of the trajectories: {first_complaint(error)}") from error
     model = load_judge(prm, device, dtype, form, revision)
     with tqdm(total=len(solutions), desc="judging", disable=None) as bar:
         rows = judged_rows(model, solutions, threshold, bar.update)

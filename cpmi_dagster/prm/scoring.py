@@ -244,7 +244,7 @@ def _branch(solution: EncodedSolution) -> Branch:
 
 def _name(rows: pl.DataFrame, index: int) -> str:
     named = ", ".join(f"{column} {value}" for column, value in rows.row(index, named=True).items())
-    return named or f"row {index}"
+    return named or f"row {index + 1}"
 
 
 def probabilities(logits: Tensor) -> Tensor:

@@ -163,7 +163,7 @@ def _both_sides(means: pl.DataFrame, conditionings: Sequence[Conditioning], answ
     side = "with" if any(row[f"{answer}_with"] is None for answer in answers) else "without"
     what = "a gold answer" if row[f"gold_{side}"] is None else "hard negatives"
     raise ScoringError(
-        f"trajectory `{row['trajectory_id']}` lacks {what} under context {row[side]}, step {row[f'{side}_step']}, "
+        f"trajectory `{row['trajectory_id']}` lacks {what} under context {row[side]}, step_index {row[f'{side}_step']}, "
         f"template {row['template']}, which `{row['conditioning']}` needs; score it with that conditioning and at "
         "least one negative"
     )

@@ -4,7 +4,7 @@
 -> id  question  steps           gold_answer
    0   1 + 1?    ["1 + 1 = 2."]  2
 
-[{"question": "1 + 1?", "steps": [b"2"]}]  ->  row 0 (from 0) of the trajectories: `steps.0`: it must be text
+[{"question": "1 + 1?", "steps": [b"2"]}]  ->  row 1 of the trajectories: `steps.0`: it must be text
 """
 
 from collections.abc import Mapping
@@ -129,4 +129,4 @@ def _checked(number: int, row: Mapping[str, Any]) -> GivenRow:
 
 
 def _wrong_row(number: int, reason: object) -> ScoringError:
-    return ScoringError(f"row {number} (from 0) of the trajectories: {reason}")
+    return ScoringError(f"row {number + 1} of the trajectories: {reason}")

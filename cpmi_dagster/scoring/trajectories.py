@@ -267,15 +267,15 @@ def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
             raise ScoringError(
                 f"column `{name}` of the trajectories contains {given}, where {wanted} is needed; convert it"
             )
-    frame = trajectories.select(*INPUT_COLUMNS).cast(pl.Schema(INPUT_COLUMNS)).with_row_index("row")
+    frame = trajectories.select(*INPUT_COLUMNS).cast(pl.Schema(INPUT_COLUMNS)).with_row_index("row", offset=1)
     without_id = frame.filter(pl.col("id").is_null())
     if not without_id.is_empty():
-        raise ScoringError(f"row {without_id['row'][0]} (from 0) of the trajectories has no `id`; give it one")
+        raise ScoringError(f"row {without_id['row'][0]} of the trajectories has no `id`; give it one")
     repeated = frame.filter(pl.col("id").is_duplicated())
     if not repeated.is_empty():
         rows = repeated.filter(pl.col("id") == repeated["id"][0])["row"].to_list()
         raise ScoringError(
-            f"id `{repeated['id'][0]}` is in rows {', '.join(map(str, rows))} (from 0); give each row its own id"
+            f"id `{repeated['id'][0]}` is in rows {', '.join(map(str, rows))} of the trajectories; give each row its own id"
         )
     return frame.drop("row").rename({"id": "trajectory_id"})
 

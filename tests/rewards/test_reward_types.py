@@ -1,0 +1,57 @@
+"""What reward types read, what they are called, and that nobody is billed for controls."""
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
+from cpmi_dagster.rewards.registry import REWARD_TYPES, comes_with_data, demand_of, listing_place, reward_label
+from cpmi_dagster.rewards.reward_type import ALL, Demand
+from cpmi_dagster.rewards.settings import Rewards
+from cpmi_dagster.rewards.step_rewards import reward_summary
+
+
+@pytest.mark.parametrize(
+    ("types", "demand"),
+    [
+        (["position", "step_length", "uniform"], Demand()),
+        (["final_answer", "truth", "math_shepherd"], Demand(inputs=("final_answer", "truth", "corpus_labels"))),
+        (["step_surprisal"], Demand(inputs=("step_texts",))),
+        (["cpmi_logsumexp", "cpmi_max", "cpmi_m1"], Demand(("marginal",), 4)),
+        (["gold_only"], Demand(("marginal",))),
+        (["cpmi_leave_one_out", "cpmi"], Demand(("marginal", "leave_one_out"), 4)),
+        (["cpmi_merge3", "pav_merge2"], Demand(("marginal",), 4, policy_steps=3, prover_steps=2)),
+        (["rand_merge"], Demand(policy_steps=1)),
+        (["pav", "cpmi_merge1"], Demand(("marginal",), 4, policy_steps=ALL, prover_steps=ALL)),
+    ],
+)
+def test_types_ask_for_what_they_read_and_nothing_else(types, demand):
+    assert demand_of(types, "marginal", 4) == demand
+
+
+def test_methods_are_billed_and_controls_are_not():
+    billed = set(Rewards(types=tuple(REWARD_TYPES)).methods)
+    assert {"mc", "cpmi", "cpmi_logsumexp", "cpmi_merge1", "rand_merge"} <= billed
+    assert not {"position", "step_surprisal", "uniform", "truth", "math_shepherd"} & billed
+
+
+def test_every_type_has_a_label_of_its_own_and_every_conditioning_a_type():
+    assert len({entry.label for entry in REWARD_TYPES.values()}) == len(REWARD_TYPES)
+    assert {name for name in CONDITIONINGS if f"cpmi_{name}" in REWARD_TYPES} == set(CONDITIONINGS) - {PAPERS}
+
+
+def test_labels_of_a_user_keep_their_name_and_come_last():
+    assert reward_label("my_judge") == "my_judge"
+    places = pl.DataFrame({"name": ["my_judge", "cpmi", "mc"]}).select(listing_place("name")).to_series()
+    assert places.to_list() == [len(REWARD_TYPES), 3, 0]
+    assert [name for name in (*REWARD_TYPES, "my_judge") if comes_with_data(name)] == ["math_shepherd", "my_judge"]
+
+
+def test_the_summary_has_numbers_and_a_histogram_of_each_type_that_rewards_some_step():
+    rewards = pl.DataFrame(
+        {"reward_type": ["mc", "mc", "cpmi", "none"], "reward": [0.25, 0.75, -1.5, None]},
+        schema_overrides={"reward_type": pl.Categorical},
+    )
+    assert reward_summary(rewards).splitlines()[2:] == [
+        "| cpmi | 1 | -1.5 | -1.5 | -1.5 | -1.5 | █ |",
+        f"| mc | 2 | 0.5 | 0.25 | 0.75 | 0.75 | █{'·' * 14}█ |",
+    ]
