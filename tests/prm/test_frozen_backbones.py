@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 import torch
 from polars.testing import assert_frame_equal
-from pydantic import ValidationError
 from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from toy_models import RECIPE, random_decoder, toy_examples
@@ -18,7 +17,6 @@ from cpmi_dagster.errors import ModelError, ScoringError
 from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.prm.examples import validation_questions
 from cpmi_dagster.prm.features import load_reward_head, score_features, step_features
-from cpmi_dagster.prm.settings import Training
 from cpmi_dagster.trajectories.templates import render_question, render_step
 
 TOY = toy_examples(96)
@@ -123,9 +121,3 @@ def test_a_backbone_that_reads_later_tokens_or_gives_values_that_are_not_finite_
             step_features(model, SOLUTIONS, 512)
         with pytest.raises(ModelError, match=words):
             train("model", decoder=model)
-
-
-@pytest.mark.parametrize("other", [{"lora": {"rank": 4}}, {"accelerate": {"num_processes": 2}}])
-def test_what_trains_a_backbone_is_refused_beside_frozen(other):
-    with pytest.raises(ValidationError, match="backbone: frozen"):
-        Training.model_validate({"backbone": "frozen", **other})

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from cpmi_dagster import judge
 from cpmi_dagster.cli.commands import app
-from cpmi_dagster.errors import ModelError, ScoringError, SourceError, UsageError
+from cpmi_dagster.errors import ScoringError, SourceError, UsageError
 from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.prm.judging import first_error, judge_file
 
@@ -101,19 +101,6 @@ def test_a_wrong_line_is_named_and_nothing_is_written(files_of, line, message):
     assert not files.output.exists()
 
 
-def test_what_cannot_be_read_or_written_is_refused_by_name(files_of, tmp_path):
-    with pytest.raises(SourceError, match="has no lines"):
-        files_of([]).judge()
-    files = files_of(SOLUTIONS)
-    before = files.input.read_text()
-    for output, message in ((files.input, "would be overwritten"), (tmp_path, "is a folder")):
-        with pytest.raises(SourceError, match=message):
-            files._replace(output=output).judge()
-    assert files.input.read_text() == before
-    with pytest.raises(ModelError, match="`cuda:99`"):
-        files.judge(device="cuda:99")
-
-
 def test_the_command_says_which_solutions_were_left_out(files_of):
     files = files_of(SOLUTIONS)
 
@@ -127,6 +114,7 @@ def test_the_command_says_which_solutions_were_left_out(files_of):
     assert "2 of 4 lines were not judged" in result.stderr
     assert (quiet.stdout, "long was not judged" in quiet.stderr) == ("", True)
     assert isinstance(command(output="-").exception, UsageError)
+    assert "would be overwritten" in str(command(output=files.input).exception)
     files_of(SOLUTIONS[1:2])
     assert command().exit_code == 1
 

@@ -13,13 +13,11 @@ from toy_models import RECIPE, TRAINING, random_decoder, random_reward_model, to
 
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.models.language_models import weights_hash
-from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.prm.examples import TrainingSet, training_set, validation_questions
 from cpmi_dagster.prm.fitting import last_checkpoint
-from cpmi_dagster.prm.inputs import pad_batch, pad_rows
 from cpmi_dagster.prm.model import RewardModel
-from cpmi_dagster.prm.objectives import binary_cross_entropy, objective
+from cpmi_dagster.prm.objectives import objective
 from cpmi_dagster.prm.settings import Lora, Training
 from cpmi_dagster.prm.trainer import SimilarLengthSampler, StepTrainer, training_arguments
 
@@ -63,9 +61,7 @@ def test_adapters_learn_too_and_are_merged_into_the_layers_that_had_them(train):
     assert not after
 
 
-def test_neither_gradient_checkpointing_nor_batches_that_had_to_be_halved_change_a_loss_much(train, monkeypatch):
-    plain, frugal = (train(str(each), 24, epochs=1, gradient_checkpointing=each).curve for each in (False, True))
-    assert [point["loss"] for point in plain] == pytest.approx([point["loss"] for point in frugal], rel=1e-4)
+def test_batches_that_do_not_fit_are_halved_and_accumulated(train, monkeypatch):
     forward = RewardModel.forward
 
     def limited(model, input_ids, **named):
@@ -73,8 +69,9 @@ def test_neither_gradient_checkpointing_nor_batches_that_had_to_be_halved_change
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return forward(model, input_ids, **named)
 
+    plain = train("plain", 16, epochs=1).curve
     monkeypatch.setattr(RewardModel, "forward", limited)
-    halved = train("halved", 24, epochs=1).curve
+    halved = train("halved", 16, epochs=1, gradient_checkpointing=True).curve
     assert [point["step"] for point in halved] == [point["step"] for point in plain]
     assert halved[-1]["loss"] == pytest.approx(plain[-1]["loss"], rel=0.1)
 
@@ -139,16 +136,6 @@ def test_the_head_has_its_own_learning_rate_and_norms_do_not_decay(tmp_path):
     assert found["backbone.layers.0.self_attn.q_norm.weight"] == found["backbone.norm.weight"] == (rate, 0.0)
 
 
-def test_a_local_folder_can_be_the_backbone_and_is_known_by_its_weights(train, tmp_path):
-    base, decoder = tmp_path / "base", random_decoder()
-    decoder.model.save_pretrained(base)
-    decoder.tokenizer.save_pretrained(base)
-    by_settings = train("a", 16, decoder=LanguageModel(name=str(base), device="cpu"), epochs=0.2)
-    assert by_settings.weights_fingerprint == train("b", 16, decoder=base, epochs=0.2).weights_fingerprint
-    assert by_settings.backbone == f"base@{weights_hash(base)[:12]}"
-    assert str(tmp_path) not in (by_settings.path / "config.json").read_text()
-
-
 @pytest.mark.parametrize("labels", [[0.5], [0.5, 1.5], [0.5, float("nan")], [0.5, None], None])
 def test_labels_that_do_not_fit_the_steps_name_the_trajectory(labels):
     row = {"trajectory_id": "t7", "question_id": "q", "question": "How many ?", "steps": ["we add", "so five"]}
@@ -207,65 +194,21 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(train, tmp_
     assert {path.name for path in resumed.path.iterdir()} == {path.name for path in whole.path.iterdir()}
 
 
-@pytest.fixture
-def script(monkeypatch):
-    """`script(losses)`: the loss of each validation, five steps apart; returns the weights at each of them."""
+def test_early_stopping_ends_the_training_and_keeps_the_best_weights(train, monkeypatch):
+    # neither the start nor a loss that is as good counts as better; validations are five steps apart
+    evaluation_loop, weights, losses = StepTrainer.evaluation_loop, {}, [0.3, 0.5, 0.6, 0.4, 0.4, 0.4]
 
-    def scripted_by(losses):
-        evaluation_loop, weights = StepTrainer.evaluation_loop, {}
+    def scripted(trainer, *args, **kwargs):
+        output = evaluation_loop(trainer, *args, **kwargs)
+        number = trainer.state.global_step // 5
+        weights[number] = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+        return output._replace(metrics={**output.metrics, "eval_loss": losses[number]})
 
-        def scripted(trainer, *args, **kwargs):
-            output = evaluation_loop(trainer, *args, **kwargs)
-            number = trainer.state.global_step // 5
-            weights[number] = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
-            return output._replace(metrics={**output.metrics, "eval_loss": losses[number]})
-
-        monkeypatch.setattr(StepTrainer, "evaluation_loop", scripted)
-        return weights
-
-    return scripted_by
-
-
-PATIENT = {**SMALL, "epochs": 4, "validations": 8}
-
-
-@pytest.mark.parametrize(
-    ("losses", "last", "best"),
-    [([0.3, 0.5, 0.6, 0.6], 3, 1), ([0.7, 0.5, 0.6, 0.4, 0.4, 0.4], 5, 3)],
-    ids=["the start does not count", "a loss as good is not better"],
-)
-def test_early_stopping_ends_the_training_and_keeps_the_best_weights(train, script, losses, last, best):
-    weights = script(losses)
-    stopped = train("stopped", early_stopping=2, **PATIENT)
-    assert losses_of(stopped) == losses[: last + 1]
+    monkeypatch.setattr(StepTrainer, "evaluation_loop", scripted)
+    stopped = train("stopped", early_stopping=2, **{**SMALL, "epochs": 4, "validations": 8})
+    assert losses_of(stopped) == losses and max(weights) == 5
     kept = load_reward_model(stopped.path).model.state_dict()
-    assert max(weights) == last
-    assert all(torch.equal(kept[name], tensor) for name, tensor in weights[best].items())
-
-
-def test_a_killed_training_keeps_its_patience(train, script, tmp_path):
-    script([0.7, 0.6, 0.5, 0.55, 0.55, 0.55, 0.4, 0.3, 0.2])
-    whole, saves = train("whole", early_stopping=3, **PATIENT), tmp_path / "saves"
-    assert whole.curve[-1]["step"] == 25
-    with pytest.raises(Killed):
-        # between the last two validations, when most of the patience is gone
-        train("m", progress=kill_after(38 * 25 // 10 - 10), checkpoints_in=saves, early_stopping=3, **PATIENT)
-    assert last_checkpoint(saves) == str(saves / "checkpoint-20")
-    resumed = train("m", checkpoints_in=saves, early_stopping=3, **PATIENT)
-    assert (resumed.weights_fingerprint, resumed.curve) == (whole.weights_fingerprint, whole.curve)
-
-
-def test_the_last_validation_loss_is_that_of_the_saved_weights(trained):
-    loaded = load_reward_model(trained.path)
-    validation = training_set(toy_examples(96), loaded.tokenizer, 128, 0.2, seed=0).validation
-    by_length = sorted(validation, key=lambda example: len(example.encoded.token_ids))
-    total = 0.0
-    for batch in (by_length[start : start + 8] for start in range(0, len(by_length), 8)):
-        inputs, mask = pad_batch([example.encoded for example in batch])
-        labels, _ = pad_rows([example.labels for example in batch], torch.float32)
-        with torch.no_grad():
-            total += len(batch) * float(binary_cross_entropy(loaded.model(**inputs).logits, labels, mask))
-    assert total / len(by_length) == pytest.approx(losses_of(trained)[-1], abs=1e-4)
+    assert all(torch.equal(kept[name], tensor) for name, tensor in weights[3].items())
 
 
 def test_early_stopping_without_validation_is_a_contradiction():

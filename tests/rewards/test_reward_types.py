@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
-from cpmi_dagster.rewards.registry import REWARD_TYPES, comes_with_data, demand_of, listing_place, reward_label
+from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of
 from cpmi_dagster.rewards.reward_type import ALL, Demand
 from cpmi_dagster.rewards.settings import Rewards
 from cpmi_dagster.rewards.step_rewards import reward_summary
@@ -37,13 +37,6 @@ def test_methods_are_billed_and_controls_are_not():
 def test_every_type_has_a_label_of_its_own_and_every_conditioning_a_type():
     assert len({entry.label for entry in REWARD_TYPES.values()}) == len(REWARD_TYPES)
     assert {name for name in CONDITIONINGS if f"cpmi_{name}" in REWARD_TYPES} == set(CONDITIONINGS) - {PAPERS}
-
-
-def test_labels_of_a_user_keep_their_name_and_come_last():
-    assert reward_label("my_judge") == "my_judge"
-    places = pl.DataFrame({"name": ["my_judge", "cpmi", "mc"]}).select(listing_place("name")).to_series()
-    assert places.to_list() == [len(REWARD_TYPES), 3, 0]
-    assert [name for name in (*REWARD_TYPES, "my_judge") if comes_with_data(name)] == ["math_shepherd", "my_judge"]
 
 
 def test_the_summary_has_numbers_and_a_histogram_of_each_type_that_rewards_some_step():

@@ -9,7 +9,7 @@ from scoring_examples import LLAMA_PATTERN, QWEN_PATTERN, byte_level_bpe, random
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from cpmi_dagster.models.tokens import piece_ids, start_ids
+from cpmi_dagster.models.tokens import piece_ids
 from cpmi_dagster.trajectories.templates import render_context, render_question, render_step, render_target
 
 
@@ -37,11 +37,6 @@ def test_pieces_give_the_ids_of_the_whole_text_for_byte_level_bpe(pattern, templ
 def test_pieces_give_the_ids_of_the_whole_text_for_any_steps_with_text(question, steps, answer):
     assume(all(step.strip() and step.strip()[0].isprintable() for step in steps))
     assert_pieces_give_the_ids_of_the_whole(byte_level_bpe(), question, steps, answer)
-
-
-def test_bos_stands_first_only_if_the_tokenizer_adds_it():
-    assert start_ids(byte_level_bpe(bos=True)) == (0,)
-    assert start_ids(byte_level_bpe(bos=False)) == ()
 
 
 def test_a_tokenizer_that_would_change_the_text_at_a_boundary_rejects_the_trajectory_with_both_texts():

@@ -97,18 +97,6 @@ def test_a_row_that_cannot_be_scored_is_rejected_and_the_other_scored(column, va
     assert set(result.scores["id"]) == {"a"}
 
 
-@pytest.mark.parametrize("absent", [FRAME.drop("negative_answers"), FRAME.with_columns(negative_answers=None)])
-def test_negatives_are_sampled_if_none_are_given(absent):
-    result = score_in_full(absent, MODEL, templates=1, negatives=2)
-    assert result.logprobs["answer_rank"].unique().sort().to_list() == [0, 1, 2]
-    assert result.scores.equals(score_trajectories(absent, MODEL, templates=1, negatives=2))
-
-
-def test_rejecting_all_leaves_empty_tables():
-    result = score_in_full(FRAME.with_columns(steps=pl.lit([], pl.List(pl.String))), MODEL)
-    assert (result.scores.height, result.rejected.height) == (0, 2)
-
-
 @pytest.mark.parametrize(
     ("options", "name"),
     [

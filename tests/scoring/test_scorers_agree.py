@@ -1,9 +1,5 @@
 """Packed token trees, single sequences and transformers on the whole text give the same log-probabilities."""
 
-import os
-from copy import deepcopy
-from dataclasses import replace
-
 import polars as pl
 import pytest
 import torch
@@ -95,14 +91,3 @@ def test_the_surprisal_of_every_step_is_the_same_by_both_scorers():
     assert ControlLogprobs.is_valid(tree)
     assert tree.height == 2 * frame["steps"].list.len().sum()
     assert_same_values(tree, single)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 0.05), (torch.float16, 0.01)])
-def test_half_precision_is_close_whatever_the_packing(dtype, tolerance):
-    if dtype is torch.bfloat16 and "ATEN_CPU_CAPABILITY" in os.environ:
-        pytest.skip("torch 2.13 picks bfloat16 kernels by processor, whatever ATEN_CPU_CAPABILITY says, and fails")
-    model = random_model("qwen3")
-    half, expected = replace(model, model=deepcopy(model.model).to(dtype)), scored(model).logprobs
-    for row_tokens in (128, 4096):
-        assert_same_values(scored(half, row_tokens=row_tokens).logprobs, expected, tolerance)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, contexts_of
 from cpmi_dagster.reading.blocked import blocks_of
 from cpmi_dagster.reading.flex import BLOCK, block_kinds, block_mask, padded_length
-from cpmi_dagster.reading.packing import cut, lay_out, pack, rows_of, whole
+from cpmi_dagster.reading.packing import cut, lay_out, whole
 from cpmi_dagster.reading.row_reader import ancestor_mask
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.answer_trees import AnswerTree, trees_of
@@ -74,26 +74,6 @@ def test_every_distinct_prefix_is_one_node_and_every_target_is_predicted_along_i
             assert tree.depth[node] == len(branch) - 1
         first += count
     assert not written
-
-
-@given(st.lists(st.integers(1, 200), max_size=40), st.integers(1, 150))
-def test_every_tree_stands_in_one_row_and_rows_keep_to_their_size(sizes, row_tokens):
-    rows = pack(sizes, row_tokens)
-    filled = [sum(sizes[item] for item in row) for row in rows]
-    assert sorted(item for row in rows for item in row) == list(range(len(sizes)))
-    assert all(size <= row_tokens or len(row) == 1 for size, row in zip(filled, rows, strict=True))
-    assert sum(size <= row_tokens / 2 for size in filled) <= 1
-
-
-@given(random_trees, random_trees, st.integers(100, 200))
-@settings(max_examples=30, deadline=None)
-def test_trees_in_a_row_cannot_see_each_other(left, right, row_tokens):
-    for row in rows_of(whole(left, right), row_tokens):
-        assert len(row) <= row_tokens
-        tree_of_node = np.repeat(np.arange(len(row.pieces)), [len(piece) for piece in row.pieces])
-        mask = sees(row.end)
-        assert not mask[tree_of_node[:, None] != tree_of_node[None, :]].any()
-        assert np.array_equal(row.depth, mask.sum(axis=1) - 1)
 
 
 @given(random_trees, st.integers(1, 80), st.integers(1, 40))

@@ -9,7 +9,6 @@ from scoring_examples import NEGATIVES, TRAJECTORIES, assert_same_values, random
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.reading.probe import READERS, check_full_attention
-from cpmi_dagster.reading.row_reader import RowReader
 from cpmi_dagster.scoring.logprobs import refusals
 from cpmi_dagster.scoring.scorers import labeler_reader
 from cpmi_dagster.scoring.settings import Scoring
@@ -48,19 +47,10 @@ def test_a_model_that_obeys_no_reader_is_refused_with_the_differences():
         scored(random_model("bloom", n_layer=2, n_head=4))
 
 
-def test_a_reader_that_fails_is_named_in_a_warning_and_the_next_is_taken(monkeypatch, caplog):
-    def fails(row, size):
-        raise ValueError("no kernel for this card\nand more")
-
-    monkeypatch.setitem(READERS, "blocked", lambda model: RowReader("blocked", model, None, fails))
-    assert labeler_reader(replace(random_model("qwen3")), Scoring()).rows_by.name == "masked"
-    assert "with the reader `blocked`: no kernel for this card" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("architecture", "config", "obstacle"),
     [
-        ("mistral", {"sliding_window": 99}, "`sliding_attention` that see 99 tokens where a branch has 100"),
+        ("mistral", {"sliding_window": 99}, "`sliding_attention` that see 99 tokens of a branch of 100"),
         ("mistral", {"sliding_window": 100}, None),
         ("qwen3", {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}, "`sliding_attention`"),
         ("mamba", {"state_size": 4}, "`linear_attention`"),
@@ -83,6 +73,15 @@ def test_the_reference_scorer_reads_what_trees_cannot():
         scored(model)
     assert refusals(TRAJECTORIES[:1], NEGATIVES, model, Scoring(scorer="reference")).is_empty()
     assert scored(model, TRAJECTORIES[:1], scorer="reference").logprobs.height
+
+
+@pytest.mark.parametrize("scorer", ["tree", "reference"])
+def test_a_tokenizer_of_another_model_is_named_with_the_model(scorer):
+    small = random_model("qwen3", vocab_size=300)
+    with pytest.raises(
+        ModelError, match=r"random:qwen3 has embeddings of 300 tokens, but its tokenizer writes token id"
+    ):
+        scored(small, scorer=scorer)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
