@@ -31,7 +31,8 @@ def check_token_ids(model: "PreTrainedModel", identity: str, tokens: Iterable[in
     Raises:
         ModelError: a token has no embedding.
     """
-    largest, count = max(tokens, default=0), model.get_input_embeddings().weight.shape[0]
+    embeddings: Any = model.get_input_embeddings()
+    largest, count = max(tokens, default=0), embeddings.weight.shape[0]
     if largest >= count:
         raise ModelError(
             f"{identity} has embeddings of {count} tokens, but its tokenizer writes token id {largest}; give the model "

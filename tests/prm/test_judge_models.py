@@ -1,7 +1,6 @@
 """Reward models of others, exports among them, judge as their own definitions say, read by transformers one by one."""
 
 import json
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from transformers import (
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from cpmi_dagster.errors import ModelError, ScoringError
-from cpmi_dagster.prm import judge_models, score_steps
+from cpmi_dagster.prm import score_steps
 from cpmi_dagster.prm.judge_forms import FORMS, last_label_sign
 from cpmi_dagster.prm.judge_models import load_judge
 from cpmi_dagster.prm.judging import Solution, judge_file, judge_rows
@@ -299,21 +298,3 @@ def test_a_solution_that_is_too_long_or_has_the_mark_in_its_text_keeps_its_line_
         ScoringError, match="with id mark has in its text `<extra_0>`, which marks the end of a step for prm@"
     ):
         score_steps(load_judge(str(folder)), frame, 512)
-
-
-def test_a_hub_id_is_read_from_the_hubs_files_and_known_by_its_commit(make, monkeypatch, tmp_path):
-    folder, judged = make("math_shepherd")
-    snapshot = tmp_path / "0123456789abcdef0123456789abcdef01234567"
-    shutil.move(folder, snapshot)
-    asked = []
-
-    def found(name: str, revision: str | None) -> Path:
-        asked.append((name, revision))
-        return snapshot
-
-    monkeypatch.setattr(judge_models, "model_snapshot", found)
-    model = load_judge("peiyi9979/math-shepherd-mistral-7b-prm", revision="main")
-    assert asked == [("peiyi9979/math-shepherd-mistral-7b-prm", "main")]
-    assert model.identity == "peiyi9979/math-shepherd-mistral-7b-prm@0123456789ab"
-    [row] = judge_rows(model, [solution(SOLUTIONS[0])], 0.5, lambda _: None)
-    assert row["probabilities"] == pytest.approx(by_hand(judged)[0], abs=2e-5)

@@ -43,11 +43,6 @@ def test_wrong_steps_of_unseen_trajectories_are_ranked_below_right_ones_and_the_
     assert losses_of(trained)[-1] < losses_of(trained)[0]
 
 
-def test_other_objectives_learn_too(train):
-    model = train("toy", recipe=RECIPE.model_copy(update={"objective": "pqm"}))
-    assert auc(model.path, toy_examples(40, seed=1)) > 0.9
-
-
 def test_adapters_learn_too_and_are_merged_into_the_layers_that_had_them(train):
     lora = Lora(rank=2, alpha=8, target_modules=("q_proj", "up_proj"))
     model = train("toy", lora=lora, learning_rate=2e-2, epochs=5)

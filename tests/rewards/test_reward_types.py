@@ -1,13 +1,11 @@
 """What reward types read, what they are called, and that nobody is billed for controls."""
 
-import polars as pl
 import pytest
 
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of
 from cpmi_dagster.rewards.reward_type import ALL, Demand
 from cpmi_dagster.rewards.settings import Rewards
-from cpmi_dagster.rewards.step_rewards import reward_summary
 
 
 @pytest.mark.parametrize(
@@ -37,14 +35,3 @@ def test_methods_are_billed_and_controls_are_not():
 def test_every_type_has_a_label_of_its_own_and_every_conditioning_a_type():
     assert len({entry.label for entry in REWARD_TYPES.values()}) == len(REWARD_TYPES)
     assert {name for name in CONDITIONINGS if f"cpmi_{name}" in REWARD_TYPES} == set(CONDITIONINGS) - {PAPERS}
-
-
-def test_the_summary_has_numbers_and_a_histogram_of_each_type_that_rewards_some_step():
-    rewards = pl.DataFrame(
-        {"reward_type": ["mc", "mc", "cpmi", "none"], "reward": [0.25, 0.75, -1.5, None]},
-        schema_overrides={"reward_type": pl.Categorical},
-    )
-    assert reward_summary(rewards).splitlines()[2:] == [
-        "| cpmi | 1 | -1.5 | -1.5 | -1.5 | -1.5 | █ |",
-        f"| mc | 2 | 0.5 | 0.25 | 0.75 | 0.75 | █{'·' * 14}█ |",
-    ]

@@ -46,14 +46,7 @@ def test_a_model_folder_is_loaded_and_ids_may_be_numbers_or_left_out(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "golds",
-    [
-        [72, 2],
-        [72.0, 2.0],
-        [Decimal("72.0"), Decimal(2)],
-        ["$72$", "\\boxed{2}"],
-        ["48 + 24 = <<48+24=72>>72\n#### 72", "The answer is: 2"],
-    ],
+    "golds", [[72, 2], [Decimal("72.0"), Decimal(2)], ["48 + 24 = <<48+24=72>>72\n#### 72", "The answer is: 2"]]
 )
 def test_gold_answers_are_read_whatever_they_are_written_as_in_every_kind_of_table(golds):
     expected = score_trajectories(FRAME, MODEL, templates=1)
