@@ -80,16 +80,6 @@ def test_what_a_layer_does_not_see_is_rejected_if_others_fit(monkeypatch):
     assert refusals(frame, LISTED, model, Scoring()).equals(result.rejected)
 
 
-def test_progress_counts_every_trajectory_once(model):
-    counts: list[int] = []
-    rows = [(f"t{number}", "q", f"How many {number % 2}?", ["1"] if number % 3 else [], "2") for number in range(70)]
-    negatives = negatives_of({row[0]: ["3"] for row in rows})
-    scoring = Scoring(templates=1, conditionings=("marginal",))
-    result = answer_logprobs(frame_of(rows), negatives, model, scoring, progress=counts.append)
-    assert (sum(counts), result.rejected.height) == (70, 24)
-    assert len(counts) > 1
-
-
 def test_forward_tokens_are_the_nodes_of_the_trees():
     model = random_model("qwen3")
     encode = model.tokenizer.encode
