@@ -34,6 +34,7 @@ from cpmi_dagster.prm.model import RewardModel, decoder_of
 from cpmi_dagster.prm.objectives import objective
 from cpmi_dagster.prm.settings import Head, Lora, Recipe, Training
 from cpmi_dagster.prm.trainer import CurvePoint, StepTrainer, learning_curve, training_arguments
+from cpmi_dagster.reading.row_reader import check_token_ids
 
 HEAD_LAYERS: dict[Head, int] = {"two_layer": 2, "linear": 1}
 BEST_WEIGHTS = ".checkpoints"
@@ -131,6 +132,8 @@ def _fit(job: Job, training: Training, folder: Path, progress: Callable[[int], N
         curve = train_head(start.model.head, data, name, loss, training, job.seed, progress)
         _save(start, folder)
     else:
+        largest = (max(example.encoded.token_ids) for example in (*data.train, *data.validation))
+        check_token_ids(start.model.backbone, start.identity, largest)
         saves = job.checkpoints or folder / BEST_WEIGHTS
         arguments = training_arguments(training, job.seed, bool(data.validation), start.on_cpu, saves)
         trainer = StepTrainer(name, start.model, arguments, loss, training, data, progress)

@@ -180,9 +180,11 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(train, tmp_
         train("m", progress=kill_after(60), checkpoints_in=saves, lora=lora, **SMALL)
     assert not (tmp_path / "m").exists()
     assert last_checkpoint(saves) == str(saves / "checkpoint-15")
-    # a later one that was cut off is passed over
-    (saves / "checkpoint-18").mkdir()
-    (saves / "checkpoint-18" / "trainer_state.json").write_text('{"global')
+    # neither an older one nor one that was cut off is taken
+    for number, state in ((9, "{}"), (18, '{"global')):
+        (saves / f"checkpoint-{number}").mkdir()
+        (saves / f"checkpoint-{number}" / "trainer_state.json").write_text(state)
+    assert last_checkpoint(saves) == str(saves / "checkpoint-15")
     resumed = train("m", progress=counts.append, checkpoints_in=saves, lora=lora, **SMALL)
     assert (resumed.weights_fingerprint, resumed.curve) == (whole.weights_fingerprint, whole.curve)
     assert sum(counts) == pytest.approx(2 * 38, abs=2) and len(counts) < 10
