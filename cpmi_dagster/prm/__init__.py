@@ -1,6 +1,6 @@
 """Process reward models: inputs, objectives, training and scoring.
 
-Importing this package is cheap; torch and transformers are imported when one of its names is first used.
+Importing this package is cheap: torch and transformers are imported on first use of a name.
 """
 
 from importlib import import_module

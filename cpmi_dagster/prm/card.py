@@ -1,4 +1,4 @@
-"""The README.md beside a reward model's weights: what it is, what it was trained on, how good it is, how to load it."""
+"""The model card, README.md of a reward model: training data, settings, figures, and how to load it."""
 
 import json
 from collections.abc import Sequence
@@ -14,12 +14,11 @@ NO_FIGURES = f"{FIGURES}\n\nNothing has been measured with this model yet; `cpmi
 
 
 def model_card(recipe: Recipe, training: Training, trained: TrainedModel, data_version: str, name: str) -> str:
-    """The card as Markdown, before the model is evaluated.
+    """The card in Markdown, before the model is evaluated.
 
     Args:
-        trained: the first and last loss of each split of its curve are shown.
-        data_version: hash of the soft labels; empty if there is none.
-        name: the model folder's name.
+        data_version: hash of the soft labels; empty if unknown.
+        name: name of the model folder.
     """
     losses: dict[str, list[float]] = {}
     for point in trained.curve:
@@ -66,7 +65,7 @@ score_steps(model, solutions, batch_tokens=16384)  # id, step_index, probability
 
 
 def with_figures(card: str, figures: Sequence[tuple[str, str]], profile: str) -> str:
-    """The card with the figures of a report in place of those of an earlier one."""
+    """The card with the figures of a report; earlier figures are replaced."""
     before, _, rest = card.partition(FIGURES)
     rows = "".join(f"| {name} | {value} |\n" for name, value in figures)
     head = f"| on the sets of profile `{profile}` | measured [95 % interval; n] |\n|---|---|\n"

@@ -1,9 +1,7 @@
-"""From labelled trajectories to training and validation examples, split by question.
+"""Training and validation examples, split by question: validation questions are never trained on.
 
-All trajectories of a question are in the same split, so validation questions are never trained on:
-
-    question_id   3f9a  3f9a  77c1  b20e  b20e
-    split         train train valid train train
+question_id   3f9a  3f9a  77c1  b20e  b20e
+split         train train valid train train
 """
 
 from collections.abc import Sequence
@@ -25,10 +23,10 @@ COLUMNS = ("trajectory_id", "question_id", "question", "steps", "labels")
 
 @dataclass(frozen=True)
 class LabelledSolution:
-    """One example: what is read of a solution, and the soft label of each step that it kept.
+    """An example: what is read of a solution, and the soft labels of the steps that fit.
 
     Args:
-        encoded: an `EncodedSolution`; for a head on a frozen backbone the hidden states, a tensor (steps, hidden size).
+        encoded: an `EncodedSolution`, or hidden states (steps, hidden size) for a head on a frozen backbone.
     """
 
     encoded: Any
@@ -41,7 +39,7 @@ class TrainingSet:
 
     Args:
         validation: examples of other questions; may be empty.
-        truncated: trajectories that lost steps to the token limit; one that lost all of them is in neither list.
+        truncated: number of trajectories that lost steps to the token limit; without any step, they are in no split.
     """
 
     train: list[LabelledSolution]
@@ -67,8 +65,8 @@ def training_set(
     Args:
         examples: trajectory_id, question_id, question, steps, labels.
         max_tokens: whole steps past this many tokens are dropped.
-        validation_share: share of the questions kept for validation.
-        states: of each example, hidden states (steps that fit, hidden size), to learn from instead of tokens.
+        validation_share: share of the questions held out for validation.
+        states: hidden states of each example (steps that fit, hidden size), to learn from instead of tokens.
 
     Raises:
         TrainingError: a column is missing, labels do not fit their steps, or nothing is left to train on.
@@ -105,7 +103,7 @@ def training_set(
 
 
 def validation_questions(question_ids: pl.Series, share: float, seed: int) -> set[str]:
-    """Questions kept for validation: `share` of the distinct ones, at least one, and never all of them."""
+    """The questions held out for validation: `share` of the distinct ones, at least one and never all."""
     distinct = question_ids.unique().sort().to_list()
     if share == 0 or len(distinct) < 2:
         return set()
@@ -115,7 +113,7 @@ def validation_questions(question_ids: pl.Series, share: float, seed: int) -> se
 
 
 def trainings(examples: pl.DataFrame, training: Training, seed: int) -> int:
-    """How many trajectories training goes through, all epochs together; those without a step that fits count too."""
+    """Number of trajectories read in training over all epochs, including those without a step that fits."""
     held_out = validation_questions(examples["question_id"], training.validation_share, seed)
     kept = examples.filter(~pl.col("question_id").is_in(list(held_out)))
     return round(kept.height * training.epochs)

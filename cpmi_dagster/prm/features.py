@@ -1,12 +1,10 @@
-"""Heads on a frozen backbone: its hidden states at the ends of steps are read once, and every head learns from them.
+"""Heads on a frozen backbone: hidden states at the ends of steps are computed once, and every head learns from them.
 
 in   trajectory_id  question       steps
      t000000017     What is ...    [First, ..., Then ...]
 out  trajectory_id  step_index  feature
-     t000000017     0           [0.31, -1.20, …]     as many numbers as the backbone is wide
+     t000000017     0           [0.31, -1.20, …]     (hidden size)
      t000000017     1           [0.28, 0.44, …]
-
-A head on these states gives what the whole reward model would.
 """
 
 import math
@@ -50,21 +48,20 @@ def step_features(
     max_tokens: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
-    """The backbone's last hidden state at the last token of every step.
+    """The last hidden state of a model's decoder at the last token of every step.
 
     Args:
-        model: a language model; its decoder is read, not its language-model head.
         solutions: as for `scoring.score_steps`.
-        batch_tokens: most tokens that are read at once, padding included.
-        max_tokens: whole steps past this many tokens, or past the model's context, are left out, as in training;
-            without it a longer solution is an error.
+        batch_tokens: most tokens read at once, padding included.
+        max_tokens: whole steps beyond this or the model's context are dropped, as in training; if None, a longer
+            solution is an error.
         progress: called with the number of solutions just read.
 
     Returns:
         The other columns of `solutions`, `step_index` and `feature`, a list of float32.
 
     Raises:
-        ModelError: the model has no decoder, or one that reads later tokens at earlier ones.
+        ModelError: the model has no decoder, or the decoder is not causal.
         ScoringError: a solution is longer than the model's context, or a state is not finite.
     """
     decoder = decoder_of(model)
@@ -75,7 +72,7 @@ def step_features(
 
 
 def states_of(examples: pl.DataFrame, features: pl.DataFrame) -> list[Tensor]:
-    """Hidden states of each example, (steps, hidden size); steps that were too long to be read are not in it."""
+    """Hidden states of each example, (steps that fit, hidden size)."""
     wanted = features.join(examples, on="trajectory_id", how="semi").sort("trajectory_id", "step_index")
     states, counts = _states(wanted), wanted.group_by("trajectory_id", maintain_order=True).len()
     known = dict(zip(counts["trajectory_id"], states.split(counts["len"].to_list()), strict=True))
@@ -93,12 +90,12 @@ def train_head(
 ) -> list[CurvePoint]:
     """Train a head in place on hidden states, as `trainer.StepTrainer` trains a model on tokens.
 
-    Backbones differ in how large their states are, so the head learns from standardised ones, which one learning rate
-    suits; at the end its first layer takes the standardisation up.
+    States are standardised, so that one learning rate fits all backbones; at the end, the standardisation is folded
+    into the first layer.
 
     Args:
-        data: of hidden states, as from `states_of`.
-        recipe: its name, for errors.
+        data: hidden states, from `states_of`.
+        recipe: name of the recipe, for errors.
         progress: called with the number of examples just trained on.
 
     Returns:
@@ -180,7 +177,7 @@ def _batches(items: list[Any], size: int) -> list[list[Any]]:
 
 
 def load_reward_head(folder: Path) -> RewardHead:
-    """The head of a trained reward model, without its backbone.
+    """Load the head of a trained reward model without its backbone.
 
     Raises:
         ModelError: the folder holds no reward model.
@@ -189,7 +186,7 @@ def load_reward_head(folder: Path) -> RewardHead:
         config = AutoConfig.from_pretrained(folder, **DATA_ONLY)
         if not isinstance(config, RewardModelConfig):
             raise ModelError(f"{folder} holds no reward model as training writes it")
-        head = RewardHead(config)  # in float32, as it is saved
+        head = RewardHead(config)  # float32, as saved
         weights: dict[str, Tensor] = {}
         for file in sorted(folder.glob("*.safetensors")):
             with safe_open(file, framework="pt") as stored:
@@ -201,7 +198,7 @@ def load_reward_head(folder: Path) -> RewardHead:
 
 @torch.inference_mode()
 def score_features(head: RewardHead, features: pl.DataFrame) -> pl.DataFrame:
-    """The probability that each step is right: the rows of `step_features`, with `probability` for `feature`."""
+    """The probability that each step is right: rows of `step_features`, with `probability` for `feature`."""
     states = _states(features) if features.height else torch.empty(0, head.output.in_features)
     return features.drop("feature").with_columns(probability=pl.Series(probabilities(head(states)).numpy()))
 

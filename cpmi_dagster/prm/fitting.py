@@ -1,11 +1,9 @@
-"""One training, from a backbone to a saved reward model, in the process it is called in.
-
-Where several processes train together, each calls `fit` with the same job; the first one writes the model.
+"""Train a reward model from a backbone, in this process; several processes call `fit` with the same job.
 
     checkpoints/checkpoint-40/   model.safetensors  optimizer.pt  scheduler.pt  rng_state.pth  trainer_state.json
-    checkpoints/checkpoint-80/   written last: trainer_state.json, so a checkpoint without it is not whole
+    checkpoints/checkpoint-80/   trainer_state.json is written last: a checkpoint without it is not complete
 
-The state of a training is kept in `transformers`' own format and read as weights only; no code is loaded with it.
+Checkpoints are in `transformers`' format and are loaded as weights only, never as code.
 """
 
 import json
@@ -36,15 +34,16 @@ from cpmi_dagster.prm.model import RewardModel, decoder_of
 from cpmi_dagster.prm.objectives import objective
 from cpmi_dagster.prm.settings import Head, Lora, Recipe, Training
 from cpmi_dagster.prm.trainer import CurvePoint, StepTrainer, learning_curve, training_arguments
+from cpmi_dagster.reading.row_reader import check_token_ids
 
 HEAD_LAYERS: dict[Head, int] = {"two_layer": 2, "linear": 1}
 BEST_WEIGHTS = ".checkpoints"
-"""Where the best weights are kept during a training without checkpoints."""
+"""Folder of the best weights during a training without checkpoints."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be trained, as for `train_reward_model`; `training` and `seed` are those of the recipe."""
+    """Arguments of `train_reward_model`, with `training` and `seed` of the recipe."""
 
     examples: pl.DataFrame
     recipe: Recipe
@@ -62,11 +61,11 @@ class TrainedModel:
     Attributes:
         curve: points of the learning curve (step, epoch, split, loss).
         train_steps: labelled steps in one epoch.
-        seconds: wall time; of a training that resumed, since then.
-        backbone: identity of the model it started from.
-        truncated: training and validation trajectories that lost steps to the token limit.
-        path: the folder it was written to.
-        weights_fingerprint: sha256 of its safetensors.
+        seconds: wall time, since the last resumption.
+        backbone: identity of the backbone.
+        truncated: number of trajectories that lost steps to the token limit.
+        path: the model folder.
+        weights_fingerprint: sha256 of the safetensors.
     """
 
     curve: list[CurvePoint]
@@ -80,7 +79,7 @@ class TrainedModel:
 
 @dataclass(frozen=True)
 class _Start:
-    """The model before its first step; `adapters` if there are any, `dtype` that its backbone is saved in."""
+    """The model before its first step; `dtype` is that of the saved backbone."""
 
     model: RewardModel
     tokenizer: PreTrainedTokenizerBase
@@ -93,10 +92,10 @@ class _Start:
 def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> TrainedModel:
     """Train, and write the model into a folder.
 
-    If memory runs out, batches are halved and accumulated twice as often, so that an optimiser step stays what it is.
+    If memory runs out, batches are halved and accumulated twice as often, which keeps the size of an update.
 
     Args:
-        folder: an existing folder; weights, configuration and tokenizer are written there by the first process.
+        folder: an existing folder, into which the first process writes weights, configuration and tokenizer.
         progress: called with the number of trajectories just trained on.
 
     Raises:
@@ -116,9 +115,9 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> TrainedModel
             changed["checkpoints"] = 0
         return _fit(job, job.training.model_copy(update=changed), folder, progress)
 
-    with quiet_transformers(), _isolated_randomness():
+    with quiet_transformers(), _isolate_randomness():
         if environment_variable("WORLD_SIZE") not in ("", "1"):
-            return attempt(whole)  # the other processes would wait for the one that tries again
+            return attempt(whole)  # other processes would wait for the one that tries again
         return find_executable_batch_size(attempt, next(sizes), lambda: next(sizes, 0))()
 
 
@@ -133,6 +132,8 @@ def _fit(job: Job, training: Training, folder: Path, progress: Callable[[int], N
         curve = train_head(start.model.head, data, name, loss, training, job.seed, progress)
         _save(start, folder)
     else:
+        largest = (max(example.encoded.token_ids) for example in (*data.train, *data.validation))
+        check_token_ids(start.model.backbone, start.identity, largest)
         saves = job.checkpoints or folder / BEST_WEIGHTS
         arguments = training_arguments(training, job.seed, bool(data.validation), start.on_cpu, saves)
         trainer = StepTrainer(name, start.model, arguments, loss, training, data, progress)
@@ -140,7 +141,7 @@ def _fit(job: Job, training: Training, folder: Path, progress: Callable[[int], N
         trainer.args.eval_on_start = bool(data.validation) and checkpoint is None
         trainer.train(resume_from_checkpoint=checkpoint)
         trainer.accelerator.wait_for_everyone()
-        # every process takes part in putting together the weights that FSDP keeps in parts
+        # all processes take part in gathering the weights that FSDP shards
         weights = trainer.accelerator.get_state_dict(trainer.model_wrapped) if trainer.is_fsdp_enabled else None
         curve = learning_curve(trainer.state.log_history)
         if trainer.is_world_process_zero():
@@ -159,11 +160,11 @@ def _save(trained: _Start, folder: Path) -> None:
     trained.model.cpu().save_pretrained(folder)
     trained.tokenizer.save_pretrained(folder)
     for file in folder.glob("*.safetensors"):
-        shutil.copymode(folder / "config.json", file)  # they come readable by their owner alone
+        shutil.copymode(folder / "config.json", file)  # safetensors writes files that only their owner reads
 
 
 def last_checkpoint(folder: Path | None) -> str | None:
-    """The newest whole checkpoint in a folder; None if there is none."""
+    """The newest complete checkpoint in a folder, or None."""
     states = [] if folder is None else list(folder.glob("checkpoint-*/trainer_state.json"))
     for state in sorted(states, key=lambda path: -int(path.parent.name.removeprefix("checkpoint-"))):
         try:
@@ -175,7 +176,7 @@ def last_checkpoint(folder: Path | None) -> str | None:
 
 
 @contextmanager
-def _isolated_randomness() -> Iterator[None]:
+def _isolate_randomness() -> Iterator[None]:
     """Restore the states of every library's random generator after the block."""
     python_state, numpy_state = random.getstate(), np.random.get_state()
     with torch.random.fork_rng():
@@ -187,7 +188,7 @@ def _isolated_randomness() -> Iterator[None]:
 
 
 def _start(job: Job) -> _Start:
-    """The backbone with a new head. Weights that learn are float32: updates would be lost in half precision."""
+    """The backbone with a new head; weights that learn are float32, since half precision would lose updates."""
     if isinstance(job.backbone, LoadedModel):
         loaded, on_cpu = job.backbone, job.backbone.device.type == "cpu"
     else:
@@ -205,13 +206,13 @@ def _start(job: Job) -> _Start:
 
 
 def add_adapters(model: RewardModel, lora: Lora) -> Any:
-    """Put low-rank adapters on the backbone's linear layers, in place, and freeze its weights; the head stays as it is.
+    """Put low-rank adapters on linear layers of the backbone, in place, and freeze its weights.
 
     Returns:
-        peft's `LoraModel`; its `merge_and_unload` turns the backbone back into one without adapters.
+        peft's `LoraModel`, whose `merge_and_unload` merges the adapters into the backbone.
 
     Raises:
-        TrainingError: peft is not installed, or the backbone has no layer of those names.
+        TrainingError: peft is not installed, or the backbone has no layer of these names.
     """
     try:
         from peft import LoraConfig
@@ -226,5 +227,5 @@ def add_adapters(model: RewardModel, lora: Lora) -> Any:
         raise TrainingError(f"training.lora.target_modules: {first_line(error)}") from error
     for parameter in adapters.parameters():
         if parameter.requires_grad:
-            parameter.data = parameter.data.float()  # small updates would be lost in half precision
+            parameter.data = parameter.data.float()  # half precision would lose small updates
     return adapters

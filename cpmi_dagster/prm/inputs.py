@@ -1,12 +1,11 @@
-"""What a reward model reads: template 0 with the question, then the steps, tokenised piece by piece.
+"""The input of a reward model: template 0 with the question, then the steps, tokenised piece by piece.
 
     piece       BOS   <template 0 with the question>\n   She earned 0.2 a minute.\n   That is 0.2 * 50 = 10.\n
     token ids   [1]   [313, 22, ..., 198]                [88, 402, ..., 198]          [51, 7, ..., 198]
     positions                                                               74                       90
 
-Each piece is tokenised on its own, so no token spans a boundary and the end of a step is a token index that is known
-from counting; nothing is searched for in the text. BOS stands once at the start where the tokenizer adds one by
-default.
+Each piece is tokenised alone, so no token spans a boundary and the ends of steps follow from token counts. BOS stands
+once at the start if the tokenizer adds one by default.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +29,7 @@ class EncodedSolution:
     Args:
         token_ids: BOS (if any), question, steps.
         step_positions: index in `token_ids` of the last token of each step.
-        dropped_steps: steps at the end that did not fit.
+        dropped_steps: number of steps at the end that did not fit.
     """
 
     token_ids: list[int]
@@ -42,7 +41,7 @@ Encoder = Callable[
     ["PreTrainedTokenizerBase", Sequence[str], Sequence[Sequence[str]]],
     list[EncodedSolution],
 ]
-"""Tokenizer, questions and the steps of each solution -> one encoding per solution, in order."""
+"""Tokenizer, questions, steps of each solution -> one encoding per solution, in order."""
 
 
 def encode_solutions(
@@ -54,10 +53,10 @@ def encode_solutions(
     """Tokenise solutions, each with its question.
 
     Args:
-        max_tokens: whole steps past this many tokens are left out and counted; null keeps them all.
+        max_tokens: whole steps beyond this are dropped and counted; None keeps all.
 
     Returns:
-        One encoding per solution, in order. A step whose text gives no token ends where the piece before it ends.
+        One encoding per solution, in order. A step without tokens ends at the last token of the piece before it.
     """
     prompts = [render_question(question) for question in questions]
     rendered = [[render_step(step) for step in steps] for steps in solutions]
@@ -76,11 +75,11 @@ def encode_solutions(
 
 
 def pad_batch(encoded: Sequence[EncodedSolution]) -> "tuple[dict[str, Tensor], Tensor]":
-    """Stack solutions to one rectangle, padded on the right; token id 0 pads, and no real token attends to it.
+    """Pad solutions on the right with token id 0.
 
     Returns:
-        What the model reads (`input_ids` and `attention_mask`, shape (solutions, tokens), and `step_positions`, shape
-        (solutions, steps)), and which of the step positions are steps: boolean, (solutions, steps).
+        The model's inputs (`input_ids` and `attention_mask`, (solutions, tokens); `step_positions`, (solutions,
+        steps)), and a boolean mask of real steps, (solutions, steps).
     """
     import torch
 
@@ -91,7 +90,7 @@ def pad_batch(encoded: Sequence[EncodedSolution]) -> "tuple[dict[str, Tensor], T
 
 
 def pad_rows(rows: Sequence[Sequence[float]], dtype: "torch.dtype") -> "tuple[Tensor, Tensor]":
-    """Ragged rows -> a rectangle padded with 0 on the right, and a boolean mask of what is real."""
+    """Pad rows with 0 on the right; also returns a boolean mask of the values that are not padding."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 

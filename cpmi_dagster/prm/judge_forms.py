@@ -1,4 +1,4 @@
-"""Process reward models of others: what a model of each form reads, and where in it a step is judged.
+"""Forms of published process reward models: what a model reads, and at which token it judges a step.
 
     form                  it reads                                                  a step is judged at   by
     export                as our own: template 0 with the question, the steps       its last token        score
@@ -7,8 +7,8 @@
     rlhflow               a chat; each step is a user's turn, answered "+"          just before its "+"   + against -
     token_classification  [BOS], the question, the steps, a line feed after each    its line feed         score
 
-Where each definition is from: docs/score_and_judge.md. In every form the probability of two classes is the sigmoid of
-the difference of their logits, so its head is one of ours: the layers below put such a difference into one output.
+Sources of the definitions: docs/score_and_judge.md. The probability of two classes is the sigmoid of the difference of
+their logits, so every head becomes one of ours, whose output is this difference.
 """
 
 import logging
@@ -28,7 +28,7 @@ from cpmi_dagster.files.text import cut, printable
 from cpmi_dagster.prm.inputs import EncodedSolution, Encoder, encode_solutions
 
 LABELS = {0: "wrong", 1: "right"}
-"""What an export of ours calls its two classes."""
+"""Names of the two classes in our exports."""
 GOOD, BAD = "+", "-"
 EXTRA, KI, LINE_FEED = "<extra_0>", "ки", "\n"
 QWEN_SYSTEM = r"Please reason step by step, and put your final answer within \boxed{}."
@@ -43,20 +43,20 @@ RIGHT, WRONG = (
 )
 NEGATIONS = frozenset(("no", "not", "non", "without", "free"))
 WORD = re.compile(r"[^\W\d_]+|[✓✔✅✗✘❌]|(?<![^\W_])[-+−](?![^\W\d_])")
-"""A run of letters or a sign; the hyphen of `non-correct` is none."""
+"""A word or a sign; the hyphen of `non-correct` is none."""
 CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 Tokenizer = PreTrainedTokenizerBase
 Layers = list[tuple[Tensor, Tensor | None]]
-"""Weight and bias of each layer of a head, the first one first; the last has one output."""
+"""Weight and bias of each layer of a head, in order; the last layer has one output."""
 Encoded = tuple[list[int], list[int]]
-"""Token ids of a solution, and where in them each step is judged."""
+"""Token ids of a solution, and the index at which each step is judged."""
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class JudgeFiles:
-    """What the files of a model hold: its folder or hub id, its config.json, and the file of each of its weights."""
+    """A model's folder or hub id, its config.json, and the file of each weight."""
 
     name: str
     config: Mapping[str, Any]
@@ -64,14 +64,14 @@ class JudgeFiles:
 
     @property
     def architecture(self) -> str:
-        """Of its config; empty if there is none."""
+        """The architecture in the config, or an empty text."""
         return next(iter(self.config.get("architectures") or ()), "")
 
     def weight(self, name: str) -> Tensor:
-        """One of its weights, as it is saved.
+        """Load a weight by name.
 
         Raises:
-            ModelError: there is none of this name.
+            ModelError: there is no such weight.
         """
         if name not in self.weights:
             raise ModelError(f"it has no weights `{name}`")
@@ -80,22 +80,22 @@ class JudgeFiles:
 
 
 class Form(NamedTuple):
-    """A form of process reward models, known by two patterns: of a model's architecture and of its name."""
+    """A form of process reward models, with patterns of the architecture and the name of a model."""
 
     architecture: str
     name: str
     encode: Encoder
     layers: Callable[[JudgeFiles, Tokenizer], Layers]
-    """Of the head, from the model's own weights."""
+    """Makes the layers of the head from the model's weights."""
     mark: str = ""
-    """What it reads at the end of a step, if that is found in the text and not by counting."""
+    """The text at the end of a step, if ends are found by a text and not by counting."""
 
 
 def choose_form(files: JudgeFiles, form: str | None) -> str:
-    """The form that is given, else the one that a model's files say.
+    """The given form, else the form by a model's files.
 
     Raises:
-        ModelError: it does not exist, or its files do not say.
+        ModelError: the form does not exist, or the files do not tell it.
     """
     if form and form not in FORMS:
         raise ModelError(f"`{form}` is no form of reward models; choose from {', '.join(FORMS)}")
@@ -112,7 +112,7 @@ def choose_form(files: JudgeFiles, form: str | None) -> str:
 
 
 def _each(encode: Callable[[Tokenizer, str, Sequence[str]], Encoded]) -> Encoder:
-    """An encoder of many solutions from one of one."""
+    """Apply an encoder of a solution to many."""
     return lambda tokenizer, questions, solutions: [
         EncodedSolution(*encode(tokenizer, question, steps))
         for question, steps in zip(questions, solutions, strict=True)
@@ -124,10 +124,10 @@ def _ids(tokenizer: Tokenizer, text: str, special: bool = False) -> list[int]:
 
 
 def _token(tokenizer: Tokenizer, text: str, before: str = "") -> int:
-    """The one token that a text is, behind another text.
+    """The token of a text that follows another text.
 
     Raises:
-        ModelError: it is no token, or several.
+        ModelError: the text is not exactly one token.
     """
     ids, start = _ids(tokenizer, f"{before} {text}" if before else text), _ids(tokenizer, before) if before else []
     if not ids or ids[:-1] != start or ids[-1] == tokenizer.unk_token_id:
@@ -142,8 +142,8 @@ def _chat(tokenizer: Tokenizer, turns: Sequence[tuple[str, str]]) -> str:
     return str(tokenizer.apply_chat_template(messages, tokenize=False))
 
 
-def _marked(tokenizer: Tokenizer, text: str, mark: int) -> Encoded:
-    """A text, judged wherever it has a token."""
+def _encode_marked(tokenizer: Tokenizer, text: str, mark: int) -> Encoded:
+    """Encode a text in which steps are judged at the token `mark`."""
     ids = _ids(tokenizer, text, special=True)
     return ids, [place for place, token in enumerate(ids) if token == mark]
 
@@ -151,7 +151,7 @@ def _marked(tokenizer: Tokenizer, text: str, mark: int) -> Encoded:
 def _qwen_prm(tokenizer: Tokenizer, question: str, steps: Sequence[str]) -> Encoded:
     answer = "".join(f"{step}{EXTRA}" for step in steps)
     text = _chat(tokenizer, [("system", QWEN_SYSTEM), ("user", question), ("assistant", answer)])
-    return _marked(tokenizer, text, _token(tokenizer, EXTRA))
+    return _encode_marked(tokenizer, text, _token(tokenizer, EXTRA))
 
 
 def _math_shepherd(tokenizer: Tokenizer, question: str, steps: Sequence[str]) -> Encoded:
@@ -160,7 +160,7 @@ def _math_shepherd(tokenizer: Tokenizer, question: str, steps: Sequence[str]) ->
         for number, step in enumerate(steps, start=1)
     ]
     text = f"{question} " + LINE_FEED.join(f"{step} {KI}" for step in named)
-    return _marked(tokenizer, text, _token(tokenizer, KI, "a"))
+    return _encode_marked(tokenizer, text, _token(tokenizer, KI, "a"))
 
 
 def _rlhflow(tokenizer: Tokenizer, question: str, steps: Sequence[str]) -> Encoded:
@@ -174,7 +174,7 @@ def _rlhflow(tokenizer: Tokenizer, question: str, steps: Sequence[str]) -> Encod
     after = len(answer) - answer.index(good) + 1
     texts = [step.strip() for step in steps]
     turns = [turn for text in (f"{question} {texts[0]}", *texts[1:]) for turn in (("user", text), ("assistant", GOOD))]
-    # a step may have a "+" of its own: each ends with the dialogue up to it, as its publisher reads it
+    # a step may contain "+", so ends are found by the length of the dialogue up to the step
     return read(turns), [len(read(turns[: 2 * number])) - after for number in range(1, len(steps) + 1)]
 
 
@@ -191,7 +191,7 @@ def _token_classification(tokenizer: Tokenizer, question: str, steps: Sequence[s
 
 
 def _score(files: JudgeFiles, tokenizer: Tokenizer, is_fixed: bool = False) -> Layers:
-    """A layer of two classes or of one output as one whose output is larger if a step is right, and what is before."""
+    """Layers of a head of one or two outputs, turned into one output that is larger if a step is right."""
     hidden: Layers = []
     name = "classifier" if "classifier.weight" in files.weights else "score"
     if "score.0.weight" in files.weights:
@@ -208,19 +208,19 @@ def _score(files: JudgeFiles, tokenizer: Tokenizer, is_fixed: bool = False) -> L
 
 
 def last_label_sign(config: Mapping[str, Any], outputs: int, model: str, is_fixed: bool) -> int:
-    """1 if the last label means that a step is right, -1 if it means that it is wrong.
+    """1 if the last label means that a step is right, -1 if it means wrong.
 
         {"0": "-", "1": "+"}               1
         {"0": "correct", "1": "error"}    -1
-        {"0": "error", "1": "no_error"}    1: `no` turns a word round
+        {"0": "error", "1": "no_error"}    1: `no` negates a word
         {"0": "LABEL_0", "1": "wrong"}    -1: one known name decides
         {"0": "LABEL_0", "1": "LABEL_1"}   1, with a warning
 
     Args:
-        config: the judge's config.json, of which `id2label` and `label2id` are read.
-        outputs: of its head, one or two; one gives the probability of the last label that is named.
-        model: its name, for the warning.
-        is_fixed: its publisher says that the last label means right, so that names that say nothing need no warning.
+        config: config.json with `id2label` and `label2id`.
+        outputs: outputs of the head, one or two; one is the probability of the last named label.
+        model: name of the model, for the warning.
+        is_fixed: the publisher says that the last label means right, so unknown names need no warning.
 
     Raises:
         ModelError: the names contradict each other or the head.
@@ -248,7 +248,7 @@ def last_label_sign(config: Mapping[str, Any], outputs: int, model: str, is_fixe
 
 
 def _meaning(name: str) -> int:
-    """1 if a label's name means right, -1 if it means wrong, 0 if neither or both."""
+    """1 if a label's name means right, -1 if it means wrong, else 0."""
     words = set(WORD.findall(CAMEL_CASE.sub(" ", name).casefold()))
     if words == {"no"}:
         return -1
@@ -257,7 +257,7 @@ def _meaning(name: str) -> int:
 
 
 def _good_against_bad(files: JudgeFiles, tokenizer: Tokenizer, before: str = "") -> Layers:
-    """The language-model head's rows of + and -, as they are tokenised behind a text."""
+    """A layer of the difference of the language-model head's rows of + and -, tokenised after a text."""
     tied = next((name for name in files.weights if name.endswith("embed_tokens.weight")), "")
     rows = files.weight("lm_head.weight" if "lm_head.weight" in files.weights else tied)
     good, bad = (rows[_token(tokenizer, sign, before)].float() for sign in (GOOD, BAD))
@@ -265,13 +265,13 @@ def _good_against_bad(files: JudgeFiles, tokenizer: Tokenizer, before: str = "")
 
 
 def _is_export(files: JudgeFiles) -> bool:
-    """Whether `exports.reward_models` has written it: others may call their labels so too, but learn both logits."""
+    """Whether `exports.reward_models` wrote it: in an export, the row of class 0 is zero."""
     name = next((name for name in ("score.2.weight", "score.weight") if name in files.weights), None)
     named = files.config.get("id2label") == {str(number): label for number, label in LABELS.items()}
     return named and name is not None and not files.weight(name)[0].any()
 
 
-# a causal language model does not say in its files that it judges: those on the hub are known by their names
+# files of a causal language model do not tell that it judges: those of the hub are known by their names
 FORMS: dict[str, Form] = {
     "export": Form("", "", encode_solutions, _score),
     "qwen_prm": Form("Qwen2ForProcessRewardModel", "", _each(_qwen_prm), partial(_score, is_fixed=True), EXTRA),

@@ -1,11 +1,11 @@
-"""Load a reward model to judge with: one trained here, one that was exported, or one of others, as data.
+"""Load a reward model to judge with.
 
-    load_judge("models/cpmi_bce")                     as training wrote it
-    load_judge("my-prm")                              as `cpmi export --prm` wrote it
+    load_judge("models/cpmi_bce")                     trained here
+    load_judge("my-prm")                              written by `cpmi export --prm`
     load_judge("Qwen/Qwen2.5-Math-PRM-7B")            of the hub, in a form of `judge_forms`
 
-Whatever the form, the result is one of our reward models: the decoder, a head of ours with the other's weights, and
-what puts a solution into the other's form. No code of a model is run, and no pickle is read.
+The result is always one of our reward models: decoder, head with the model's weights, and the encoder of its form. No
+code of a model is run, and no pickle is read.
 """
 
 import json
@@ -42,18 +42,18 @@ def load_judge(
     form: str | None = None,
     revision: str | None = None,
 ) -> LoadedRewardModel:
-    """A reward model to judge with.
+    """Load a reward model to judge with.
 
     Args:
-        model: local folder, or hub id; or one that is loaded, which is returned.
-        device: auto (CUDA where there is one), or a torch device.
+        model: local folder, hub id, or a loaded model, which is returned.
+        device: auto (CUDA if available), or a torch device.
         dtype: auto (as saved), float32, bfloat16 or float16.
-        form: a key of `FORMS`; by default the one that its files say.
+        form: a key of `FORMS`; by default, the form by the model's files.
         revision: hub commit, branch or tag.
 
     Raises:
-        ModelError: there is no such model, it has no head, its form is not known or does not fit it, or the device is
-            not there.
+        ModelError: the model or device does not exist, or the model has no head, an unknown form or one that does not
+            fit.
     """
     if isinstance(model, LoadedRewardModel):
         return model
@@ -97,10 +97,10 @@ def load_judge(
 
 
 def _layers(files: JudgeFiles, form: str, tokenizer: PreTrainedTokenizerBase, width: int) -> Layers:
-    """The layers of the head of a model whose tokenizer and weights fit its form.
+    """The layers of a model's head.
 
     Raises:
-        ModelError: they do not.
+        ModelError: tokenizer or weights do not fit the form.
     """
     try:
         [probe] = FORMS[form].encode(tokenizer, [PROBE[0]], [PROBE[1]])
@@ -109,9 +109,9 @@ def _layers(files: JudgeFiles, form: str, tokenizer: PreTrainedTokenizerBase, wi
         layers = FORMS[form].layers(files, tokenizer)
         for (weight, _), height in zip(layers, [width, 1][-len(layers) :], strict=True):
             if list(weight.shape) != [height, width]:
-                found = list(weight.shape)
-                raise ModelError(f"a layer of its head is {found}, and its decoder needs {[height, width]}")
-    except Exception as error:  # templates and tokenizers raise anything
+                shape, needed = list(weight.shape), [height, width]
+                raise ModelError(f"a layer of its head is {shape}, and its decoder needs {needed}")
+    except Exception as error:  # templates and tokenizers raise errors of any kind
         reason = str(error).partition("\n")[0].removesuffix(".")
         raise ModelError(
             f"`{files.name}` does not fit the form `{form}`: {reason}; give its own form, or another model"
@@ -120,7 +120,7 @@ def _layers(files: JudgeFiles, form: str, tokenizer: PreTrainedTokenizerBase, wi
 
 
 def _places_of_weights(folder: Path) -> dict[str, Path]:
-    """The safetensors file of each weight of a model."""
+    """The safetensors file of each weight."""
     check_weights_index(folder)
     places: dict[str, Path] = {}
     for file in weights_files(folder):
@@ -130,7 +130,7 @@ def _places_of_weights(folder: Path) -> dict[str, Path]:
 
 
 def _tokenizer(folder: Path, form: str) -> PreTrainedTokenizerBase:
-    # AutoTokenizer may take the one that is usual for the architecture, whatever an export's file says
+    # AutoTokenizer may take the architecture's usual tokenizer instead of an export's
     if form == "export" and (folder / "tokenizer.json").is_file():
         with reading_model(f"the tokenizer of `{folder}`"):
             return PreTrainedTokenizerFast.from_pretrained(folder)

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 BATCH_TOKENS: int = Benchmarks().prediction_batch_tokens
 EXPECTED_FIELDS = "question and steps, question and solution, or messages"
 ADDED = ("probabilities", "first_error", "reason")
-OWN_FIELDS = ({"idx", "classification"}, {"final_answer_correct", "label"})
-"""Of rows of PRMBench, and of ProcessBench."""
+BENCHMARK_FIELDS = ({"idx", "classification"}, {"final_answer_correct", "label"})
+"""Fields by which rows of PRMBench and of ProcessBench are known."""
 JUDGED_STEPS = {
     "id": pl.String(),
     "step_index": pl.Int64(),
@@ -88,13 +88,13 @@ class Solution(BaseModel):
 
     @property
     def obstacle(self) -> str | None:
-        """Why no model can judge it: it has no steps, or an empty one, which only the benchmarks count as a step."""
+        """Why it cannot be judged: it has no steps, or an empty step outside of a benchmark."""
         if not self.steps:
             return "it has no steps"
         fields = self.model_extra or {}
-        if fields.get("benchmark") in STEP_BENCHMARKS or any(own <= fields.keys() for own in OWN_FIELDS):
+        if fields.get("benchmark") in STEP_BENCHMARKS or any(names <= fields.keys() for names in BENCHMARK_FIELDS):
             return None
-        return next((f"step {step} (from 0) is empty" for step, text in enumerate(self.steps) if not clean(text)), None)
+        return next((f"step {step} is empty" for step, text in enumerate(self.steps, 1) if not clean(text)), None)
 
 
 def judge(
@@ -106,26 +106,26 @@ def judge(
     form: str | None = None,
     revision: str | None = None,
 ) -> pl.DataFrame:
-    """The probability that each step is right, by a process reward model: `cpmi judge` in a session.
+    """The probability that each step is right, by a process reward model: `cpmi judge` from Python.
 
     A bar shows the progress, as by `label`. A solution that cannot be judged is named in a warning.
 
     Args:
-        trajectories: as for `label`; a gold answer is not needed. The fields of ProcessBench and PRMBench are read too.
-        prm: folder of a reward model, trained here, exported or of others; hub id; or one that is loaded.
-        threshold: a step whose probability is below it counts as wrong.
+        trajectories: as for `label`, without gold answers; fields of ProcessBench and PRMBench are read too.
+        prm: folder or hub id of a reward model, or a loaded one.
+        threshold: a step with a probability below it counts as wrong.
         device: auto, or a torch device.
         dtype: auto (as saved), float32, bfloat16 or float16.
-        form: of a model of others, as its files say by default.
-        revision: of a hub id.
+        form: form of a published model; by default, by its files.
+        revision: commit, branch or tag of a hub id.
 
     Returns:
-        id, step_index (from 0), step, probability (in [0, 1]), is_first_error (whether it is the first one below the
-        threshold); one row per step, in the order given.
+        id, step_index (from 0), step, probability (in [0, 1]), is_first_error (the first step below the threshold);
+        one row per step, in the order given.
 
     Raises:
-        ScoringError: the trajectories are no table, a row of them is wrong, or a score is not a finite number.
-        ModelError: there is no reward model, its form is not known, or the device is not there.
+        ScoringError: the trajectories are no table, a row is wrong, or a score is not a finite number.
+        ModelError: the reward model or device does not exist, or its form is unknown.
 
     Examples:
         >>> from cpmi_dagster import judge
@@ -138,14 +138,14 @@ def judge(
     from cpmi_dagster.prm.judge_models import load_judge
 
     solutions = []
-    for number, row in enumerate(given_rows(trajectories)):
+    for number, row in enumerate(given_rows(trajectories), start=1):
         try:
             solutions.append(Solution.model_validate(row))
         except ValidationError as error:
-            raise ScoringError(f"row {number} (from 0) of the trajectories: {first_complaint(error)}") from error
+            raise ScoringError(f"row {number} of the trajectories: {first_complaint(error)}") from error
     model = load_judge(prm, device, dtype, form, revision)
     with tqdm(total=len(solutions), desc="judging", disable=None) as bar:
-        rows = judged_rows(model, solutions, threshold, bar.update)
+        rows = judge_rows(model, solutions, threshold, bar.update)
     for row in rows:
         if "reason" in row:
             logger.warning("%s was not judged: %s", row["id"], row["reason"])
@@ -171,15 +171,15 @@ def judge_file(
     """Judge a file; the output appears whole or not at all, a line for every line of the input.
 
     Args:
-        progress: called with the numbers of solutions just finished and of all.
+        progress: called with the number of solutions just finished and the number of all.
         prm, threshold, device, dtype, form, revision: as for `judge`.
 
     Returns:
         The rows of the output; those that were not judged have a `reason`.
 
     Raises:
-        SourceError: the input is missing or a line of it is wrong; the message names the line. Or the output cannot be
-            written, which is checked before anything is judged.
+        SourceError: the input is missing, a line is wrong (the message names it), or the output cannot be written;
+            all checked before anything is judged.
         ModelError, ScoringError: as `judge`.
     """
     lines = list(read_json_lines(input, Solution, EXPECTED_FIELDS))
@@ -194,8 +194,8 @@ def judge_file(
         except ValueError as error:
             raise SourceError(f"{place} holds NaN or Infinity, which JSON does not have; write null or text") from error
         first = places.setdefault((str(fields.get("benchmark")), str(solution.id)), place)
-        # PRMBench's own rows, known by their `idx`, repeat some ids
-        if first != place and not OWN_FIELDS[0] <= fields.keys():
+        # rows of PRMBench repeat some ids
+        if first != place and not BENCHMARK_FIELDS[0] <= fields.keys():
             raise SourceError(f"{place}: the id `{solution.id}` is that of {first} too; give each line its own")
     if output.exists() and output.samefile(input):
         raise SourceError(f"--output is the input file {input}, which would be overwritten; give another")
@@ -203,19 +203,15 @@ def judge_file(
     from cpmi_dagster.prm.judge_models import load_judge
 
     solutions, model = [solution for _, solution in lines], load_judge(prm, device, dtype, form, revision)
-    rows = judged_rows(model, solutions, threshold, lambda count: progress(count, len(solutions)))
+    rows = judge_rows(model, solutions, threshold, lambda count: progress(count, len(solutions)))
     write_whole(output, "".join(encodable(json.dumps(row, ensure_ascii=False)) + "\n" for row in rows))
     return rows
 
 
-def judged_rows(
+def judge_rows(
     model: "LoadedRewardModel", solutions: Sequence[Solution], threshold: float, advance: Callable[[int], Any]
 ) -> list[dict[str, Any]]:
-    """A row of the output for each solution, in order.
-
-    Raises:
-        ScoringError: a score is not a finite number.
-    """
+    """An output row for each solution, in order; a score that is not finite is a `ScoringError`."""
     from cpmi_dagster.prm.scoring import score_steps
 
     reasons = {number: reason for number, solution in enumerate(solutions) if (reason := solution.obstacle)}
@@ -247,5 +243,5 @@ def judged_rows(
 
 
 def first_error(probabilities: Sequence[float], threshold: float) -> int:
-    """The first step whose probability is below the threshold, -1 if none is."""
+    """The index of the first step with a probability below the threshold, or -1."""
     return next((step for step, value in enumerate(probabilities) if value < threshold), -1)

@@ -5,7 +5,7 @@
     logits                                           2.1       -0.3       -1.7
     sigmoid                                          0.89       0.43       0.15   probability that the step is right
 
-A saved model is a folder of `config.json`, safetensors and the tokenizer's files; nothing in it is code:
+A saved model is a folder of `config.json`, safetensors and tokenizer files, without code:
 
     from cpmi_dagster.prm import load_reward_model
     reward_model = load_reward_model("models/cpmi_bce")
@@ -37,8 +37,8 @@ class RewardModelConfig(PreTrainedConfig):
     """Configuration of the backbone, and the shape of the head.
 
     Args:
-        backbone_config: configuration of any decoder `transformers` knows.
-        head_layers: 2 as in the paper, or 1, a linear head.
+        backbone_config: configuration of a decoder of `transformers`.
+        head_layers: 2 as in the paper, or 1 for a linear head.
     """
 
     model_type = "cpmi_reward_model"
@@ -49,18 +49,18 @@ class RewardModelConfig(PreTrainedConfig):
 
     @property
     def decoder(self) -> PreTrainedConfig:
-        """The text decoder's part of the backbone's configuration."""
+        """The configuration of the backbone's text decoder."""
         assert isinstance(self.backbone_config, PreTrainedConfig)
         return self.backbone_config.get_text_config()
 
     @property
     def context_length(self) -> int:
-        """Most tokens the backbone reads."""
+        """Most tokens that the backbone reads."""
         return int(getattr(self.decoder, "max_position_embeddings", 1 << 30))
 
 
 class RewardHead(nn.Module):
-    """Linear, ReLU, linear: hidden state at the end of a step -> one logit; a linear head is the last layer alone."""
+    """Hidden state at the end of a step -> logit: linear, ReLU, linear; a linear head is the last layer alone."""
 
     def __init__(self, config: RewardModelConfig) -> None:
         super().__init__()
@@ -77,13 +77,13 @@ class RewardHead(nn.Module):
 
 
 class RewardModel(PreTrainedModel):
-    """Any decoder with a reward head; `save_pretrained` and `from_pretrained` as for every `transformers` model."""
+    """A decoder with a reward head; saved and loaded as every `transformers` model."""
 
     config_class = RewardModelConfig
     config: RewardModelConfig
     base_model_prefix = "backbone"
     supports_gradient_checkpointing = True
-    # states are standardised in it, which half precision would lose
+    # it standardises states, for which half precision is too coarse
     _keep_in_fp32_modules_strict = ["head"]  # noqa: RUF012
     _supports_sdpa = True
     _supports_flash_attn = True
@@ -98,12 +98,12 @@ class RewardModel(PreTrainedModel):
         self.post_init()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, step_positions: Tensor) -> TokenClassifierOutput:
-        """Logits of the steps, (solutions, steps), read where each step ends.
+        """Logits at the ends of steps, (solutions, steps).
 
         Args:
             input_ids: (solutions, tokens), padded on the right.
             attention_mask: (solutions, tokens), 0 on padding.
-            step_positions: (solutions, steps), token index of each step's last token; any index where there is none.
+            step_positions: (solutions, steps), index of each step's last token; any index on padding.
         """
         states = self.backbone(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).last_hidden_state
         ends = states[torch.arange(len(states), device=states.device).unsqueeze(1), step_positions]
@@ -111,14 +111,9 @@ class RewardModel(PreTrainedModel):
 
     @classmethod
     def from_backbone(cls, backbone: PreTrainedModel, head_layers: int = 2) -> "RewardModel":
-        """Put a freshly initialised head on a decoder without its language-model head.
-
-        Args:
-            backbone: the decoder; it becomes part of the model, it is not copied.
-            head_layers: as in `RewardModelConfig`.
-        """
+        """Put a new head on a decoder, which becomes part of the model without a copy."""
         config = RewardModelConfig(backbone_config=backbone.config, head_layers=head_layers)
-        backbone.config.name_or_path = ""  # a folder of this machine says nothing on another
+        backbone.config.name_or_path = ""  # a folder of this machine means nothing on another
         with torch.device("meta"):
             model = cls(config)
         model.backbone = backbone
@@ -128,10 +123,10 @@ class RewardModel(PreTrainedModel):
 
 
 def decoder_of(model: LoadedModel) -> PreTrainedModel:
-    """The decoder of a language model, for a reward head in the place of its own.
+    """The decoder of a language model, without its language-model head.
 
     Raises:
-        ModelError: it has none, or one that reads later tokens at earlier ones.
+        ModelError: the model has no decoder, or the decoder is not causal.
     """
     decoder = model.model.base_model
     if decoder is model.model or not isinstance(decoder, PreTrainedModel):
@@ -150,9 +145,9 @@ class LoadedRewardModel:
 
     Args:
         identity: `folder@hash of the weights`.
-        encoder: puts solutions into the form that it reads; that of our training unless it is a model of others.
-        mark: the text that it reads at the end of a step, if its encoder finds the ends by a text.
-        remembered: how it reads trees, cached within the process.
+        encoder: encodes solutions in the model's form.
+        mark: the text at the end of a step, if the encoder finds ends by a text.
+        remembered: cache of its reader of token trees, within the process.
     """
 
     model: RewardModel
@@ -163,12 +158,12 @@ class LoadedRewardModel:
     remembered: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def encode(self, questions: Sequence[str], solutions: Sequence[Sequence[str]]) -> list[EncodedSolution]:
-        """What it reads of each solution, and where each step is judged."""
+        """Encode solutions in the model's form."""
         return self.encoder(self.tokenizer, questions, solutions)
 
     @property
     def context_length(self) -> int:
-        """Most tokens one solution may have."""
+        """Most tokens of a solution."""
         return self.model.config.context_length
 
 
@@ -177,7 +172,7 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
 
     Args:
         dtype: auto (as saved), float32, bfloat16 or float16.
-        device: auto (CUDA where there is one), or a torch device.
+        device: auto (CUDA if available), or a torch device.
 
     Raises:
         ModelError: the folder is missing, incomplete or damaged, or holds another kind of model.

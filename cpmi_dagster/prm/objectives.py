@@ -22,7 +22,7 @@ CORRECT_FROM = 0.5
 
 
 def objective(name: Objective, margin: float = 4.0) -> Loss:
-    """The loss of that name; `margin` is zeta of PQM."""
+    """A loss by name; `margin` is zeta of PQM."""
     pqm = partial(process_q_ranking, margin=margin)
     losses: dict[Objective, Loss] = {"bce": binary_cross_entropy, "mse": squared_error, "pqm": pqm}
     return losses[name]
@@ -34,7 +34,7 @@ def binary_cross_entropy(logits: Tensor, labels: Tensor, mask: Tensor) -> Tensor
     Args:
         logits: (trajectories, steps).
         labels: (trajectories, steps), soft labels in [0, 1].
-        mask: (trajectories, steps), boolean; what is not a step does not count.
+        mask: (trajectories, steps), boolean: which entries are steps.
     """
     return _mean_over_steps(binary_cross_entropy_with_logits(logits, labels, reduction="none"), mask)
 

@@ -1,7 +1,7 @@
-"""What a trained reward model says of the solutions it was made from: whether it has learned its own labels.
+"""Scores of a trained reward model for the solutions of its training set, beside their labels.
 
 trajectory_id  step_index  probability  label  held_out
-t000000017     0           0.81         0.91   true        of a question that it did not train on
+t000000017     0           0.81         0.91   true        of a validation question
 t000000021     0           0.78         0.60   false
 """
 
@@ -19,7 +19,7 @@ from cpmi_dagster.prm.scoring import score_steps
 from cpmi_dagster.prm.settings import Training
 
 MOST_SCORED = 2_000
-"""Solutions that are scored, those of questions held out first: reading all of a large set again takes long."""
+"""Most solutions that are scored, those of validation questions first: a large set takes long to read again."""
 
 
 def own_scores(
@@ -31,16 +31,16 @@ def own_scores(
     batch_tokens: int,
     device: str,
 ) -> pl.DataFrame:
-    """The step probabilities of at most `MOST_SCORED` solutions, beside the soft labels.
+    """Step probabilities of at most `MOST_SCORED` solutions, beside their soft labels.
 
     Args:
         model: folder of the trained model.
-        examples: as for `train_reward_model`; likewise `features`, from which the head alone reads.
-        seed: of the validation split.
-        batch_tokens: most tokens that are read at once.
+        examples, features: as for `train_reward_model`.
+        seed: seed of the validation split.
+        batch_tokens: most tokens read at once.
 
     Returns:
-        trajectory_id, step_index, probability, label, held_out; without steps that do not fit `training.max_tokens`.
+        trajectory_id, step_index, probability, label, held_out; without steps beyond `training.max_tokens`.
     """
     held_out = validation_questions(examples["question_id"], training.validation_share, seed)
     marked = examples.with_columns(held_out=pl.col("question_id").is_in(list(held_out)))

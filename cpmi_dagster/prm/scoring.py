@@ -1,4 +1,4 @@
-"""Probability that each step of a solution is right, by a trained reward model.
+"""The probability that each step of a solution is right, by a reward model.
 
 in   benchmark         problem_id  question       steps
      processbench_math math-3      What is ...    [First, ..., Then ...]
@@ -6,8 +6,8 @@ out  benchmark         problem_id  step_index  probability
      processbench_math math-3      0           0.93
      processbench_math math-3      1           0.21
 
-Solutions are read as token trees, in which a common beginning stands once; a model that cannot read trees reads them
-one by one. The probabilities are those of each solution alone, up to rounding.
+Solutions are read as token trees, in which a common beginning stands once, or one by one by a model that cannot read
+trees. Probabilities equal those of each solution alone, up to rounding.
 """
 
 import logging
@@ -26,31 +26,32 @@ from cpmi_dagster.prm.inputs import EncodedSolution
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.reading.packing import PackedRow
 from cpmi_dagster.reading.probe import Probe, check_full_attention
+from cpmi_dagster.reading.row_reader import check_token_ids
 from cpmi_dagster.reading.tree_reader import TreeReader
 from cpmi_dagster.reading.trees import Branch, TokenTree, tree_of
 
 CPU_ROW_TOKENS = 2048
-"""What a core's cache holds the activations of; longer rows take longer per token."""
+"""Activations of this many tokens fit a core's cache; longer rows take longer per token."""
 WINDOW_TOKENS = 8 * CPU_ROW_TOKENS
 PROBE = ("Ana has 48 shells.", (["48 / 2 = 24", "48 + 24 = 72"], ["48 + 24 = 72", "72"], ["48 / 2 = 24", "24"]))
 TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 0.01, "bfloat16": 0.05}
-"""Of a state, relative to the largest number of all: bounds of rounding. SmolLM2-135M rounds by 3e-7, 7e-4 and 0.013 in
-float32, float16 and bfloat16; with the branches of others in view its states differ by 0.11."""
+"""Bound of rounding of a hidden state, relative to the largest number of all. SmolLM2-135M rounds by 3e-7, 7e-4, 0.013
+in float32, float16, bfloat16; if it attends to other branches, its states differ by 0.11."""
 ReadEnds = Callable[[Tensor], Tensor]
-"""Hidden states (steps, hidden size) -> one row of numbers a step."""
+"""Hidden states (steps, hidden size) -> values, one row per step."""
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class StepReader:
-    """A decoder in evaluation mode and what is needed to give it text.
+    """A decoder and the encoder of its solutions.
 
     Attributes:
-        model: the decoder.
-        encode: what is read of solutions, from their questions and steps.
-        identity: its name in errors.
+        model: decoder in evaluation mode.
+        encode: questions, steps -> encoded solutions.
+        identity: name in errors.
         context_length: most tokens of a solution.
-        mark: as of `LoadedRewardModel`.
+        mark: as in `LoadedRewardModel`.
     """
 
     model: PreTrainedModel
@@ -67,11 +68,11 @@ def score_steps(
     batch_tokens: int,
     progress: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
-    """Score every step of every solution; what solutions begin with alike is read once.
+    """Score every step of every solution; a common beginning of solutions is read once.
 
     Args:
-        solutions: any columns that say which solution it is, then `question` and `steps` (list of strings).
-        batch_tokens: most tokens that are read at once; a longer solution goes alone.
+        solutions: columns that identify a solution, `question` and `steps` (list of strings).
+        batch_tokens: most tokens read at once; a longer solution is read alone.
         progress: called with the number of solutions just scored.
 
     Returns:
@@ -100,18 +101,15 @@ def read_steps(
     batch_tokens: int,
     progress: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
-    """What `read` makes of the hidden state at the end of each step.
-
-    Args:
-        solutions: as for `score_steps`.
-        column: of the result.
+    """Apply `read` to the hidden state at the end of each step; other arguments as of `score_steps`.
 
     Returns:
         The other columns of `solutions`, `step_index` and `column`; one row per step.
 
     Raises:
-        ScoringError: a solution is longer than the model's context or has its mark of steps in its text, or a result
-            is not a finite number.
+        ScoringError: a solution is longer than the model's context or contains its mark of steps, or a value is not
+            a finite number.
+        ModelError: the tokenizer is another model's.
     """
     judged = solutions.filter(pl.col("steps").list.len() > 0)
     rows = judged.drop("question", "steps")
@@ -127,10 +125,11 @@ def read_steps(
                 f"the solution with {_name(rows, index)} has {len(solution.token_ids)} tokens, but {reader.identity} "
                 f"reads at most {reader.context_length}; leave it out or use a reward model with a longer context"
             )
+    check_token_ids(reader.model, reader.identity, (max(solution.token_ids, default=0) for solution in encoded))
     advance = progress or (lambda count: None)
     advance(solutions.height - judged.height)
-    found = step_values(encoded, reader, read, batch_tokens, advance)
-    for index, values in enumerate(found):
+    by_solution = step_values(encoded, reader, read, batch_tokens, advance)
+    for index, values in enumerate(by_solution):
         if not np.isfinite(values).all():
             step = int(np.isfinite(values).reshape(len(values), -1).all(1).argmin())
             raise ScoringError(
@@ -138,9 +137,9 @@ def read_steps(
                 "training that diverged; read in float32, or train the model again"
             )
     counts = [len(solution.step_positions) for solution in encoded]
-    every = np.concatenate([values for values in found if len(values)] or [np.empty(0)])
+    every = np.concatenate([values for values in by_solution if len(values)] or [np.empty(0)])
     steps = [step for count in counts for step in range(count)]
-    results = pl.DataFrame([pl.Series("step_index", steps, pl.Int64), _series(column, every)])
+    results = pl.DataFrame([pl.Series("step_index", steps, pl.Int64), _to_series(column, every)])
     if not rows.width:
         return results
     return pl.concat([rows[np.repeat(np.arange(len(counts)), counts)], results], how="horizontal")
@@ -153,41 +152,41 @@ def step_values(
     batch_tokens: int,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[np.ndarray]:
-    """What `read` makes of the steps of every solution, in the order of the solutions.
+    """The values of the steps of each solution, in order.
 
     Args:
-        read: called with the hidden states at the ends of some steps.
-        batch_tokens: most tokens that are read at once; a longer solution goes alone.
+        read: hidden states at the ends of some steps -> values.
+        batch_tokens: most tokens read at once; a longer solution is read alone.
         advance: called with the number of solutions just read.
     """
-    found = [np.empty(0)] * len(encoded)
+    by_solution = [np.empty(0)] * len(encoded)
     with_steps = [index for index, solution in enumerate(encoded) if solution.step_positions]
     advance(len(encoded) - len(with_steps))
     if not with_steps:
-        return found
+        return by_solution
     try:
         trees = _tree_reader(reader, read, batch_tokens, max(len(encoded[index].token_ids) for index in with_steps))
     except ModelError as error:
         logger.info("solutions are read one by one: %s", error)
         for index in with_steps:
             with torch.inference_mode():
-                found[index] = read(_read_alone(reader.model, encoded[index])).cpu().numpy()
+                by_solution[index] = read(_read_alone(reader.model, encoded[index])).cpu().numpy()
             advance(1)
-        return found
+        return by_solution
     windows = list(_windows(encoded, with_steps))
     grown = (([_solution_tree([encoded[index] for index in window])], len(window)) for window in windows)
     for window, values in zip(windows, trees.read(grown, advance), strict=True):
         bounds = np.cumsum([len(encoded[index].step_positions) for index in window])[:-1]
         for index, part in zip(window, np.split(values.by_tree[0], bounds), strict=True):
-            found[index] = part
-    return found
+            by_solution[index] = part
+    return by_solution
 
 
 def _tree_reader(reader: StepReader, read: ReadEnds, batch_tokens: int, longest: int) -> TreeReader:
-    """What reads trees with a decoder and takes what `read` makes of the states at their places.
+    """A tree reader whose values are those of `read`.
 
     Raises:
-        ModelError: the decoder cannot read trees of `longest` tokens.
+        ModelError: the decoder cannot read trees with branches of `longest` tokens.
     """
     check_full_attention(reader.model, longest)
     is_cpu = reader.model.device.type == "cpu"
@@ -204,7 +203,7 @@ def _end_states(output: Any, row: PackedRow) -> Tensor:
 
 
 def _probe(reader: StepReader) -> Probe:
-    """Three short solutions of a question; their states are compared, of which a score says little."""
+    """Three short solutions of a question, compared by their hidden states, since scores hide differences."""
     question, solutions = PROBE
     encoded = reader.encode([question] * len(solutions), solutions)
     with torch.inference_mode():
@@ -221,7 +220,7 @@ def _read_alone(decoder: PreTrainedModel, solution: EncodedSolution) -> Tensor:
 
 
 def _windows(encoded: Sequence[EncodedSolution], chosen: Sequence[int]) -> Iterator[list[int]]:
-    """Indices of the chosen solutions, those that begin alike side by side, about `WINDOW_TOKENS` tokens at a time."""
+    """Indices of the chosen solutions, sorted by their tokens, about `WINDOW_TOKENS` tokens at a time."""
     window: list[int] = []
     size = 0
     for index in sorted(chosen, key=lambda index: encoded[index].token_ids):
@@ -244,15 +243,15 @@ def _branch(solution: EncodedSolution) -> Branch:
 
 def _name(rows: pl.DataFrame, index: int) -> str:
     named = ", ".join(f"{column} {value}" for column, value in rows.row(index, named=True).items())
-    return named or f"row {index}"
+    return named or f"row {index + 1}"
 
 
 def probabilities(logits: Tensor) -> Tensor:
-    """Logits -> probabilities, float64."""
+    """Convert logits to probabilities, float64."""
     return logits.float().double().sigmoid()
 
 
-def _series(name: str, values: np.ndarray) -> pl.Series:
+def _to_series(name: str, values: np.ndarray) -> pl.Series:
     if values.ndim == 1:
         return pl.Series(name, values, pl.Float64)
     return pl.Series(name, values, pl.Array(pl.Float32, values.shape[1])).arr.to_list()

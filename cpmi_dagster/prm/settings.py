@@ -1,4 +1,4 @@
-"""How process reward models are trained, and which.
+"""Settings of process reward models: training and recipes.
 
 training: {epochs: 2, lora: {rank: 16}, gradient_checkpointing: true}
 recipes:
@@ -23,7 +23,7 @@ Head = Literal["two_layer", "linear"]
 
 
 class Lora(Frozen):
-    """Low-rank adapters on the backbone; the head is trained whole. They are merged into the weights at the end."""
+    """Low-rank adapters on the backbone, merged into its weights at the end; the head is trained in full."""
 
     rank: int = Field(default=16, ge=1, description="of the adapters")
     alpha: float = Field(default=32, gt=0, description="the adapters' output is scaled by alpha / rank")
@@ -48,7 +48,7 @@ class Training(Frozen):
     max_tokens: int = Field(
         default=2400, ge=16, description="longest text in tokens; whole steps beyond it are dropped"
     )
-    bf16: bool = Field(default=True, description="mixed precision, where the device has it")
+    bf16: bool = Field(default=True, description="mixed precision, if the device supports it")
     lora: Lora | None = Field(default=None, description="train adapters, not all weights; null trains all")
     validation_share: float = Field(default=0.05, ge=0, lt=1, description="share of questions kept for validation")
     validations: int = Field(
@@ -112,7 +112,7 @@ class Recipe(Frozen):
     )
     reward_type: str = Field(description="whose soft labels it learns from")
     objective: Objective = Field(default="bce", description="loss of a step's label")
-    backbone: LanguageModel | None = Field(default=None, description="models.backbone where not given")
+    backbone: LanguageModel | None = Field(default=None, description="models.backbone if null")
     head: Head = Field(
         default="two_layer",
         description="the paper's two layers, or one, which transformers and vLLM load by themselves once exported",
@@ -121,16 +121,16 @@ class Recipe(Frozen):
     training: dict[str, Any] = Field(default={}, description="settings that differ from the profile's training")
 
     def trained_with(self, training: Training) -> Training:
-        """The profile's training settings with what this recipe changes.
+        """The profile's training settings with the changes of this recipe.
 
         Raises:
             ValidationError: a key is not a setting, or its value is wrong.
-            ValueError: it would need other hidden states of a frozen backbone than the profile's other recipes.
+            ValueError: the recipe needs other hidden states of a frozen backbone than the profile's other recipes.
         """
-        own = dict(self.training)
-        if training.lora is not None and isinstance(own.get("lora"), dict):
-            own["lora"] = {**dict(training.lora), **own["lora"]}
-        changed = Training.model_validate({**dict(training), **own}) if own else training
+        changes = dict(self.training)
+        if training.lora is not None and isinstance(changes.get("lora"), dict):
+            changes["lora"] = {**dict(training.lora), **changes["lora"]}
+        changed = Training.model_validate({**dict(training), **changes}) if changes else training
         if changed.backbone == "frozen" and (self.backbone or changed.max_tokens != training.max_tokens):
             raise ValueError(
                 f"recipes: `{self.name}` has a backbone or `max_tokens` of its own, but `backbone: frozen` reads "

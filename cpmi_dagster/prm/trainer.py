@@ -1,6 +1,6 @@
-"""A `transformers.Trainer` with step losses and two learning rates; it prints nothing.
+"""A `transformers.Trainer` with step losses and a learning rate for the head; it prints nothing.
 
-The learning curve is a list of points, about a hundred for the training loss; validation starts before the first step:
+The learning curve has about a hundred training losses, and validation losses from before the first step:
 
     {"step": 0, "epoch": 0.0, "split": "validation", "loss": 0.694}
     {"step": 18, "epoch": 1.0, "split": "train", "loss": 0.641}
@@ -29,22 +29,22 @@ CurvePoint = dict[str, Any]
 CURVE_SPLITS = {"loss": "train", "eval_loss": "validation"}
 CURVE_SPACING = 0.01
 ALL_STEPS = 0.999
-"""As a share of all steps; `transformers` reads 1 as one step."""
+"""Share of all steps; `transformers` reads 1 as one step."""
 SORTED_TOGETHER = 50
 
 
 class SimilarLengthSampler(Sampler[int]):
     """Indices of training examples in batches of similar length, since padding costs as much as text.
 
-    Random chunks of 50 batches are sorted by length and cut into batches, whose order is random again. The order
-    depends on seed and epoch alone, so a training that resumes within an epoch sees the same batches.
+    Random chunks of 50 batches are sorted by length and cut into batches in random order, which depends on seed and
+    epoch only, so a resumed training sees the same batches.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int = 0) -> None:
         self.lengths, self.batch_size, self.seed, self.epoch = np.array(lengths, int), batch_size, seed, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Which epoch comes next, from 0."""
+        """Set the next epoch, counted from 0."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class SimilarLengthSampler(Sampler[int]):
 
 
 class StepTrainer(Trainer):
-    """Minimises a loss over step logits, with a learning rate of its own for the head."""
+    """Minimises a loss over step logits; the head has its own learning rate."""
 
     loss_is_scaled_for_ga = False
 
@@ -75,12 +75,12 @@ class StepTrainer(Trainer):
         data: TrainingSet,
         progress: Callable[[int], None],
     ) -> None:
-        """What is trained on what.
+        """Make a trainer.
 
         Args:
-            recipe: its name, for errors.
-            arguments: as `training_arguments` makes them of `training`.
-            progress: called with the number of examples just trained on; those before a checkpoint count.
+            recipe: name of the recipe, for errors.
+            arguments: made of `training` by `training_arguments`.
+            progress: called with the number of examples just trained on, including those before a checkpoint.
         """
         self.recipe, self.step_loss, self.head_learning_rate = recipe, loss, training.head_learning_rate
         self.examples, self.progress, self.reported = round(len(data.train) * training.epochs), progress, 0
@@ -97,7 +97,7 @@ class StepTrainer(Trainer):
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Mean loss of one batch as `collate` makes it."""
+        """Mean loss of a batch of `collate`."""
         read = {name: tensor for name, tensor in inputs.items() if name not in ("labels", "step_mask")}
         outputs = model(**read)
         loss = self.step_loss(outputs.logits, inputs["labels"], inputs["step_mask"])
@@ -121,7 +121,7 @@ class StepTrainer(Trainer):
         return SimilarLengthSampler(self.lengths, self.args.train_batch_size, self.args.seed)
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """AdamW with weight decay on matrices only, as `transformers` makes it, and the head's own learning rate."""
+        """AdamW of `transformers`, with weight decay on matrices only, and a learning rate for the head."""
         if self.optimizer is None:
             trained: Any = model or self.model
             named, optimizer = trained.named_parameters(), super().create_optimizer(model)
@@ -134,11 +134,7 @@ class StepTrainer(Trainer):
 
 
 def check_loss(recipe: str, step: int, loss: float) -> None:
-    """Refuse a loss that is not finite.
-
-    Raises:
-        TrainingError: it is not.
-    """
+    """Raise a TrainingError if a loss is not finite."""
     if not math.isfinite(loss):
         raise TrainingError(
             f"training recipe {recipe} has a loss of {loss} at optimiser step {step}; lower training.learning_rate or "
@@ -157,11 +153,11 @@ def learning_curve(log_history: Sequence[dict[str, Any]]) -> list[CurvePoint]:
 
 
 def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bool, saves: Path) -> TrainingArguments:
-    """The profile's training settings in `transformers`' terms: nothing printed or reported.
+    """Convert training settings to arguments of `transformers`; nothing is printed or reported.
 
     Args:
-        on_cpu: train on the CPU even where there is an accelerator.
-        saves: folder for what is saved on the way.
+        on_cpu: train on the CPU even if there is an accelerator.
+        saves: folder of checkpoints.
     """
     cuda = torch.cuda.is_available() and not on_cpu
     keep_best = validate and training.early_stopping is not None
@@ -179,7 +175,7 @@ def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bo
         bf16=training.bf16 and cuda and torch.cuda.is_bf16_supported(),
         activation_checkpointing=training.gradient_checkpointing,
         seed=seed,
-        # set even where there is only a CPU: processes on CPUs communicate only then
+        # processes on CPUs communicate only if it is set
         use_cpu=on_cpu or not torch.accelerator.is_available(),
         remove_unused_columns=False,
         label_names=["labels"],
@@ -207,7 +203,7 @@ def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bo
 
 
 def collate(examples: Sequence[LabelledSolution]) -> dict[str, Tensor]:
-    """Examples -> one padded batch: the model's inputs, `step_mask` and `labels`."""
+    """Pad examples to a batch of the model's inputs, `step_mask` and `labels`."""
     inputs, step_mask = pad_batch([example.encoded for example in examples])
     labels, _ = pad_rows([example.labels for example in examples], torch.float32)
     return {**inputs, "step_mask": step_mask, "labels": labels}

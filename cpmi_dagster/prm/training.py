@@ -5,14 +5,14 @@ One row of the examples is a trajectory with the soft label of each step:
     trajectory_id  question_id  question              steps                                      labels
     t000000017     3f9a...      Weng earns $12 ...    [She earned 0.2 a minute., That is 10.]    [0.91, 0.64]
 
-The result is a folder that `load_reward_model` reads: config.json, safetensors, the tokenizer, README.md and the hashes
-of these files. It appears when it is complete; a killed training resumes from its last checkpoint.
+The result is a folder for `load_reward_model`: config.json, safetensors, tokenizer, README.md and the hashes of these
+files. It appears when it is complete; a killed training resumes from its last checkpoint.
 
-With `training.accelerate` the same code runs in as many processes as accelerate is configured for:
+With `training.accelerate` several processes train:
 
     this process   writes job.json, examples.parquet and accelerate.yaml into a folder, and runs
                    accelerate launch --config_file accelerate.yaml -m cpmi_dagster.prm.training FOLDER
-    the others     end when the pipe from this process closes; the first one writes the model, and prints for this one:
+    the others     end when the pipe from this process closes; the first writes the model, and prints to this process:
                    cpmi {"done": 8}     cpmi {"trained": {"curve": [...], ...}}     cpmi {"error": "the loss ..."}
 """
 
@@ -70,17 +70,16 @@ def train_reward_model(
 
     Args:
         examples: trajectory_id, question_id, question, steps, labels (soft labels in [0, 1], one per step).
-        recipe: its objective, its own seed, and what it changes in `training`.
-        backbone: the decoder to start from: settings, a loaded model (which is left as it is), a folder or hub id.
-        output: folder to write; a model already there is replaced when the new one is complete.
-        seed: of the head, the validation split and the order of the examples; on one CPU it fixes every weight.
+        recipe: objective, seed, and changes of `training`.
+        backbone: the decoder to start from: settings, a loaded model (which is copied), a folder or hub id.
+        output: the model folder; a model in it is replaced once the new one is complete.
+        seed: seed of the head, the validation split and the order of examples; on one CPU it fixes every weight.
         progress: called with the number of trajectories just trained on, counting each epoch.
         data_version: hash of the soft labels, for the model card.
-        checkpoints: folder for the checkpoints a killed training resumes from; it must belong to these examples and
-            settings alone, and the caller removes it. Without it no checkpoints are saved.
-        gpu: the GPU to train on if it is not the first, where `training.accelerate` does not say.
-        features: trajectory_id, step_index, feature: hidden states of the steps, from which the head alone is trained;
-            the backbone is saved as it is.
+        checkpoints: folder of checkpoints to resume from, for these examples and settings only; the caller removes
+            it. If None, no checkpoints are saved.
+        gpu: the GPU to train on, if it is not the first and `training.accelerate` names none.
+        features: trajectory_id, step_index, feature: hidden states of the steps; only the head is trained.
 
     Raises:
         ModelError: the backbone cannot be loaded.
@@ -104,8 +103,8 @@ def _launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: 
     """Train a job under `accelerate launch`.
 
     Args:
-        job: as for `fit`; its backbone must be one that each process can load.
-        configuration: what `accelerate config` writes.
+        job: as for `fit`; each process loads its backbone.
+        configuration: written by `accelerate config`.
 
     Raises:
         TrainingError: a process failed; the message has its last lines of output.
@@ -114,7 +113,7 @@ def _launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: 
         raise TrainingError("several processes cannot share a model in memory; name the backbone's folder or hub id")
     place = folder / ".job"
     place.mkdir()
-    # without the configuration of the launch, which would launch processes again
+    # a process with the configuration would launch others
     training = {**dict(job.training), "accelerate": None}
     checkpoints = str(job.checkpoints.absolute()) if job.checkpoints else None
     facts = {"recipe": job.recipe, "training": training, "backbone": job.backbone, "seed": job.seed}
@@ -149,8 +148,8 @@ def _launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: 
 
 
 def main(place: Path) -> None:
-    """What each launched process runs; the first, by the number that torch gave it, speaks for all."""
-    Thread(target=_end_with_the_caller, daemon=True).start()
+    """Run a launched process; the first, by its rank, sends messages."""
+    Thread(target=_exit_with_caller, daemon=True).start()
     is_first = environment_variable("RANK") in ("", "0")
     try:
         facts = json.loads((place / "job.json").read_text(encoding="utf-8"))
@@ -162,21 +161,21 @@ def main(place: Path) -> None:
             facts["seed"],
             Path(facts["checkpoints"]) if facts["checkpoints"] else None,
         )
-        trained = fit(job, place.parent, lambda count: _say(done=count) if is_first else None)
+        trained = fit(job, place.parent, lambda count: _send(done=count) if is_first else None)
     except CpmiError as error:
-        _say(error=str(error))
+        _send(error=str(error))
         raise
     if is_first:
-        _say(trained={**vars(trained), "path": None})
+        _send(trained={**vars(trained), "path": None})
 
 
-def _say(**message: Any) -> None:
+def _send(**message: Any) -> None:
     print(MESSAGE + json.dumps(message), flush=True)
 
 
-def _end_with_the_caller() -> None:
-    """End this process when the one that launched it closes the pipe or has died, however it died."""
-    os.read(0, 1)  # by its number: `sys.stdin` would be locked when Python ends
+def _exit_with_caller() -> None:
+    """Exit when the launching process closes the pipe or dies."""
+    os.read(0, 1)  # not `sys.stdin`, which would be locked when Python exits
     os._exit(1)
 
 

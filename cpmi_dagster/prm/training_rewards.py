@@ -1,4 +1,4 @@
-r"""Rewards of completions in reinforcement learning: of the final answer, and of the steps by `label` or `judge`.
+r"""Rewards of completions for reinforcement learning: outcome, and rewards of steps by `label` or `judge`.
 
 prompts      ["Ann has 3 hats and buys 2. How many?"]    completions  ["3 + 2 = 5.\nThe answer is: 5"]
 gold_answer  ["5"]                                       -> outcome 1.0, steps [0.41, 0.09], total 1.0 + 0.25
@@ -21,36 +21,36 @@ from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.hard_negatives import heuristic_negatives
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.judge_models import load_judge
-from cpmi_dagster.prm.judging import Solution, judged_rows
+from cpmi_dagster.prm.judging import Solution, judge_rows
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.rewards.labeling import label_in_full, labeler_demand
-from cpmi_dagster.scoring.given_rows import plain
-from cpmi_dagster.scoring.trajectories import ReadingOptions, loaded_model
+from cpmi_dagster.scoring.given_rows import to_plain
+from cpmi_dagster.scoring.trajectories import ReadingOptions, load_named_model
 from cpmi_dagster.trajectories.chats import ASSISTANT, is_of_user, messages_of, read_chat, text_of
 from cpmi_dagster.trajectories.solution_text import split_steps
 
 PRM = "prm"
-"""In the place of a reward type: the model is a process reward model."""
+"""Reward name of a process reward model."""
 OVER_STEPS: Mapping[str, Callable] = {"mean": fmean, "min": min, "sum": sum, "last": lambda rewards: rewards[-1]}
 logger = logging.getLogger(__name__)
 
 
 class CompletionReward(NamedTuple):
-    """The reward of a completion and its parts; in the total, what is missing counts 0."""
+    """The reward of a completion and its parts; a missing part counts 0 in the total."""
 
     outcome: float | None
-    """1 if its final answer is the gold answer, else 0; None if one of the two was not found."""
+    """1 if the final answer is the gold answer, else 0; None if either was not found."""
     steps: list[float]
-    """Of each step; none if the completion could not be scored."""
+    """Reward of each step; empty if the completion could not be scored."""
     total: float
 
 
 @dataclass(frozen=True)
 class RewardFunction:
-    """What `reward_function` returns, called as TRL's reward functions are."""
+    """A reward function with the signature of TRL."""
 
     step_rewards: Callable[[list[dict[str, Any]]], tuple[dict[str, Any], list[str]]]
-    """Rows with id, question, steps, gold_answer, negative_answers -> rewards of steps by id, and why others lack."""
+    """Rows with id, question, steps, gold_answer, negative_answers -> rewards of steps by id, reasons of rejections."""
     reward: str
     over_steps: str
     outcome_weight: float
@@ -62,14 +62,14 @@ class RewardFunction:
         return f"{self.reward}_reward"
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float]:
-        """The reward of each completion, as TRL asks for it.
+        """The reward of each completion, with the arguments of TRL.
 
         Args:
-            prompts: texts, or chats.
-            completions: texts, or the messages of the answer.
-            columns: of the data set, a value per completion: the gold answers; `question`, else the prompt is read, of
-                a chat the last message of the user; `negative_answers` (lists), else edits of the gold answer are the
-                wrong ones. Others are ignored. With TRL's `log_metric`, the parts are logged.
+            prompts: texts or chats.
+            completions: texts or messages of the answer.
+            columns: columns of the data set, a value per completion: gold answers; `question`, by default the prompt,
+                or a chat's last message of the user; `negative_answers` (lists), by default edits of the gold answer.
+                Others are ignored. If TRL's `log_metric` is given, the parts are logged.
         """
         rewards = self.in_parts(prompts, completions, **columns)
         if log := columns.get("log_metric"):
@@ -82,13 +82,13 @@ class RewardFunction:
         return [reward.total for reward in rewards]
 
     def in_parts(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[CompletionReward]:
-        """The reward of each completion with its outcome and its steps; otherwise as when it is called."""
+        """The reward of each completion with outcome and steps; arguments as of a call."""
         if self.answers not in columns:
             raise ScoringError(f"there are no gold answers in `{self.answers}`; add it, or name another as `answers`")
-        questions = [_question(prompt) for prompt in plain(columns.get("question", prompts))]
-        texts = [each if isinstance(each, str) else read_chat(each, [ASSISTANT])[0] for each in plain(completions)]
-        golds = [_read(gold) for gold in plain(columns[self.answers])]
-        wrongs = plain(columns.get("negative_answers", [None] * len(texts)))
+        questions = [_question(prompt) for prompt in to_plain(columns.get("question", prompts))]
+        texts = [each if isinstance(each, str) else read_chat(each, [ASSISTANT])[0] for each in to_plain(completions)]
+        golds = [_read(gold) for gold in to_plain(columns[self.answers])]
+        wrongs = to_plain(columns.get("negative_answers", [None] * len(texts)))
         fields = ("id", "question", "steps", "gold_answer", "negative_answers")
         values = zip(map(str, range(len(texts))), questions, map(split_steps, texts), golds, wrongs, strict=True)
         steps, reasons = self.step_rewards([dict(zip(fields, row, strict=True)) for row in values])
@@ -108,13 +108,13 @@ class RewardFunction:
     def compute_score(
         self, data_source: str, solution_str: str, ground_truth: str, extra_info: Mapping[str, Any]
     ) -> float:
-        """The reward of one completion, as verl asks for it; the question is in `extra_info`."""
+        """The reward of a completion, with the arguments of verl; the question is in `extra_info`."""
         return self.compute_scores([data_source], [solution_str], [ground_truth], [extra_info])[0]
 
     def compute_scores(
         self, data_sources: Sequence[str], solution_strs: Sequence[str], ground_truths: Sequence[str], extra_infos: Any
     ) -> list[float]:
-        """The rewards of a batch, as verl's reward manager `batch` asks for them; questions are in `extra_infos`."""
+        """The rewards of a batch, with the arguments of verl's reward manager `batch`; see `compute_score`."""
         return self([extra["question"] for extra in extra_infos], solution_strs, **{self.answers: ground_truths})
 
 
@@ -129,23 +129,22 @@ def reward_function(
     form: str | None = None,
     **options: Unpack[ReadingOptions],
 ) -> RewardFunction:
-    """A reward function for reinforcement learning, of the outcome and of the steps; loads the model once.
+    """A reward function for reinforcement learning, of outcome and steps; loads the model once.
 
-    A completion is split into steps as `cpmi init --split auto` splits a text. All completions of a call are scored
-    together, and what completions of one question share is read once. The wrong answers that CPMI contrasts with are
-    the data set's `negative_answers`, else edits of the gold answer; text is sampled only for a gold answer that has no
-    edits, such as a lone sign.
+    A completion is split into steps as by `cpmi init --split auto`. All completions of a call are scored together, and
+    a common beginning is read once. CPMI contrasts with the data set's `negative_answers`, else with edits of the gold
+    answer; text is sampled only if a gold answer, such as a single sign, has no edits.
 
     Args:
         model: for a reward type, the labeler, as for `label`; for `prm`, the reward model, as for `judge`.
-        reward: a reward type, of those that `label` gives, or `prm`.
-        over_steps: how the rewards of a completion's steps become one number: mean, min, sum or last.
+        reward: a reward type of `label`, or `prm`.
+        over_steps: aggregate of a completion's step rewards: mean, min, sum or last.
         outcome_weight: factor of the outcome, which is 1 for a right final answer and 0 for a wrong one.
-        step_weight: factor of that one number for the steps.
-        answers: name of the data set's column of gold answers.
+        step_weight: factor of the aggregate.
+        answers: the data set's column of gold answers.
         default_conditioning: as for `label`.
-        form: of a reward model of others, as its files say by default.
-        options: as for `label`; of a reward model, device, dtype and revision.
+        form: form of a published reward model; by default, by its files.
+        options: as for `label`; for a reward model device, dtype and revision.
 
     Raises:
         SettingsError: `reward` or `over_steps` does not exist, or the type needs more than trajectory and labeler.
@@ -164,13 +163,13 @@ def reward_function(
         reward, step_rewards = PRM, partial(_judge, load_judge(model, device, dtype, form, options.get("revision")))
     else:
         labeler_demand([reward], default_conditioning, options)
-        labeler = model if isinstance(model, LoadedModel) else loaded_model(model, options)
+        labeler = model if isinstance(model, LoadedModel) else load_named_model(model, options)
         step_rewards = partial(_label, labeler, reward, default_conditioning, options)
     return RewardFunction(step_rewards, reward, over_steps, outcome_weight, step_weight, answers)
 
 
 def _judge(model: LoadedRewardModel, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
-    judged = judged_rows(model, [Solution.model_validate(row) for row in rows], 0.0, lambda _: None)
+    judged = judge_rows(model, [Solution.model_validate(row) for row in rows], 0.0, lambda _: None)
     return {row["id"]: row["probabilities"] for row in judged}, [row["reason"] for row in judged if "reason" in row]
 
 
@@ -188,14 +187,14 @@ def _label(
 
 
 def _question(prompt: Any) -> str:
-    """The prompt; of a chat the last message of the user."""
+    """The text of a prompt, or the last message of the user in a chat."""
     if isinstance(prompt, str):
         return prompt
     return next((text_of(message) for message in reversed(messages_of(prompt)) if is_of_user(message)), "")
 
 
 def _read(gold: Any) -> str | None:
-    """A gold answer as it is read; None if it cannot be, which costs its own completion alone."""
+    """Extract a gold answer; None if there is none, which affects only its completion."""
     try:
         return read_gold_answer(gold)
     except ValueError:

@@ -1,9 +1,9 @@
-"""sdpa over a stretch of nodes at a time, against the nodes that the stretch can see and no others.
+"""Blocked sdpa: 128 nodes at a time attend to their ancestors only.
 
-    a row of 4,000 nodes, a stretch of 128 under a branch of 400: 128 x 528 pairs, not 128 x 4,000
+    row of 4,000 nodes, 128 of them under a branch of 400: 128 x 528 pairs, not 128 x 4,000
 
-The ancestors of a stretch are those of its first node and nodes inside it, so the keys are found without a mask of the
-whole row, and the cost of attention grows with the length of the branches, not of the row.
+The ancestors of a stretch of nodes are those of its first node and nodes of the stretch, so its keys are known without
+a mask of the whole row, and attention costs grow with the length of branches, not of rows.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,11 +24,11 @@ IMPLEMENTATION = "cpmi_blocked"
 
 
 class Block(NamedTuple):
-    """Nodes `start` to `stop` of a row, the nodes they can see, and which sees which.
+    """Nodes `start` to `stop` of a row and the nodes that they attend to.
 
     Attributes:
-        keys: indices of nodes, [keys].
-        added: to scores, minus infinity where a node does not see a key, [stop - start, keys].
+        keys: node indices, [keys].
+        added: added to attention scores, [stop - start, keys]; minus infinity if a node does not see a key.
     """
 
     start: int
@@ -38,7 +38,7 @@ class Block(NamedTuple):
 
 
 def blocked_reader(model: "PreTrainedModel") -> RowReader:
-    """A reader with blocked sdpa, for models whose attention implementation can be replaced."""
+    """A reader with blocked sdpa, for models with a replaceable attention implementation."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(IMPLEMENTATION, blocked_attention)
@@ -51,7 +51,7 @@ def blocked_reader(model: "PreTrainedModel") -> RowReader:
 
 
 def blocks_of(end: Integers, device: "torch.device", dtype: "torch.dtype") -> list[Block]:
-    """A row in stretches of `STRETCH` nodes.
+    """The blocks of a row, `STRETCH` nodes each.
 
     Args:
         end: index after each node's last descendant, nodes in preorder, [nodes].
@@ -80,10 +80,10 @@ def blocked_attention(
     tree_blocks: "list[Block] | None" = None,
     **terms: Any,
 ) -> "tuple[torch.Tensor, None]":
-    """An attention function of transformers: query (1, heads, nodes, width), key and value (1, groups, nodes, width).
+    """Attention as transformers calls it: query (1, heads, nodes, width), key and value (1, groups, nodes, width).
 
     Raises:
-        ModelError: the model did not pass the blocks on, or its attention has a term that is not computed here.
+        ModelError: the model did not pass `tree_blocks` on, or its attention has a term that is not computed here.
     """
     import torch
 
@@ -92,7 +92,7 @@ def blocked_attention(
     parts = []
     for start, stop, keys, added in tree_blocks or ():
         seen, read = (states.index_select(2, keys.to(query.device)) for states in (key, value))
-        # the heads of a group are further queries of the same keys: one product in place of a copy for each
+        # heads of a group share keys: as further queries they need no copies of the keys
         output = torch.nn.functional.scaled_dot_product_attention(
             query[:, :, start:stop].reshape(1, groups, heads * (stop - start), -1),
             seen,

@@ -1,6 +1,6 @@
-"""FlexAttention with a block mask made from the trees: for GPUs and long rows.
+"""FlexAttention with a block mask of the trees, for GPUs and long rows.
 
-Row of 512 nodes, blocks of 128; `end` says for every block of keys which later blocks of queries see some or all of it:
+Row of 512 nodes, blocks of 128; `end` tells which later blocks of queries see a block of keys in part or in full:
 
     queries \\ keys   0      1      2      3
     0                mask                         mask: some pairs     full: all pairs
@@ -8,7 +8,7 @@ Row of 512 nodes, blocks of 128; `end` says for every block of keys which later 
     2                full   .      mask            . : skipped
     3                full   .      mask   mask
 
-A kernel is compiled for every length of row, so rows are padded up to one of a few.
+A kernel is compiled for every row length, so rows are padded to few lengths.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def flex_reader(model: "PreTrainedModel") -> RowReader:
     AttentionInterface.register(IMPLEMENTATION, flex_attention_of_trees)
 
     def mask(row: PackedRow, size: int) -> dict[str, Any]:
-        # built once for each device that has layers: `BlockMask.to` does not move the tensor its function closes over
+        # one per device that has layers: `BlockMask.to` does not move the tensor that its function closes over
         masks = cache(partial(block_mask, row.end, size))
         return {"attention_mask": shown_mask(size, model.device), "tree_masks": masks}
 
@@ -48,20 +48,20 @@ def flex_reader(model: "PreTrainedModel") -> RowReader:
 
 
 def padded_length(tokens: int) -> int:
-    """The next of the lengths that kernels are compiled for: eight between a power of two and the next.
+    """The next length that kernels are compiled for, eight between powers of two: 4,100 nodes -> 4,608.
 
-    A row of 4,100 nodes is computed as one of 4,608; no row is padded by more than an eighth and a block.
+    A row is padded by at most an eighth of its length or one block.
     """
     coarse = max(BLOCK, (1 << max(tokens - 1, 1).bit_length() - 1) // COARSE_LENGTHS)
     return -(-tokens // coarse) * coarse
 
 
 def block_mask(end: Integers, size: int, device: "torch.device") -> "BlockMask":
-    """The block mask of a row, built from its intervals without a mask of all pairs.
+    """The block mask of a row, without a mask of all pairs.
 
     Args:
         end: index after each node's last descendant, [nodes].
-        size: nodes with padding, a multiple of `BLOCK`; nodes of the padding see themselves alone.
+        size: nodes with padding, a multiple of `BLOCK`; a padding node sees itself only.
     """
     from torch.nn.attention.flex_attention import BlockMask
 
@@ -74,7 +74,7 @@ def block_mask(end: Integers, size: int, device: "torch.device") -> "BlockMask":
 
     lists = []
     for kinds in (some, full):
-        # how many blocks of keys each block of queries sees, and their numbers first in each row
+        # the number of key blocks that a query block sees, and the indices of these first in each row
         counts, numbers = kinds.sum(axis=1, dtype=np.int32), np.argsort(~kinds, axis=1, kind="stable").astype(np.int32)
         lists += [upload(counts[None, None], device), upload(numbers[None, None], device)]
     return BlockMask.from_kv_blocks(*lists, BLOCK_SIZE=BLOCK, mask_mod=sees, seq_lengths=(size, size))
@@ -83,13 +83,11 @@ def block_mask(end: Integers, size: int, device: "torch.device") -> "BlockMask":
 def block_kinds(end: Integers) -> tuple[np.ndarray, np.ndarray]:
     """Which blocks of keys a block of queries sees in part, and which in full.
 
-    A node before the block is seen by its first query if its interval reaches it, by all if it reaches beyond the last.
-
     Args:
-        end: index after each node's last descendant, a multiple of `BLOCK` of them.
+        end: index after each node's last descendant, [nodes], a multiple of `BLOCK` nodes.
 
     Returns:
-        Two boolean arrays [query blocks, key blocks]; a pair of blocks is in one of them or in neither.
+        Two boolean arrays, [query blocks, key blocks]; no pair of blocks is true in both.
     """
     blocks = end.reshape(-1, BLOCK)
     first = np.arange(len(blocks)) * BLOCK
@@ -111,7 +109,7 @@ def flex_attention_of_trees(
     tree_masks: "Callable[[torch.device], BlockMask] | None" = None,
     **terms: Any,
 ) -> "tuple[torch.Tensor, None]":
-    """Attention as transformers calls it: query (1, heads, nodes, width); key and value (1, groups, nodes, width)."""
+    """Attention as transformers calls it: query (1, heads, nodes, width), key and value (1, groups, nodes, width)."""
     check_terms(module, tree_masks, terms, UNKNOWN_TERMS)
     assert tree_masks is not None  # checked above
     attend, mask = _kernel(query.is_cuda), tree_masks(query.device)
@@ -127,7 +125,7 @@ def _kernel(compiled: bool) -> Callable[..., Any]:
 
     if not compiled:
         return flex_attention
-    # one kernel per length, no fallback: an uncompiled kernel would make a matrix of all pairs. Private in torch 2.13
+    # a kernel per length and no fallback, which would build a matrix of all pairs; private in torch 2.13
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 64)
     return torch.compile(flex_attention, dynamic=False, fullgraph=True)
 

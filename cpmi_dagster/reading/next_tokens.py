@@ -1,8 +1,8 @@
 """Log-probabilities of the tokens that nodes predict: the values of a labeler's trees.
 
-A vocabulary of 152,000 in float32 takes 0.6 MB a position: 128 MiB hold 220 positions, whatever the length of the row.
-The decoder runs once. Then the whole model runs on each slice with the decoder's output substituted, so that everything
-a model does to its logits (caps, scales, biases) is applied.
+Logits over 152,000 tokens in float32 take 0.6 MB a position, so they are computed for slices of 128 MiB, about 220
+positions. The decoder runs once; then the whole model runs on each slice with the decoder's output substituted, so that
+all that a model does to its logits (caps, scales, biases) is applied.
 """
 
 from collections.abc import Iterator
@@ -26,14 +26,13 @@ CPU_ROWS = 32
 
 
 def token_logprobs(model: "PreTrainedModel", context: TokenIds, target: TokenIds) -> "torch.Tensor":
-    """log p(token | everything before it) of each token of the target, natural log, float32, [target tokens].
+    """log p(token | all tokens before it) of each target token, natural log, float32, [target tokens].
 
-    One ordinary sequence, read alone: the reference for token trees.
+    One sequence, read alone: the reference for token trees.
 
     Args:
-        model: any causal language model of transformers.
-        context: token ids of question and steps; at least one.
-        target: token ids of the answer line; at least one.
+        context: token ids of question and steps, at least one.
+        target: token ids of the answer line, at least one.
     """
     import torch
 
@@ -49,8 +48,7 @@ def predicted_logprobs(model: "PreTrainedModel", output: Any, row: PackedRow) ->
     """log p of the token that each place of a row predicts, natural log, float32, on the logits' device, [values].
 
     Args:
-        model: a causal language model.
-        output: of its decoder, for this row.
+        output: the decoder's output for this row.
     """
     import torch
 
@@ -64,21 +62,21 @@ def predicted_logprobs(model: "PreTrainedModel", output: Any, row: PackedRow) ->
     )
     hidden = output.last_hidden_state.flatten(0, 1)
     hidden = hidden[chosen.to(hidden.device)]
-    # stands for the tokens of a slice, whose states are given
+    # in the place of a slice's tokens, whose states are known
     empty = torch.zeros((1, 1), dtype=torch.long, device=model.device)
     ordered = []
     for number, (first, last) in enumerate(pairwise(bounds)):
         part = type(output)(last_hidden_state=hidden[None, number * step : (number + 1) * step])
-        with _returning(whole.get_decoder(), part):
+        with _replaced_forward(whole.get_decoder(), part):
             logits = whole(input_ids=empty, use_cache=False).logits[0]
-        ordered.append(_picked(logits, rows[first:last] - number * step, tokens[first:last]))
+        ordered.append(_pick_logprobs(logits, rows[first:last] - number * step, tokens[first:last]))
     picked = torch.cat(ordered) if ordered else hidden.new_empty(0, dtype=torch.float32)
     return torch.empty_like(picked).index_copy_(0, places.to(picked.device), picked)
 
 
 @contextmanager
-def _returning(decoder: Any, output: Any) -> Iterator[None]:
-    """Within the block a decoder returns this output instead of computing one."""
+def _replaced_forward(decoder: Any, output: Any) -> Iterator[None]:
+    """Within the block, calls of a decoder return this output."""
     before = decoder.__dict__.get("forward")
     decoder.forward = lambda *_, **__: output
     try:
@@ -90,7 +88,7 @@ def _returning(decoder: Any, output: Any) -> Iterator[None]:
             decoder.forward = before
 
 
-def _picked(logits: "torch.Tensor", rows: "torch.Tensor", tokens: "torch.Tensor") -> "torch.Tensor":
+def _pick_logprobs(logits: "torch.Tensor", rows: "torch.Tensor", tokens: "torch.Tensor") -> "torch.Tensor":
     """log p of `tokens[n]` under `logits[rows[n]]`, rows ascending; float32, [n]."""
     import torch
 
@@ -98,7 +96,7 @@ def _picked(logits: "torch.Tensor", rows: "torch.Tensor", tokens: "torch.Tensor"
     if logits.device.type != "cpu":
         logits = logits.float()
         return logits[rows, tokens] - logits.logsumexp(-1)[rows]
-    # on a CPU log_softmax takes a tenth of the time of logsumexp, on copies that fit the cache
+    # on a CPU, log_softmax of parts that fit the cache takes a tenth of the time of logsumexp
     parts = logits.split(CPU_ROWS)
     bounds = torch.searchsorted(rows, torch.arange(len(parts) + 1) * CPU_ROWS).tolist()
     return torch.cat(

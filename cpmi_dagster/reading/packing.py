@@ -1,14 +1,13 @@
-"""Cut token trees into pieces that fit a row, and lay pieces side by side in rows, without padding.
+"""Pack token trees into rows without padding; a row is one forward pass.
 
     sizes [500, 900, 400, 120], row_tokens 1024  ->  rows [1, 3], [0, 2]
 
-A tree larger than a row is cut between subtrees; a piece is a stretch of nodes and the branch that leads to it:
+A tree larger than a row is cut between subtrees; a piece is a stretch of nodes with its ancestors:
 
     nodes of the tree    0 1 2 3 4 | 5 6 7            cut before 5, whose ancestors are 0 and 3
     pieces               0 1 2 3 4   0 3 5 6 7        0 and 3 are read twice, their values are taken once
 
-A row is one forward pass. Pieces in a row cannot see each other, since no node of one is an ancestor of a node of
-another, and position ids restart in each.
+Pieces of a row do not see each other: no node of a piece is an ancestor in another, and position ids restart in each.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,16 +22,14 @@ SMALLEST_STRETCH = 64
 
 @dataclass(frozen=True)
 class Piece:
-    """Some nodes of a tree, closed under ancestors, and the values that are taken there.
+    """A stretch of a tree's nodes with their ancestors, and the values that are taken in the stretch.
 
     Attributes:
-        tree: the tree it is of.
-        start: first node of the stretch.
-        stop: index after the stretch's last node.
-        nodes: indices of its nodes in the tree, rising: the ancestors, then the stretch, [nodes].
+        start, stop: the stretch, node indices of the tree.
+        nodes: node indices in the tree, ascending: ancestors, then stretch, [nodes].
         end: index in the piece after each node's last descendant, [nodes].
-        values: indices of its values among those of the tree, [values].
-        places: node of the piece for each of them, [values].
+        values: value indices in the tree, [values].
+        places: node of the piece for each value, [values].
     """
 
     tree: TokenTree
@@ -50,17 +47,13 @@ class Piece:
 
 @dataclass(frozen=True)
 class PackedRow(TokenTree):
-    """Pieces one after the other, which are trees side by side; node indices count along the row.
-
-    Attributes:
-        pieces: the pieces in their order.
-    """
+    """Pieces side by side; node indices count along the row."""
 
     pieces: tuple[Piece, ...]
 
 
 def rows_of(pieces: Iterable[Piece], row_tokens: int) -> list[PackedRow]:
-    """The pieces, cut where needed, in rows of at most `row_tokens`; a longer branch makes its row longer."""
+    """Rows of at most `row_tokens` with these pieces, cut if needed; a longer branch makes its row longer."""
     small = [part for piece in pieces for part in cut(piece, row_tokens)]
     return [lay_out([small[item] for item in row]) for row in pack([len(piece) for piece in small], row_tokens)]
 
@@ -71,10 +64,10 @@ def whole(*trees: TokenTree) -> list[Piece]:
 
 
 def cut(piece: Piece, room: int) -> list[Piece]:
-    """Smaller pieces of a piece; each of its values is taken in one of them.
+    """Cut a piece into smaller ones; each value is taken in one of them.
 
     Args:
-        room: nodes a piece may have; one with a longer branch has `SMALLEST_STRETCH` nodes more than that branch.
+        room: most nodes of a piece; below a branch of that length, a piece has `SMALLEST_STRETCH` nodes more.
     """
     if len(piece) <= room:
         return [piece]
@@ -83,18 +76,18 @@ def cut(piece: Piece, room: int) -> list[Piece]:
         stretch = max(room - int(tree.depth[start]), min(SMALLEST_STRETCH, room))
         stop = min(start + stretch, piece.stop)
         if stop < piece.stop:
-            # where the branch to the next piece is shortest, least is read twice
+            # the shortest branch to the next piece costs the fewest nodes that are read twice
             middle = start + (stretch + 1) // 2
             candidates = tree.depth[middle : stop + 1]
             stop = middle + len(candidates) - 1 - int(np.argmin(candidates[::-1]))
         pieces.append(_piece(tree, start, stop))
         start = stop
-    # a stretch without values is only read where it leads to one, as part of that piece
+    # a stretch without values is read only as ancestors of one that has some
     return [part for part in pieces if len(part.values)]
 
 
 def _piece(tree: TokenTree, start: int, stop: int) -> Piece:
-    """The nodes from `start` to `stop` and the ancestors of the first; they are all the ancestors there are."""
+    """The nodes from `start` to `stop` and the first node's ancestors, which are all that the stretch has."""
     ancestors = np.flatnonzero(tree.end[:start] > start)
     nodes = np.concatenate([ancestors, np.arange(start, stop)])
     ordered = tree.places[tree.by_place]
@@ -111,14 +104,14 @@ def _piece(tree: TokenTree, start: int, stop: int) -> Piece:
 
 
 def pack(sizes: Sequence[int], row_tokens: int) -> list[list[int]]:
-    """Put items into rows, largest first, each into the first row with room (first-fit decreasing).
+    """Assign items to rows by first-fit decreasing.
 
     Args:
         sizes: tokens of each item.
-        row_tokens: tokens a row holds; a larger item gets a row of its own.
+        row_tokens: most tokens of a row; a larger item is alone in its row.
 
     Returns:
-        Indices of the items in each row.
+        Item indices of each row.
     """
     rows: list[list[int]] = []
     room: list[int] = []
@@ -133,7 +126,7 @@ def pack(sizes: Sequence[int], row_tokens: int) -> list[list[int]]:
 
 
 def lay_out(pieces: Sequence[Piece]) -> PackedRow:
-    """The row of these pieces, in this order."""
+    """Concatenate pieces into a row."""
     starts = np.cumsum([0, *(len(piece) for piece in pieces[:-1])])
     placed = list(zip(starts, pieces, strict=True))
     return PackedRow(

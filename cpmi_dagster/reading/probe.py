@@ -1,12 +1,12 @@
-"""Choose how a model reads rows of trees: the first reader whose values agree with the model's own on a small tree.
+"""Choose a model's reader of token trees: the first whose values on a small tree equal those of its sequences.
 
-    reader     how the model gets the tree's structure                   tried
-    flex       FlexAttention with a block mask of the trees              on CUDA; compiled once a length of row
-    blocked    sdpa, 128 nodes at a time against the nodes they can see  on every device
-    masked     a 4-D mask of the whole row                               for models with an attention of their own
+    reader     attention                                             tried
+    flex       FlexAttention with a block mask of the trees          on CUDA; compiled once per row length
+    blocked    sdpa, 128 nodes at a time against their ancestors     on every device
+    masked     the model's own attention under a 4-D mask            if the others fail
 
-A model may ignore a mask, take positions from the row (ALiBi), or cap its logits, and its configuration need not say
-so. Comparing a small tree with its sequences written out shows it.
+A model may ignore a mask, take positions from the row (ALiBi) or cap its logits, and its configuration need not say so;
+a comparison of values shows it.
 """
 
 import logging
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Take = Callable[[Any, PackedRow], "torch.Tensor"]
-"""From a decoder's output and the row that it read to the values at the row's places, [values, ...]."""
+"""Decoder output and row -> values at the row's places, [values, ...]."""
 READERS: dict[Reader, Callable[["PreTrainedModel"], RowReader]] = {
     "flex": flex_reader,
     "blocked": blocked_reader,
@@ -43,13 +43,13 @@ logger = logging.getLogger(__name__)
 
 
 class Probe(NamedTuple):
-    """Sequences to try a reader on.
+    """Sequences that a reader is tested with.
 
     Attributes:
-        branches: sequences that begin alike.
-        take: what is compared.
-        expected: the values at their places, each sequence read alone as the model reads text, [values, ...].
-        tolerance: largest difference that is rounding; a wrong branch in view makes a larger one.
+        branches: sequences with a common beginning.
+        take: computes the values that are compared.
+        expected: their values, each sequence read alone, [values, ...].
+        tolerance: largest difference that rounding makes; attending to a wrong branch makes a larger one.
     """
 
     branches: Sequence[Branch]
@@ -59,13 +59,13 @@ class Probe(NamedTuple):
 
 
 def choose_reader(model: "PreTrainedModel", wanted: Reader, probe: Probe) -> RowReader:
-    """The first reader whose values on a small tree are those of the tree's sequences.
+    """The first reader whose values on the probe's tree equal those of its sequences.
 
     Args:
-        wanted: a reader by name; auto = by the model's device.
+        wanted: reader name; auto = by the model's device.
 
     Raises:
-        ModelError: its layers are not full attention, or no reader agrees with the model itself.
+        ModelError: a layer is not full attention, or no reader gives the model's own values.
     """
     check_full_attention(model, longest=max(len(branch.tokens) for branch in probe.branches))
     (piece,) = whole(tree_of(probe.branches))
@@ -73,7 +73,7 @@ def choose_reader(model: "PreTrainedModel", wanted: Reader, probe: Probe) -> Row
     obstacles = []
     for name in candidates:
         reader = READERS[name](model)
-        obstacle = _obstacle(reader, piece, probe)
+        obstacle = _find_obstacle(reader, piece, probe)
         if obstacle is None:
             return reader
         logger.warning(
@@ -86,32 +86,32 @@ def choose_reader(model: "PreTrainedModel", wanted: Reader, probe: Probe) -> Row
 
 
 def check_full_attention(model: "PreTrainedModel", longest: int) -> None:
-    """Refuse a model with layers that do not see a whole branch, as recurrent states and short windows do not.
+    """Refuse a model with layers that do not see a whole branch: recurrent states, short windows.
 
     Args:
         longest: tokens of the longest branch.
 
     Raises:
-        ModelError: its layers are not full attention over `longest` tokens; the message names them.
+        ModelError: a layer does not attend to `longest` tokens; the message names its type.
     """
     for layer_type, window in layer_windows(model).items():
         if window is not None and window >= longest:
             continue
-        seen = ", not full attention" if window is None else f" that see {window} tokens where a branch has {longest}"
+        seen = ", not full attention" if window is None else f" that see {window} tokens of a branch of {longest}"
         raise ModelError(
             f"{type(model).__name__} has layers of type `{layer_type}`{seen}, so it cannot read token trees; {ADVICE}"
         )
 
 
-def _obstacle(reader: RowReader, piece: Piece, probe: Probe) -> str | None:
-    """Why a reader's values of a tree are not those expected; None if they are."""
+def _find_obstacle(reader: RowReader, piece: Piece, probe: Probe) -> str | None:
+    """Why a reader's values differ from the expected ones; None if they do not."""
     import torch
 
     row = lay_out([piece])
     try:
         with torch.inference_mode(), attention_implementation(reader.model, reader.implementation):
             values = probe.take(reader.read(row), row).cpu().double()
-    except Exception as error:  # any error of the model means that it cannot read trees this way
+    except Exception as error:  # whatever a model raises, it cannot read trees this way
         if is_out_of_memory(error):
             raise
         return first_line(error)

@@ -1,15 +1,15 @@
-"""Read a row of token trees in one forward pass of a decoder, under a mask that shows each node its ancestors.
+"""Read a row of token trees in one forward pass of a decoder, under a mask by which a node sees its ancestors only.
 
-The result is the decoder's own output, without the projection to the vocabulary: what is taken of it, and at which
-nodes, is another's matter.
+The result is the decoder's output, without the projection to the vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cpmi_dagster.errors import ModelError
 from cpmi_dagster.reading.packing import PackedRow
 
 if TYPE_CHECKING:
@@ -18,23 +18,38 @@ if TYPE_CHECKING:
 
 
 def upload(array: np.ndarray, device: "torch.device") -> "torch.Tensor":
-    """An array as a tensor on a device; from pinned memory, so that the copy does not wait for the device's work."""
+    """Copy an array to a device; to CUDA from pinned memory, which does not wait for running kernels."""
     import torch
 
     tensor = torch.from_numpy(array)
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
+def check_token_ids(model: "PreTrainedModel", identity: str, tokens: Iterable[int]) -> None:
+    """Refuse token ids beyond a model's embeddings, as of another model's tokenizer.
+
+    Raises:
+        ModelError: a token has no embedding.
+    """
+    embeddings: Any = model.get_input_embeddings()
+    largest, count = max(tokens, default=0), embeddings.weight.shape[0]
+    if largest >= count:
+        raise ModelError(
+            f"{identity} has embeddings of {count} tokens, but its tokenizer writes token id {largest}; give the model "
+            "the tokenizer that it was trained with"
+        )
+
+
 @dataclass(frozen=True)
 class RowReader:
-    """Reads a whole row in one forward pass.
+    """Reads rows, one forward pass each.
 
     Attributes:
         name: name in the settings.
-        model: a language model, or a decoder alone.
-        implementation: attention implementation of transformers, in place while rows are read; None = the model's own.
-        mask: arguments of the model's forward that describe a row's structure, attention_mask included.
-        padded: length of a row with its padding.
+        model: language model or decoder.
+        implementation: attention implementation of transformers while rows are read; None = the model's own.
+        mask: row and padded length -> arguments of `forward` that describe the tree, attention_mask included.
+        padded: row length -> length with padding.
     """
 
     name: str
@@ -44,7 +59,7 @@ class RowReader:
     padded: Callable[[int], int] = lambda tokens: tokens
 
     def read(self, row: PackedRow) -> Any:
-        """The decoder's output for a row; `last_hidden_state` has the shape (1, nodes with padding, width)."""
+        """The decoder's output; `last_hidden_state` has the shape (1, nodes with padding, width)."""
         size = self.padded(len(row))
         padding = (0, size - len(row))
         decoder: Any = self.model.get_decoder()
@@ -57,10 +72,10 @@ class RowReader:
 
 
 def masked_reader(model: "PreTrainedModel") -> RowReader:
-    """A reader with the model's own attention and a 4-D mask: for short rows, and models with a custom attention.
+    """A reader with the model's own attention and a 4-D mask, for models with a custom attention.
 
-    sdpa takes booleans (True = attend), others a number to add. The mask is always passed: without one, transformers
-    reads restarted position ids as packed sequences, and separates branches from their prefix.
+    sdpa takes booleans (True = attend), other attentions numbers to add. Without a mask, transformers would take
+    restarted position ids for packed sequences and separate branches from their prefix.
     """
     # private in transformers 5.23: the name of the attention implementation
     takes_booleans = model.config.get_text_config()._attn_implementation == "sdpa"
@@ -78,7 +93,7 @@ def masked_reader(model: "PreTrainedModel") -> RowReader:
 
 
 def ancestor_mask(end: "torch.Tensor") -> "torch.Tensor":
-    """True where node i may attend to node j: j is i or an ancestor of i, that is, `j <= i < end[j]`.
+    """Whether node i attends to node j, which is i or an ancestor of i: `j <= i < end[j]`.
 
     node   0 1 2 3
     end    4 2 4 4

@@ -1,15 +1,12 @@
-"""Read token trees in packed rows, one forward pass a row, and fetch the values taken at their places, tree by tree.
+"""Read token trees in packed rows, one forward pass a row, and return the values at their places, tree by tree.
 
 Question of 155 tokens, 5 steps of 83, 5 answers of 8 sharing 5, contexts of three conditionings, one template: 55
-sequences of 163 to 578 tokens written out are one tree of about 1,000. Eight candidate solutions of a question are
-1,660 tokens written out and 650 as a tree.
+sequences of 163 to 578 tokens are one tree of about 1,000. Eight candidate solutions of a question have 1,660 tokens,
+and 650 as a tree.
 
 The rows of a window are launched before the values of the previous window are fetched, so a GPU does not wait for
-tokenisation, trees or tables.
-
-The tokens of a row are estimated from free memory, and halved when memory runs out. Qwen3-8B in bfloat16 holds about
-156 kB of activations a token while a layer runs; half of 40 GiB carries 138,000 tokens. Longer rows stop being faster
-long before that: at 16,384 tokens on a GPU, 4,096 on a CPU.
+tokenisation. Row lengths are estimated from free memory, and halved if it runs out. Qwen3-8B in bfloat16 holds about
+156 kB of activations per token while a layer runs; beyond 16,384 tokens on a GPU, 4,096 on a CPU, rows get no faster.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,15 +36,15 @@ HIDDEN_COPIES = 10
 # gate, up and their product
 INNER_COPIES = 3
 ROW_TOKENS = "row tokens"
-"""In `Readable.remembered`: the longest row after memory ran out."""
+"""Key in `Readable.remembered` of the longest row since memory ran out."""
 
 
 class OutOfMemory(PassingError):
-    """There is no memory for the shortest row."""
+    """The shortest row does not fit into memory."""
 
 
 class Readable(Protocol):
-    """A model that reads trees, its name, and facts about it that are cached within the process."""
+    """A model, its name, and a cache of facts about it within the process."""
 
     @property
     def model(self) -> "PreTrainedModel": ...
@@ -58,17 +55,14 @@ class Readable(Protocol):
 
 
 class Values(NamedTuple):
-    """The values at the places of each tree, in the order of the trees, and the tokens that were read for them."""
+    """The values at the places of each tree, in order, and the tokens of the forward passes."""
 
     by_tree: Sequence[np.ndarray]
     forward_tokens: int
 
 
 class _Download:
-    """Values in transfer from a device.
-
-    On CUDA a copy to ordinary memory waits for everything launched before it, a copy to pinned memory does not.
-    """
+    """Values in transfer from a device; to pinned memory, which does not wait for kernels launched before."""
 
     def __init__(self, values: "torch.Tensor") -> None:
         import torch
@@ -82,23 +76,22 @@ class _Download:
             self._arrived.record(torch.cuda.current_stream(values.device))
 
     def numpy(self) -> np.ndarray:
-        """The values; waits for this copy only, not for work launched after it."""
+        """The values, once the copy is done."""
         if self._arrived is not None:
             self._arrived.synchronize()
         return self._values.cpu().numpy()
 
 
 class TreeReader:
-    """Reads trees with one model.
+    """Reads trees with a model.
 
     Args:
-        model: what reads them.
-        take: what is taken at their places.
-        probe: what ways of reading are tried out on; called once a model.
-        wanted: a reader by name; auto = by the model's device.
-        row_tokens: most tokens of a row; by free memory when None.
-        passes: rows that are read side by side, each by its share of torch's threads: on a CPU the operations of a
-            small model are too short to be split among cores.
+        take: computes the values at their places.
+        probe: what readers are tested with; called once per model.
+        wanted: reader name; auto = by the model's device.
+        row_tokens: most tokens of a row; by free memory if None.
+        passes: rows read in parallel, each by its share of torch's threads: on a CPU, operations of a small model are
+            too short to be split among cores.
 
     Raises:
         ModelError: the model cannot read token trees.
@@ -126,11 +119,11 @@ class TreeReader:
         """The values of the trees, window by window.
 
         Args:
-            windows: at least one tree in each, and what the window counts for in `advance`.
-            advance: called with the count that went through the model since the last call.
+            windows: trees, at least one, and the window's size for `advance`.
+            advance: called with the part of the sizes that was read since the last call.
 
         Raises:
-            OutOfMemory: there is no memory for the shortest row.
+            OutOfMemory: the shortest row does not fit into memory.
         """
         before = None
         for trees, size in windows:
@@ -162,11 +155,11 @@ class TreeReader:
                 except RuntimeError as error:
                     if not is_out_of_memory(error):
                         raise
-                    # handled outside of this block, where the error's traceback keeps the memory of the failed pass
+                    # handled after this block, in which the traceback keeps the memory of the failed pass
                     shortage = first_line(error)
                 del waiting[: len(launched) - before]
                 if shortage is not None:
-                    waiting = self._shortened(waiting, shortage)
+                    waiting = self._halve_rows(waiting, shortage)
         return launched
 
     def _each(self, rows: Sequence[PackedRow]) -> Iterator["torch.Tensor"]:
@@ -188,8 +181,8 @@ class TreeReader:
             pool.shutdown(cancel_futures=True)
             torch.set_num_threads(cores)
 
-    def _shortened(self, rows: list[PackedRow], shortage: str) -> list[PackedRow]:
-        """The pieces of these rows in rows of half the length, which is remembered."""
+    def _halve_rows(self, rows: list[PackedRow], shortage: str) -> list[PackedRow]:
+        """Pack the pieces into rows of half the length, and remember this length."""
         release_memory(self._model.model.device)
         self._row_tokens = min(self._row_tokens, len(rows[0])) // 2
         if self._row_tokens < SHORTEST_ROW:
@@ -216,7 +209,7 @@ class TreeReader:
 
 
 def row_budget(model: Readable) -> int:
-    """Tokens of a row that fit the device's memory: at least `SHORTEST_ROW`, fewer than ran out of memory before."""
+    """Tokens of a row that fit the device's memory: at least `SHORTEST_ROW`, less than ran out of memory before."""
     import torch
 
     device = model.model.device
@@ -225,13 +218,13 @@ def row_budget(model: Readable) -> int:
         free, _ = torch.cuda.mem_get_info(device)
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         fitting = int((free + cached) * USABLE_SHARE) // bytes_per_token(model.model)
-        # powers of two keep the lengths that kernels are compiled for few
+        # powers of two: kernels are compiled for few lengths
         tokens = max(SHORTEST_ROW, min(tokens, 1 << (max(fitting, 1).bit_length() - 1)))
     return min(tokens, model.remembered.get(ROW_TOKENS, tokens))
 
 
 def bytes_per_token(model: Any) -> int:
-    """Activations of one token while a layer runs, in bytes."""
+    """Bytes of activations per token while a layer runs."""
     config = model.config.get_text_config()
     inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
     heads = config.num_attention_heads

@@ -1,14 +1,14 @@
-"""A token tree: every distinct prefix of some sequences once, and the nodes at which a value is taken.
+"""A token tree: every distinct prefix of some sequences once, and the nodes at which values are taken.
 
-Sequences `q a`, `q s a`; at each of their last nodes, log p of `b` and of `c` is taken:
+Sequences `q a`, `q s a`; the values are log p of `b` and of `c` after each:
 
     node      0    1    2    3
     token     q    a    s    a          q ── a            predicts b, c
     depth     0    1    1    2          └─ s ── a         predicts b, c
     end       4    2    4    4          places [1, 1, 3, 3], predicted [b, c, b, c]
 
-Nodes are in preorder, so the descendants of j are the nodes from j + 1 to end[j] - 1, and node i may attend to j
-exactly when `j <= i < end[j]`: the same test for one tree and for many side by side.
+Nodes are in preorder, so the descendants of j are the nodes j + 1 to end[j] - 1, and node i attends to j if
+`j <= i < end[j]`, in one tree and in several side by side.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,16 +24,13 @@ from cpmi_dagster.models.tokens import TokenIds
 Integers = NDArray[np.int64]
 
 ROOT = -1
-"""The node before the first: the last token of a prompt that the tree is put under."""
+"""The parent of the first node: the last token of the prompt, if there is one."""
 NO_TOKEN = -1
-"""What is predicted at a place whose state is taken."""
+"""The predicted token of a place whose hidden state is the value."""
 
 
 class Branch(NamedTuple):
-    """A sequence of tokens, the indices of those at which a value is taken, and the token that each of them predicts.
-
-    Where states are taken, no tokens are predicted.
-    """
+    """A token sequence, the indices at which values are taken, and the predicted tokens (none for hidden states)."""
 
     tokens: TokenIds | list[int]
     places: Sequence[int]
@@ -42,12 +39,12 @@ class Branch(NamedTuple):
 
 @dataclass(frozen=True)
 class TokenTree:
-    """Nodes in preorder, one tree or several side by side, and the places at which values are taken.
+    """Nodes in preorder, of one tree or several side by side, and the places of values.
 
     Attributes:
         tokens: token id of each node, [nodes].
-        depth: tokens before it on its branch, [nodes]; its position id.
-        end: index after its last descendant, [nodes].
+        depth: number of ancestors, the position id, [nodes].
+        end: index after the last descendant, [nodes].
         places: node of each value, [values].
         predicted: token id whose log-probability is the value, or `NO_TOKEN`, [values].
     """
@@ -64,15 +61,11 @@ class TokenTree:
 
     @cached_property
     def by_place(self) -> Integers:
-        """Values in the order of their nodes, [values]."""
+        """Value indices in the order of their nodes, [values]."""
         return np.argsort(self.places, kind="stable")
 
     def under(self, prompt: TokenIds) -> "TokenTree":
-        """The tree of these branches below a prompt, whose last token becomes their root.
-
-        Args:
-            prompt: token ids of BOS, template and question; at least one.
-        """
+        """Put this tree below a prompt: token ids of BOS, template and question, at least one."""
         shift = len(prompt)
         return TokenTree(
             tokens=np.concatenate([np.array(prompt, np.int64), self.tokens]),
@@ -84,7 +77,7 @@ class TokenTree:
 
 
 def tree_of(branches: Iterable[Branch]) -> TokenTree:
-    """The tree of some sequences; values are in their order."""
+    """Build the tree of some sequences; values are in their order."""
     growing = GrowingTree()
     for tokens, places, predicted in branches:
         path = growing.extend(ROOT, tokens)[1:]
@@ -95,11 +88,7 @@ def tree_of(branches: Iterable[Branch]) -> TokenTree:
 
 @dataclass
 class GrowingTree:
-    """Nodes in the order they are added; a parent always precedes its children.
-
-    Attributes:
-        places, predicted: as of `TokenTree`; whoever adds a path says what is taken along it.
-    """
+    """Nodes in the order in which they are added; the caller appends to `places` and `predicted` of `TokenTree`."""
 
     places: list[int] = field(default_factory=list)
     predicted: list[int] = field(default_factory=list)
@@ -108,7 +97,7 @@ class GrowingTree:
     _children: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def extend(self, node: int, tokens: Iterable[int]) -> list[int]:
-        """The nodes from `node` along the tokens, both ends included; missing ones are added."""
+        """The path from `node` along the tokens, both ends included; adds missing nodes."""
         path = [node]
         for token in tokens:
             child = self._children.setdefault((node, token), len(self._tokens))
@@ -120,10 +109,10 @@ class GrowingTree:
         return path
 
     def in_preorder(self) -> TokenTree:
-        """The tree with every subtree in consecutive nodes."""
+        """The tree with nodes in preorder."""
         parents = self._parents
         count = len(parents)
-        # one cell more than there are nodes: the last one, at index ROOT
+        # the last cell, at index ROOT, is that of the root
         sizes, depth, place, free = ([value] * (count + 1) for value in (1, -1, ROOT, 0))
         for node in range(count - 1, -1, -1):
             sizes[parents[node]] += sizes[node]

@@ -1,4 +1,4 @@
-"""Baselines that cost nothing or see no gold answer; a method counts only if it beats them. And labels of others.
+"""Controls, labels that cost nothing or see no gold answer and that a method has to beat; and labels from elsewhere.
 
 trajectory   final answer right   steps   position          final answer   final answer × position
 t000000007   yes                  3       0.67 0.33 0.00    1 1 1          1.00 1.00 1.00
@@ -19,22 +19,22 @@ EARLINESS = 1 - (pl.col("step_index") + 1) / pl.col("steps").list.len()
 
 
 def position(evidence: Evidence) -> pl.DataFrame:
-    """1 less the relative position of a step, which is 1 at the last: early steps are more often right."""
+    """1 minus the relative position of a step, which is 1 at the last: early steps are more often right."""
     return evidence.steps.select(*STEP, reward=EARLINESS)
 
 
 def final_answer(evidence: Evidence) -> pl.DataFrame:
-    """1 at every step of a trajectory whose final answer is right, 0 if it is wrong: an outcome label."""
+    """1 at every step of a trajectory with a right final answer, 0 with a wrong one: an outcome label."""
     return _outcomes(evidence).select(*STEP, reward="is_right")
 
 
 def final_answer_position(evidence: Evidence) -> pl.DataFrame:
-    """1 where the final answer is right, else `position`."""
+    """1 if the final answer is right, else `position`."""
     return _outcomes(evidence).select(*STEP, reward=pl.max_horizontal("is_right", EARLINESS))
 
 
 def step_length(evidence: Evidence) -> pl.DataFrame:
-    """Characters of the step with the sign turned: a long step has more room for an error."""
+    """Minus the number of characters of the step: a long step has more room for an error."""
     step = pl.col("steps").list.get(pl.col("step_index"))
     return evidence.steps.select(*STEP, reward=-step.str.len_chars().cast(pl.Float64))
 
@@ -53,9 +53,9 @@ def uniform(evidence: Evidence) -> pl.DataFrame:
 
 
 def true_steps(evidence: Evidence) -> pl.DataFrame:
-    """1 where the step is truly right, else 0; what nobody has judged behind a wrong step is wrong, as on ProcessBench.
+    """1 if the step is truly right, else 0; steps that nobody judged after a wrong one are wrong, as on ProcessBench.
 
-    Trajectories without truth, or with a step before the first wrong one that nobody has judged, are left out.
+    Trajectories without truth, or with an unjudged step before the first wrong one, are left out.
     """
     is_open = pl.element().is_null() & (pl.element().eq_missing(False).cum_sum() == 0)
     judged = with_truth(evidence.trajectories, evidence.truth)
@@ -63,7 +63,7 @@ def true_steps(evidence: Evidence) -> pl.DataFrame:
 
 
 def corpus_labels(evidence: Evidence) -> pl.DataFrame:
-    """The corpus's own labels, + as 1 and - as 0, of the trajectories that it labels."""
+    """The labels of the corpus, + as 1 and - as 0."""
     return _explode_labels(evidence.trajectories.drop_nulls("shepherd_labels"), "shepherd_labels")
 
 
@@ -77,7 +77,7 @@ def _explode_labels(trajectories: pl.DataFrame, column: str) -> pl.DataFrame:
 
 
 def _outcomes(evidence: Evidence) -> pl.DataFrame:
-    """The steps of trajectories that have a gold answer and state a final one, each with `is_right`, 1 or 0."""
+    """The steps of trajectories with a gold answer and a final answer, with `is_right`, 1 or 0."""
     known = evidence.trajectories.drop_nulls(["gold_answer", "final_answer"])
     right = [float(evidence.same(*answers)) for answers in known.select("gold_answer", "final_answer").iter_rows()]
     outcomes = known.select("trajectory_id", is_right=pl.Series(right, dtype=pl.Float64))

@@ -1,4 +1,4 @@
-"""What labeling costs: measured by stage, shared out among methods by what each uses, compared by RelEff (Eq. 8).
+"""Labeling costs: measured by stage, divided among methods by what each uses, compared by RelEff (Eq. 8).
 
 hard_negatives    Cost(wall_seconds=2.0, forward_tokens=9_000, generated_tokens=600)
 answer_logprobs   Cost(wall_seconds=6.0, forward_tokens=81_000, generated_tokens=0)       a third of it under `marginal`
@@ -9,8 +9,8 @@ mc            40.0          50_000
 cpmi          4.0           600                   the negatives, and a third of the scores
 cpmi_merge1   11.2          9_600                 CPMI, and 9/50 of the rollouts
 
-Seconds and forward tokens of a stage are shared out by tokens: of rollouts by generated ones, of scores by those of the
-answers that are scored. Generated tokens are counted.
+Seconds and forward tokens of a stage are divided by tokens: generated ones for rollouts, those of scored answers for
+scores. Generated tokens are counted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,19 +26,19 @@ from cpmi_dagster.rewards.reward_type import Steps
 from cpmi_dagster.rewards.settings import Rewards
 
 SAMPLED = {"rollouts": "policy_rollouts", "prover": "prover_rollouts"}
-"""The asset that each role's rollouts are in."""
+"""The asset of each role's rollouts."""
 CONTEXT_KEY = ["trajectory_id", "context", "step_index"]
 TARGET_TOKENS = AnswerLogprobs.create_empty().select(CONTEXT_KEY).schema | {"gold": pl.Int64(), "negative": pl.Int64()}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was computed of a shard, whatever asked for it.
+    """What was computed for a shard, by all methods together.
 
     Attributes:
-        costs: of the assets hard_negatives, answer_logprobs, policy_rollouts and prover_rollouts.
-        rollouts: by role, all that were drawn: columns prefix_length, generated_tokens.
-        targets: tokens of the answers that were scored, columns of `TARGET_TOKENS`, one row a context.
+        costs: costs of the assets hard_negatives, answer_logprobs, policy_rollouts and prover_rollouts.
+        rollouts: all rollouts by role: columns prefix_length, generated_tokens.
+        targets: tokens of the scored answers, columns of `TARGET_TOKENS`, one row per context.
     """
 
     costs: Mapping[str, Cost]
@@ -47,7 +47,7 @@ class Measured:
 
 
 def target_tokens(logprobs: pl.DataFrame) -> pl.DataFrame:
-    """Tokens of gold answers and of hard negatives under every context, all templates together.
+    """Tokens of gold answers and of hard negatives under every context, summed over templates.
 
     Args:
         logprobs: columns of `labels.answer_logprobs`.
@@ -69,15 +69,15 @@ def labeling_costs(
     models: Mapping[str, str],
     completed: int | None = None,
 ) -> pl.DataFrame:
-    """What labeling a shard by each method takes: each pays for what it uses.
+    """The cost of labeling a shard by each method, which pays for what it uses.
 
     Args:
         shard: partition key.
-        trajectories: how many were labelled.
+        trajectories: number of labelled trajectories.
         rewards: reward types, and the conditioning of those that name none.
         negatives: M.
         models: names of `labeler`, `rollouts` and `prover`.
-        completed: how many of the trajectories have rollouts; all when None. Methods that take rollouts label these.
+        completed: number of trajectories with rollouts, which methods with rollouts label; all if None.
 
     Returns:
         Columns of `labels.labeling_costs`, one row per method.
@@ -102,7 +102,7 @@ def labeling_costs(
 
 
 def _cost_of_rollouts(cost: Cost, rollouts: pl.DataFrame, longest: Steps) -> Cost:
-    """The part of the rollouts' cost that falls on prefixes of at most `longest` steps."""
+    """The cost of rollouts from prefixes of at most `longest` steps."""
     if longest is None:
         return cost
     used = rollouts.filter(pl.col("prefix_length") <= longest)
@@ -113,9 +113,9 @@ def _cost_of_rollouts(cost: Cost, rollouts: pl.DataFrame, longest: Steps) -> Cos
 def _scored_share(
     conditionings: Sequence[Conditioning], contrasted: int | None, negatives: int, targets: pl.DataFrame
 ) -> float:
-    """Share of the scored answers' tokens that a method uses which contrasts with `contrasted` of M negatives.
+    """Share of the scored answers' tokens used by a method that contrasts with `contrasted` of M negatives.
 
-    The question alone is scored with all hard negatives, which that orders; then so many of them count as are used.
+    All hard negatives count under the question alone, by which they are ordered; elsewhere, `contrasted` of them do.
     """
     sizes = targets.group_by("trajectory_id").agg(size=pl.col("step_index").max() + 1)
     needed = [(size, *context) for size in sizes["size"].unique() for context in contexts_of(conditionings, size)]

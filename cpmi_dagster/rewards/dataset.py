@@ -1,4 +1,4 @@
-"""Rows of long tables gathered into one row per trajectory.
+"""Group step tables into one row per trajectory.
 
 trajectory_id  question             steps                     rewards        soft_labels
 t000000017     Weng earns $12 ...   [She earned..., So ...]   [0.42, -0.11]  [0.81, 0.44]
@@ -19,16 +19,16 @@ def labelled_trajectories(
     soft_labels: pl.DataFrame,
     reward_type: str = DATASET_REWARD,
 ) -> pl.DataFrame:
-    """The data set of section 4.3: each trajectory that has labels of a reward type, with its step labels as lists.
+    """The data set of section 4.3: trajectories with labels of a reward type, with lists of step values.
 
     Args:
         trajectories: columns of alignment.trajectories, the selected rows only.
-        negatives: columns of labels.hard_negatives; of a trajectory that has none, the list is empty.
+        negatives: columns of labels.hard_negatives; without any, the list is empty.
         step_rewards: columns of labels.step_rewards.
         soft_labels: columns of dataset.soft_labels.
 
     Returns:
-        Columns of dataset.cpmi_80k. A trajectory that was rejected in scoring has no CPMI rewards and is not in it.
+        Columns of dataset.cpmi_80k, without trajectories that scoring rejected.
     """
     answers = negative_lists(negatives)
     rewards = step_lists(step_rewards, "reward", reward_type).rename({"reward": "rewards"})
@@ -41,7 +41,7 @@ def labelled_trajectories(
 
 
 def training_examples(trajectories: pl.DataFrame, soft_labels: pl.DataFrame, reward_type: str) -> pl.DataFrame:
-    """What a process reward model learns from.
+    """Training examples of a process reward model.
 
     Args:
         trajectories: columns of alignment.trajectories, the selected rows only.
@@ -63,11 +63,11 @@ def training_examples(trajectories: pl.DataFrame, soft_labels: pl.DataFrame, rew
 
 
 def negative_lists(negatives: pl.DataFrame) -> pl.DataFrame:
-    """One row per trajectory with its hard negatives by rank, as `hard_negatives`."""
+    """One row per trajectory with the list `hard_negatives`, by rank."""
     return negatives.sort(KEY, "rank").group_by(KEY, maintain_order=True).agg(hard_negatives="answer")
 
 
 def step_lists(frame: pl.DataFrame, column: str, reward_type: str) -> pl.DataFrame:
-    """One row per trajectory with its step values in order, for one reward type."""
+    """One row per trajectory with the list of its step values of a reward type."""
     chosen = frame.filter(pl.col("reward_type") == reward_type).sort(KEY, "step_index")
     return chosen.group_by(KEY, maintain_order=True).agg(column)

@@ -1,4 +1,4 @@
-"""Label trajectories in one call: what the labels of the DAG are made from, without a home.
+"""Label trajectories in one call, without a home, as the DAG does.
 
 >>> label([{"question": "1 + 1?", "steps": ["1 + 1 = 2.", "So 3."], "gold_answer": "2"}], "miniature:labeler")
 id  step_index  step        reward_type  reward  soft_label
@@ -30,19 +30,19 @@ from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
 from cpmi_dagster.scoring.given_rows import as_frame
 from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
-from cpmi_dagster.scoring.trajectories import Prepared, ReadingOptions, check_options, prepared, settings_of
+from cpmi_dagster.scoring.trajectories import Prepared, ReadingOptions, check_options, prepare_trajectories, settings_of
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class LabelledSteps:
-    """Labels, and what could not be labelled.
+    """Labels, and the trajectories that have none.
 
     Attributes:
         labels: id, step_index, step (its text), reward_type, reward (in the type's own unit), soft_label (in [0, 1]).
         rejected: id, stage, reason.
-        notes: a sentence on every trajectory that lacks some reward types.
+        notes: a sentence on every trajectory that lacks a reward type.
     """
 
     labels: pl.DataFrame
@@ -65,10 +65,10 @@ def label(
     Args:
         trajectories: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`, with question, steps (list of
             texts), gold_answer and, optionally, id and negative_answers (list). With negative answers nothing is
-            sampled; where there are none, the model samples them.
-        model: the labeler: local folder, GGUF file, hub id, `miniature:labeler`, or one that is loaded.
-        rewards: names of reward types, of those that trajectory and labeler are enough for.
-        default_conditioning: which steps are between question and answer, for the types whose name does not say it.
+            sampled; if there are none, the model samples them.
+        model: the labeler: local folder, GGUF file, hub id, `miniature:labeler`, or a loaded model.
+        rewards: names of reward types that need only trajectory and labeler.
+        default_conditioning: which steps stand between question and answer, for types whose name does not say it.
         options: see `ReadingOptions`.
 
     Returns:
@@ -115,16 +115,12 @@ def label_in_full(
     default_conditioning: Conditioning = PAPERS,
     **options: Unpack[ReadingOptions],
 ) -> LabelledSteps:
-    """`label` without a bar, with what could not be labelled.
-
-    Raises:
-        SettingsError, ScoringError, ModelError: as `label`.
-    """
+    """`label` without a progress bar, with the rejected trajectories; the same errors."""
     demand, types = labeler_demand(rewards, default_conditioning, options), list(dict.fromkeys(rewards))
     trajectories = as_frame(trajectories)
     if not demand.conditionings and "gold_answer" not in trajectories.columns:
         trajectories = trajectories.with_columns(gold_answer=pl.lit(None, pl.String))
-    given = prepared(trajectories, model, options, contrasted=demand.negatives != 0)
+    given = prepare_trajectories(trajectories, model, options, contrasted=demand.negatives != 0)
     evidence, rejected, notes = _evidence(given, demand, default_conditioning, options)
     computed = step_rewards(evidence, types)
     labels = computed.with_columns(soft_labels(computed, SoftLabels())["soft_label"])
@@ -139,11 +135,7 @@ def label_in_full(
 
 
 def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: ReadingOptions) -> Demand:
-    """What the reward types need, if trajectory and labeler are enough for it.
-
-    Raises:
-        SettingsError: as `label`.
-    """
+    """What the reward types need; a type that needs more than trajectory and labeler is a `SettingsError`."""
     check_options(options, ReadingOptions)
     settings_of(Rewards, {"types": (), "default_conditioning": conditioning})
     count = options.get("negatives", Negatives().count)
@@ -163,14 +155,14 @@ def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: 
 
 
 def _passes(demand: Demand) -> int:
-    """How often the labeler goes over the trajectories."""
+    """The number of passes of the labeler over the trajectories."""
     return demand.asks_for[LOGPROBS] + demand.asks_for[CONTROLS]
 
 
 def _evidence(
     given: Prepared, demand: Demand, conditioning: Conditioning, options: ReadingOptions
 ) -> tuple[Evidence, pl.DataFrame, list[str]]:
-    """What the rewards are computed from, what could not be scored, and notes on what controls lack."""
+    """Evidence for the rewards, rejected trajectories, and notes on missing controls."""
     progress, logprobs, rejected = options.get("progress"), AnswerLogprobs.create_empty(), given.rejected
     scoring = settings_of(Scoring, {**options, "conditionings": demand.conditionings})
     if progress:

@@ -19,14 +19,14 @@ SCORES = Demand((DEFAULT,), ALL)
 
 
 def success_rates(rollouts: pl.DataFrame, hard: bool = False) -> pl.DataFrame:
-    """Share of a prefix's rollouts that reach the gold answer (Eq. 1), or whether any does.
+    """Share of a prefix's rollouts with the gold answer (Eq. 1), or whether any has it.
 
     Args:
         rollouts: trajectory_id, prefix_length, correct.
         hard: Math-Shepherd's hard estimate, 1 if any rollout is right.
 
     Returns:
-        trajectory_id, step_index (the prefix's last step, -1 for the bare question), reward in [0, 1].
+        trajectory_id, step_index (last step of the prefix, -1 for the question alone), reward in [0, 1].
     """
     correct = pl.col("correct")
     return rollouts.group_by("trajectory_id", step_index=pl.col("prefix_length") - 1).agg(
@@ -40,7 +40,7 @@ def mc(evidence: Evidence) -> pl.DataFrame:
 
 
 def mc_hard(evidence: Evidence) -> pl.DataFrame:
-    """1 where any completion by the policy reaches the gold answer, else 0: Math-Shepherd's hard estimate."""
+    """1 if any completion by the policy reaches the gold answer, else 0: Math-Shepherd's hard estimate."""
     return success_rates(evidence.policy_rollouts, hard=True)
 
 
@@ -55,7 +55,7 @@ def pav(evidence: Evidence) -> pl.DataFrame:
 
 
 def cpmi(evidence: Evidence) -> pl.DataFrame:
-    """The gold answer's shift less the wrong answers' mean shift, a mean over templates: CPMI (Eq. 4)."""
+    """The gold answer's shift minus the wrong answers' mean shift, averaged over templates: CPMI (Eq. 4)."""
     return conditioned(evidence, evidence.conditioning)
 
 
@@ -78,8 +78,8 @@ def merge(first: pl.DataFrame, rest: pl.DataFrame, steps: int) -> pl.DataFrame:
     """`first` at the first `steps` steps, `rest` after them (CPMI_Merge, section 4.3 and appendix D.2).
 
     Args:
-        first: trajectory_id, step_index, reward; the trajectories that it lacks are left out.
-        rest: likewise, every step of its trajectories.
+        first: trajectory_id, step_index, reward; trajectories that it lacks are left out.
+        rest: the same columns, every step.
 
     Raises:
         ScoringError: `first` lacks a step of a trajectory.
@@ -91,12 +91,12 @@ def merge(first: pl.DataFrame, rest: pl.DataFrame, steps: int) -> pl.DataFrame:
 
 
 def _complete(rewards: pl.DataFrame, model: str) -> pl.DataFrame:
-    """The rewards, none of them missing."""
+    """Refuse missing rewards."""
     missing = rewards.filter(pl.col("reward").is_null()).sort(STEP)
     if not missing.is_empty():
         trajectory_id, step = missing.row(0)[:2]
         raise ScoringError(
-            f"trajectory `{trajectory_id}` lacks {model} rollouts that the reward of step {step} (from 0) needs; "
+            f"trajectory `{trajectory_id}` lacks {model} rollouts that the reward of step {step + 1} needs; "
             "compute its rollouts again"
         )
     return rewards
@@ -105,7 +105,7 @@ def _complete(rewards: pl.DataFrame, model: str) -> pl.DataFrame:
 def merge_types(
     name: str, label: str, first: RewardType, rest: RewardType, steps: int, in_main_tables: bool = False
 ) -> RewardType:
-    """The reward type that is `first` at the first `steps` steps and `rest` after them; it reads no other prefixes."""
+    """The reward type that is `first` at the first `steps` steps and `rest` after them."""
 
     def compute(evidence: Evidence) -> pl.DataFrame:
         return merge(first.compute(evidence), rest.compute(evidence), steps)
@@ -122,7 +122,7 @@ PAV = RewardType(
     "PAV",
     pav,
     Demand(policy_steps=ALL, prover_steps=ALL),
-    # if the step changes nothing for the prover, it is MC
+    # equal to MC if the step changes nothing for the prover
     Scale("a probability plus a difference", PROBABILITY.right_from),
     in_main_tables=True,
 )

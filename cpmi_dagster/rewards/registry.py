@@ -1,4 +1,4 @@
-"""The registry of reward types, and what those that a profile names read together.
+"""The registry of reward types, and what several of them need together.
 
 A new reward type is a formula and an entry beside it, in `methods`, `variants` or `controls`. Profiles, costs, soft
 labels, the plan and the reports read everything about it from here; no other module tests a reward type's name.
@@ -40,15 +40,15 @@ def reward_type(name: str) -> RewardType:
 def demand_of(
     types: Iterable[str], default_conditioning: Conditioning, negatives: int, asked: Sequence[Conditioning] = ()
 ) -> Demand:
-    """What some reward types read together.
+    """What some reward types need together.
 
-    CPMI with the M hardest negatives (appendix D.1) reads all of them: which are the hardest, their scores decide.
+    CPMI with few negatives (appendix D.1) needs all M, since their scores tell which are the hardest.
 
     Args:
         types: names of reward types.
-        default_conditioning: of the types that name none.
+        default_conditioning: conditioning of types that name none.
         negatives: the profile's M.
-        asked: conditionings whose scores are wanted beside those of the types.
+        asked: further conditionings to score.
     """
     wanted = Demand(tuple(asked), ALL if asked else 0)
     total = reduce(or_, (reward_type(name).demand for name in types), wanted)
@@ -58,16 +58,16 @@ def demand_of(
 
 
 def reward_label(name: str) -> str:
-    """The row label of a reward type; user-supplied labels keep their name."""
+    """The label of a reward type in tables; user-supplied labels keep their name."""
     return REWARD_TYPES[name].label if name in REWARD_TYPES else name
 
 
 def listing_place(column: str) -> pl.Expr:
-    """The place of a reward type in tables and plots; user-supplied labels come last."""
+    """The position of a reward type in tables and plots; user-supplied labels come last."""
     places = {name: place for place, name in enumerate(REWARD_TYPES)}
     return pl.col(column).replace_strict(places, default=len(places), return_dtype=pl.Int64)
 
 
 def comes_with_data(name: str) -> bool:
-    """Whether labels are neither a method nor a control: the corpus's, or user-supplied ones."""
+    """Whether labels come with the corpus or from the user."""
     return name not in REWARD_TYPES or REWARD_TYPES[name].kind == "corpus"

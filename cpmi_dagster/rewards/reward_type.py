@@ -1,4 +1,4 @@
-"""What a reward type is: a name, a formula over what models answered, and what the formula reads, in one entry.
+"""Reward types: name, formula over the answers of models, and what the formula reads.
 
     RewardType("cpmi_merge1", "CPMI_Merge", compute, Demand(("default",), ALL, policy_steps=1), merge=("mc", 1), …)
 
@@ -25,21 +25,21 @@ STEP = ["trajectory_id", "step_index"]
 DEFAULT = "default"
 """Stands for the profile's `rewards.default_conditioning`."""
 ALL = None
-"""In the place of a number: as many as there are."""
+"""In the place of a number: all."""
 Steps = int | None
 Input = Literal["step_texts", "final_answer", "truth", "corpus_labels"]
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What rewards are computed from: those of one reward type, or all of a profile.
+    """What reward types, or one, need for their rewards.
 
     Attributes:
-        conditionings: their contexts are scored with the gold answer.
-        negatives: hard negatives that are scored too; of a profile, M or 0.
-        policy_steps: the policy completes prefixes of up to so many steps.
-        prover_steps: likewise for the prover, which also completes the bare question.
-        inputs: log-probabilities of the steps' own texts; or facts that some trajectories lack.
+        conditionings: the gold answer is scored under their contexts.
+        negatives: number of hard negatives that are scored too; M or 0 for a profile.
+        policy_steps: the policy completes prefixes of at most this many steps.
+        prover_steps: likewise the prover, which also completes the question alone.
+        inputs: log-probabilities of the steps' texts, or facts that some trajectories lack.
     """
 
     conditionings: tuple[str, ...] = ()
@@ -49,18 +49,18 @@ class Demand:
     inputs: tuple[Input, ...] = ()
 
     def __or__(self, other: "Demand") -> "Demand":
-        """What both read."""
+        """What both need."""
         return Demand(
             tuple(dict.fromkeys((*self.conditionings, *other.conditionings))),
-            _larger(self.negatives, other.negatives),
-            _larger(self.policy_steps, other.policy_steps),
-            _larger(self.prover_steps, other.prover_steps),
+            _take_larger(self.negatives, other.negatives),
+            _take_larger(self.policy_steps, other.policy_steps),
+            _take_larger(self.prover_steps, other.prover_steps),
             tuple(dict.fromkeys((*self.inputs, *other.inputs))),
         )
 
     @property
     def asks_for(self) -> dict[str, bool]:
-        """By key of a labeling table, whether it has any rows."""
+        """Whether a labeling table has rows, by its key."""
         return {
             NEGATIVES: self.negatives != 0,
             LOGPROBS: bool(self.conditionings),
@@ -70,13 +70,13 @@ class Demand:
         }
 
 
-def _larger(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else max(one, other)
+def _take_larger(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else max(first, second)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The tables and settings that rewards are computed from; a table that no type reads may stay empty.
+    """The tables and settings that rewards are computed from; a table that no type reads may be empty.
 
     Attributes:
         trajectories: trajectory_id, row_number, steps, shepherd_labels, final_answer, gold_answer.
@@ -85,10 +85,10 @@ class Evidence:
         prover_rollouts: `labels.prover_rollouts`, prefixes 0..n.
         step_logprobs: `labels.control_logprobs`.
         truth: `sources.step_truth`.
-        conditioning: of the types that name none.
+        conditioning: conditioning of types that name none.
         alpha: weight of the prover's advantage in PAV.
-        seed: decides random rewards.
-        same: whether a final answer is the gold answer: gold, candidate.
+        seed: seed of random rewards.
+        same: gold answer, final answer -> whether they are equivalent.
     """
 
     trajectories: pl.DataFrame
@@ -104,21 +104,21 @@ class Evidence:
 
     @cached_property
     def steps(self) -> pl.DataFrame:
-        """One row per step: trajectory_id, steps (all of its trajectory) and step_index."""
+        """One row per step: trajectory_id, steps (of the whole trajectory), step_index."""
         numbered = pl.int_ranges(pl.col("steps").list.len())
         rows = self.trajectories.select("trajectory_id", "steps", step_index=numbered)
         return rows.explode("step_index", empty_as_null=False)
 
 
 class Merge(NamedTuple):
-    """The reward type of a trajectory's first steps, by name, and how many these are."""
+    """Name of the reward type of the first steps, and their number."""
 
     first: str
     steps: int
 
 
 class Scale(NamedTuple):
-    """What rewards are, in words, and the smallest that calls a step right."""
+    """The meaning of rewards in words, and the smallest that calls a step right."""
 
     words: str
     right_from: float
@@ -133,16 +133,16 @@ class RewardType:
     """One reward type.
 
     Attributes:
-        name: in profiles and in `labels.step_rewards`.
-        label: of its rows in tables and plots, as in the paper if it has them.
-        compute: the reward of every step: trajectory_id, step_index, reward.
+        name: name in profiles and in `labels.step_rewards`.
+        label: label in tables and plots, as in the paper.
+        compute: rewards of all steps: trajectory_id, step_index, reward.
         demand: what `compute` reads.
-        scale: of its rewards, of a merge after the first steps; None if no number says right, as of a length.
+        scale: scale of rewards (of a merge, after the first steps); None if no number means right, as for lengths.
             Probabilities are soft labels as they are, others are normalised by Eq. 7.
-        merge: the reward type of its first steps; these are normalised as that type is.
-        kind: a `method` of labeling; a `control` that a method has to beat; or what comes with the `corpus`.
+        merge: reward type of the first steps, which are normalised as that type.
+        kind: a `method` of labeling, a `control` that methods have to beat, or labels that come with the `corpus`.
         in_main_tables: has a row in the paper's main tables.
-        is_free: a control that takes nothing but the trajectory; the best of these is what a label must beat.
+        is_free: a control that needs only the trajectory; a label must beat the best of these.
     """
 
     name: str
@@ -157,7 +157,7 @@ class RewardType:
 
     @property
     def meaning(self) -> str:
-        """What the reward of a step is: the first line of its formula's docstring, and what the formula is given."""
+        """The meaning of a reward: first line of the formula's docstring, and the formula's arguments."""
         formula, given = self.compute, ""
         if isinstance(formula, partial):
             values = ", ".join(f"{name} = {value}" for name, value in formula.keywords.items())
@@ -171,16 +171,16 @@ class RewardType:
 
     @property
     def is_billed(self) -> bool:
-        """Whether it has labeling costs: methods, and the control that takes another method's first steps."""
+        """Whether it has labeling costs: methods, and controls that are a method at the first steps."""
         return self.kind == "method" or self.merge is not None
 
     @property
     def is_of_labeler(self) -> bool:
-        """Whether trajectory and labeler are enough: no rollouts, no labels or truth of others."""
+        """Whether trajectory and labeler are enough: it needs no rollouts, no truth and no labels of the corpus."""
         of_others = {"truth", "corpus_labels"} & {*self.demand.inputs}
         return not of_others and self.demand.policy_steps == self.demand.prover_steps == 0
 
     @property
     def reads_no_gold(self) -> bool:
-        """Whether it takes the labeler, but neither gold answer nor rollouts."""
+        """Whether it needs the labeler, but neither gold answer nor rollouts."""
         return self.demand == Demand(inputs=("step_texts",))

@@ -34,7 +34,7 @@ class Rewards(Frozen):
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The types whose labels are billed; controls and the corpus's own are not."""
+        """The types that have labeling costs: neither controls nor labels of the corpus."""
         return tuple(name for name in self.types if REWARD_TYPES[name].is_billed)
 
 

@@ -1,15 +1,14 @@
-"""Rewards to training targets in [0, 1]: a robust z-score and a sigmoid (Eq. 7).
+"""Soft labels, training targets in [0, 1]: sigmoid of the robust z-score of rewards (Eq. 7).
 
     cpmi rewards   -0.4   0.1   0.2   0.3   0.9     median 0.2, MAD 0.1
     soft labels    0.002  0.27  0.5   0.73  0.999
 
-Probabilities stay as they are: the reward types that are probabilities by the registry, and user-supplied labels that
-are probabilities by the profile. The first part of a merge is treated as the reward type it comes from (MC stays, PAV
-is normalised as PAV is, or by its own median and MAD where the set has no PAV of all steps); the CPMI part is
-normalised by its own median and MAD.
+Probabilities stay as they are: reward types with this scale, and user-supplied labels that the profile calls so. The
+first part of a merge is treated as its reward type (MC stays; PAV is normalised as PAV, or by itself if the set has no
+PAV); the CPMI part is normalised by its own median and MAD.
 
-Where more than half of the rewards are equal the MAD is 0 and epsilon alone divides: the median itself becomes 0.5,
-what differs from it by more than a few epsilon saturates at 0 or 1, or at the clip.
+If more than half of the rewards are equal, the MAD is 0 and only epsilon divides: the median becomes 0.5, other rewards
+saturate at 0 or 1, or at the clip.
 """
 
 from collections.abc import Sequence
@@ -35,7 +34,7 @@ def soft_labels(
     Returns:
         Columns of `dataset.soft_labels`, in the order of the rewards.
     """
-    # whose median and MAD normalise a row; null where the reward is a probability already
+    # the group whose median and MAD normalise a row; null if the reward is a probability
     present, reward_type = step_rewards["reward_type"].unique().to_list(), pl.col("reward_type")
     kept = [name for name, entry in REWARD_TYPES.items() if entry.is_probability]
     rest = pl.when(reward_type.is_in([*kept, *probabilities])).then(None).otherwise(reward_type)
@@ -47,7 +46,7 @@ def soft_labels(
     steps = reward_type.replace_strict({name: merge.steps for name, merge in merges.items()}, default=0)
     of_first_part = pl.when(pl.col("step_index") < steps).then(reward_type.replace_strict(first, default=None))
     normalised_as = of_first_part.otherwise(rest)
-    # over the rows of each type itself; of a merge, over those of each part
+    # median and MAD of each type, and of each part of a merge
     reward, is_of_type = pl.col("reward"), normalised_as.str.strip_suffix(FIRST_PART) == reward_type
     groups = step_rewards.lazy().filter(is_of_type).group_by(normalised_as=normalised_as)
     robust = groups.agg(median=reward.median(), mad=(reward - reward.median()).abs().median()).collect()

@@ -1,4 +1,4 @@
-"""Step rewards of every type that a profile lists, and how they are distributed.
+"""Step rewards of every type of a profile, and their distribution.
 
 trajectory  step  reward_type  reward
 t000000007  0     cpmi          0.31
@@ -24,14 +24,14 @@ LACKING = {
     "truth": "that have no labels",
     "corpus_labels": "that have no labels",
 }
-"""By input, what trajectories lack that have no rewards by a type that reads it."""
+"""Why trajectories have no rewards of a type, by input of the type."""
 BARS = "▁▂▃▄▅▆▇█"
 BINS = 16
 HEAD = "| reward type | steps | mean | 5 % | median | 95 % | from smallest to largest |\n|---|---|---|---|---|---|---|"
 
 
 def step_rewards(evidence: Evidence, types: Iterable[str]) -> pl.DataFrame:
-    """Rewards of every type. Trajectories that could not be scored have no CPMI-based ones.
+    """Rewards of every type; trajectories that could not be scored have none based on CPMI.
 
     Args:
         types: names of reward types.
@@ -40,8 +40,8 @@ def step_rewards(evidence: Evidence, types: Iterable[str]) -> pl.DataFrame:
         Columns of `labels.step_rewards`, sorted by their key.
 
     Raises:
-        SettingsError: there is no such reward type.
-        ScoringError: rollouts of a prefix are missing, or scores of a context.
+        SettingsError: a reward type does not exist.
+        ScoringError: rollouts of a prefix or scores of a context are missing.
     """
     by_type = [reward_type(name).compute(evidence).with_columns(reward_type=pl.lit(name)) for name in types]
     labelled = pl.concat(by_type, how="vertical_relaxed") if by_type else StepRewards.create_empty()
@@ -49,11 +49,11 @@ def step_rewards(evidence: Evidence, types: Iterable[str]) -> pl.DataFrame:
 
 
 def notes_on_unlabelled(rewards: pl.DataFrame, trajectories: int, types: Iterable[str]) -> list[str]:
-    """A sentence for each reward type that trajectories have none of, since they lack what it is computed from.
+    """A sentence for each reward type that some trajectories lack, since an input of it is missing.
 
     Args:
         rewards: columns of `labels.step_rewards`.
-        trajectories: how many there are.
+        trajectories: number of all trajectories.
         types: names of reward types.
     """
     notes = []
@@ -80,10 +80,10 @@ def reward_summary(rewards: pl.DataFrame) -> str:
 
 
 def histogram(values: pl.Series, bins: int = BINS) -> str:
-    """Bars of equal width from the smallest value to the largest; the fullest is the highest. One value is one bar."""
+    """Bars of equal width from the smallest value to the largest; equal values are one bar."""
     if values.n_unique() == 1:
         return BARS[-1]
     counts = values.hist(bin_count=bins, include_category=False)["count"].to_list()
     heights = [count / max(counts) * (len(BARS) - 1) for count in counts]
-    # a dot for none, since Markdown joins spaces; the lowest bar for a few
+    # a dot for an empty bin, since Markdown joins spaces
     return "".join(BARS[round(height)] if height else "·" for height in heights)

@@ -17,7 +17,7 @@ from cpmi_dagster.scoring.conditionings import CONTRASTS, Contrast, contrast_shi
 
 
 def contrasted(evidence: Evidence, contrast: Contrast) -> pl.DataFrame:
-    """The shift under another contrast with the hard negatives; ours, not the paper's."""
+    """The shift under another contrast with the hard negatives, which is not the paper's."""
     return template_mean(contrast_shifts(evidence.logprobs, evidence.conditioning, contrast), pl.col("shift"))
 
 
@@ -32,7 +32,7 @@ def gold_only(evidence: Evidence) -> pl.DataFrame:
 
 
 def negatives_only(evidence: Evidence) -> pl.DataFrame:
-    """The hard negatives' shift alone, with its sign turned (table 2)."""
+    """Minus the hard negatives' shift alone (table 2)."""
     return template_mean(template_scores(evidence.logprobs, [evidence.conditioning]), -pl.col("negative_shift"))
 
 

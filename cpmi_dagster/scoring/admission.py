@@ -1,4 +1,4 @@
-"""Tokenise the trajectories that can be scored; the others get a reason.
+"""Tokenise trajectories, or reject them with a reason.
 
 id "t1", steps ["48 / 2 = 24"], gold "72", negatives ["74"]
 -> prompts   one per template: BOS, template with the question
@@ -28,7 +28,7 @@ NO_GOLD_ANSWER = (
     "has no gold answer; give it one, or name the field that has it (`fields: {gold_answer: FIELD}`) or references"
 )
 Wanted = Mapping[str, frozenset[tuple[int, Context, int]]]
-"""What is scored, by trajectory_id: (template, context, answer rank); of steps, the rank is that of the gold answer."""
+"""(template, context, answer rank) to score, by trajectory_id; the rank of a step is `GOLD_RANK`."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,11 @@ class TokenizedTrajectory:
     """A trajectory as token ids.
 
     Attributes:
-        trajectory_id: its id.
-        prompts: question under each template, BOS included where the tokenizer adds one.
+        prompts: question under each template, with BOS if the tokenizer adds one.
         steps: steps in order.
         targets: answer line by answer rank, 0 = gold.
-        contexts: what the answers are scored under.
-        first_template: of the prompts.
+        contexts: contexts under which answers are scored.
+        first_template: template number of the first prompt.
         of_steps: the step that follows a context is scored in the place of answers.
     """
 
@@ -54,7 +53,7 @@ class TokenizedTrajectory:
     of_steps: bool = False
 
     def targets_under(self, context: Context) -> Mapping[int, TokenIds]:
-        """What is scored under a context, by rank."""
+        """Target tokens under a context, by rank."""
         return {GOLD_RANK: self.steps[context.step_index + 1]} if self.of_steps else self.targets
 
     def context_steps(self, context: Context) -> Iterator[TokenIds]:
@@ -63,7 +62,7 @@ class TokenizedTrajectory:
 
     @property
     def longest_sequence(self) -> int:
-        """Tokens of the longest question, steps and answer that are scored."""
+        """Tokens of the longest sequence of question, steps and answer."""
         branches = (
             sum(map(len, self.context_steps(context))) + max(map(len, self.targets_under(context).values()))
             for context in self.contexts
@@ -72,7 +71,7 @@ class TokenizedTrajectory:
 
 
 class LaidOut(NamedTuple):
-    """The texts of a trajectory as a layout writes them: its question under each template, its answers by rank."""
+    """The texts of a trajectory in a layout: the question under each template, answers and targets by rank."""
 
     trajectory_id: str
     questions: Sequence[str]
@@ -91,16 +90,16 @@ def admit(
     contrasted: bool = True,
     of_steps: bool = False,
 ) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
-    """Split trajectories into tokenised ones, in order, and pairs of (trajectory_id, reason).
+    """Tokenised trajectories in order, and (trajectory_id, reason) of the rejected ones.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
-        context_length: tokens the labeler reads.
-        wanted: what is scored; all by default. A trajectory may be in several parts, each of some templates, contexts
-            and answers; one of which nothing is wanted is in neither list.
-        contrasted: hard negatives are scored beside the gold answer, so that a trajectory without any is rejected.
-        of_steps: steps are scored, under all before them, and no answers.
+        context_length: most tokens that the labeler reads.
+        wanted: what to score; everything by default. A trajectory may be returned in several parts, each with some
+            templates, contexts and answers; if nothing is wanted of it, it is in neither list.
+        contrasted: hard negatives are scored too, so a trajectory without any is rejected.
+        of_steps: each step is scored after the steps before it, and no answer is.
     """
     if wanted is not None:
         asked = pl.Series([name for name, some in wanted.items() if some], dtype=pl.String)
@@ -123,13 +122,13 @@ def admit(
         )
         try:
             _check_tokens(tokenized, texts, empty_targets, context_length)
-            # one string a trajectory: first template, all steps, gold answer
+            # one text per trajectory: first template, all steps, gold answer
             whole = [texts.questions[0], *texts.steps, *([] if of_steps else [texts.targets[GOLD_RANK]])]
             check_boundaries(tokenizer, whole, [ids[piece] for piece in whole])
         except ScoringError as error:
             rejected.append((texts.trajectory_id, f"trajectory `{texts.trajectory_id}`: {error}"))
         else:
-            admitted += [tokenized] if wanted is None else _wanted_of(tokenized, wanted[texts.trajectory_id])
+            admitted += [tokenized] if wanted is None else _split_wanted(tokenized, wanted[texts.trajectory_id])
     return admitted, rejected
 
 
@@ -140,35 +139,28 @@ def lay_out(
     contrasted: bool = True,
     of_steps: bool = False,
 ) -> tuple[list[LaidOut], list[tuple[str, str]]]:
-    """The texts of the trajectories that are complete, in order, and (trajectory_id, reason) of the others.
-
-    Args:
-        trajectories: columns trajectory_id, question, steps, gold_answer.
-        negatives: columns of `labels.hard_negatives`.
-        contrasted: a trajectory without hard negatives is not complete.
-        of_steps: answers are not needed, and left out.
-    """
+    """Texts of complete trajectories in order, and (trajectory_id, reason) of the others; arguments as of `admit`."""
     answers = negatives.sort("rank").group_by("trajectory_id", maintain_order=True).agg("rank", "answer")
     rows = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
     complete: list[LaidOut] = []
     rejected: list[tuple[str, str]] = []
     for row in rows.join(answers, on="trajectory_id", how="left", maintain_order="left").iter_rows(named=True):
         try:
-            complete.append(_laid_out(row, LAYOUTS[scoring.layout], scoring.templates, contrasted, of_steps))
+            complete.append(_lay_out_row(row, LAYOUTS[scoring.layout], scoring.templates, contrasted, of_steps))
         except ScoringError as error:
             rejected.append((row["trajectory_id"], str(error)))
     return complete, rejected
 
 
 def check_complete(row: Mapping[str, Any], answers: Mapping[int, str | None]) -> None:
-    """Refuse a trajectory without what labels are made from.
+    """Refuse a trajectory with a missing question, step or answer.
 
     Args:
         row: trajectory_id, question, steps.
         answers: by rank.
 
     Raises:
-        ScoringError: it has no question or no steps, or a step or answer is missing; the message names it.
+        ScoringError: the message names what is missing.
     """
     name, steps = f"trajectory `{row['trajectory_id']}`", row["steps"]
     if not (row["question"] or "").strip():
@@ -176,7 +168,7 @@ def check_complete(row: Mapping[str, Any], answers: Mapping[int, str | None]) ->
     if not steps:
         raise ScoringError(f"{name} has no steps; give it at least one")
     if None in steps:
-        raise ScoringError(f"{name}: step {steps.index(None)} (from 0) is null; give its text")
+        raise ScoringError(f"{name}: step {steps.index(None) + 1} is null; give its text")
     if GOLD_RANK in answers and answers[GOLD_RANK] is None:
         raise ScoringError(f"{name} {NO_GOLD_ANSWER}")
     for rank, answer in answers.items():
@@ -184,8 +176,12 @@ def check_complete(row: Mapping[str, Any], answers: Mapping[int, str | None]) ->
             raise ScoringError(f"{name}: {answer_name(rank)} is empty; give its text")
 
 
-def _laid_out(row: Mapping[str, Any], layout: Layout, templates: int, contrasted: bool, of_steps: bool) -> LaidOut:
-    """The texts of a row, if it has a question, steps, a gold answer and the negatives that are needed."""
+def _lay_out_row(row: Mapping[str, Any], layout: Layout, templates: int, contrasted: bool, of_steps: bool) -> LaidOut:
+    """The texts of a row.
+
+    Raises:
+        ScoringError: the row is not complete.
+    """
     name, question, steps = f"trajectory `{row['trajectory_id']}`", row["question"], row["steps"]
     answers = {GOLD_RANK: row["gold_answer"], **dict(zip(row["rank"] or (), row["answer"] or (), strict=True))}
     answers = {} if of_steps else answers
@@ -210,7 +206,7 @@ def answer_name(rank: int) -> str:
 def _check_tokens(
     trajectory: TokenizedTrajectory, texts: LaidOut, without_answer: set[TokenIds], context_length: int
 ) -> None:
-    """Refuse texts that tokenise to nothing, and more tokens than the model reads."""
+    """Refuse texts without tokens, and more tokens than the model reads."""
     for rank, target in trajectory.targets.items():
         if target in without_answer:
             answer = f"{answer_name(rank)} {texts.answers[rank]!r}"
@@ -224,10 +220,10 @@ def _check_tokens(
         )
 
 
-def _wanted_of(
+def _split_wanted(
     trajectory: TokenizedTrajectory, wanted: frozenset[tuple[int, Context, int]]
 ) -> Iterator[TokenizedTrajectory]:
-    """What is wanted of a trajectory: for neighbouring templates, the contexts under which the same answers are."""
+    """Split a trajectory into parts in which the same answers are wanted under all contexts and templates."""
 
     def ranks(template: int) -> dict[Context, tuple[int, ...]]:
         return {
@@ -237,11 +233,11 @@ def _wanted_of(
 
     for by_context, alike in groupby(range(len(trajectory.prompts)), key=ranks):
         first, *others = alike
-        for own in filter(None, dict.fromkeys(by_context.values())):
+        for answers in filter(None, dict.fromkeys(by_context.values())):
             yield replace(
                 trajectory,
                 prompts=trajectory.prompts[first : first + 1 + len(others)],
                 first_template=first,
-                contexts=tuple(context for context, found in by_context.items() if found == own),
-                targets={rank: target for rank, target in trajectory.targets.items() if rank in own},
+                contexts=tuple(context for context, wanted_ranks in by_context.items() if wanted_ranks == answers),
+                targets={rank: target for rank, target in trajectory.targets.items() if rank in answers},
             )

@@ -1,8 +1,8 @@
-"""Trajectories a window at a time: whole questions, built into trees while the model reads the previous window.
+"""Token trees of questions, in windows of whole questions; a window is built while the model reads the previous one.
 
 trajectories of q1 (20), q2 (15), q3 (9)  ->  windows q1 + q2 (35), q3 (9)
 
-A question's tree has the branches of all its trajectories: every context of each, and behind it every answer.
+The tree of a question has the branches of all its trajectories: every context, followed by every answer.
 
     t1, template 0, prefix/1, gold    ->    [BOS] question | step 0 | step 1 | "The answer is: 72"
 """
@@ -29,10 +29,10 @@ Item = TypeVar("Item")
 
 
 class AnswerTree(NamedTuple):
-    """The tree of a question under a template, and its targets: what is predicted, one after the other.
+    """The tree of a question under a template, and its targets.
 
     Attributes:
-        tree: its places are those of the targets' tokens.
+        tree: its places predict the tokens of the targets, one target after the other.
         targets: trajectory_id, context, step_index, answer_rank, token_count, template.
     """
 
@@ -42,13 +42,13 @@ class AnswerTree(NamedTuple):
 
 @dataclass(frozen=True)
 class Window:
-    """Some trajectories, ready to be scored.
+    """Trajectories of some questions, ready to be scored.
 
     Attributes:
         size: number of trajectories, refused ones included.
-        trajectories: the admitted ones.
+        trajectories: admitted trajectories.
         refused: (trajectory_id, reason) of the others.
-        trees: one per question and template of the admitted ones; none for the reference scorer.
+        trees: one per question and template; none for the reference scorer.
     """
 
     size: int
@@ -58,7 +58,7 @@ class Window:
 
 
 def slices(trajectories: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Whole questions, `WINDOW_TRAJECTORIES` or a little more at a time; a question beyond `LARGEST_WINDOW` is divided.
+    """Split trajectories by whole questions, about `WINDOW_TRAJECTORIES` each; larger questions at `LARGEST_WINDOW`.
 
     Args:
         trajectories: columns trajectory_id, question.
@@ -75,7 +75,7 @@ def slices(trajectories: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def trees_of(trajectories: Iterable[TokenizedTrajectory]) -> list[AnswerTree]:
-    """A tree per question and template; a question's branches are built once for all templates."""
+    """A tree per question and template; branches are built once for all templates."""
     groups: dict[tuple[int, tuple[TokenIds, ...]], list[TokenizedTrajectory]] = {}
     for trajectory in trajectories:
         groups.setdefault((trajectory.first_template, trajectory.prompts), []).append(trajectory)
@@ -88,14 +88,14 @@ def trees_of(trajectories: Iterable[TokenizedTrajectory]) -> list[AnswerTree]:
 
 
 def _grow_branches(trajectories: Iterable[TokenizedTrajectory]) -> AnswerTree:
-    """Every target of the trajectories under each of its contexts, without question and template."""
+    """Every target of the trajectories under each context, without the question."""
     growing = GrowingTree()
     targets: list[tuple[str, str, int, int, int]] = []
     for trajectory in trajectories:
         ends: dict[tuple[int, ...], int] = {}
         for context in trajectory.contexts:
             steps = tuple(context.steps(len(trajectory.steps)))
-            # a prefix is a shorter prefix and a step: its path starts where that one ended
+            # a prefix is a shorter prefix and a step: its path continues that of the shorter one
             node = ends.get(steps[:-1])
             for step in steps if node is None else steps[-1:]:
                 node = growing.extend(ROOT if node is None else node, trajectory.steps[step])[-1]
@@ -110,10 +110,10 @@ def _grow_branches(trajectories: Iterable[TokenizedTrajectory]) -> AnswerTree:
 def written_out(
     trajectories: Sequence[TokenizedTrajectory],
 ) -> Iterator[tuple[tuple[str, int, str, int, int], TokenIds, TokenIds]]:
-    """Every sequence to be scored: template by template, context by context, answer by answer.
+    """Every sequence to score.
 
     Yields:
-        Key (trajectory_id, template, context, step_index, answer_rank), context ids and target ids.
+        Key (trajectory_id, template, context, step_index, answer_rank), context token ids, target token ids.
     """
     for trajectory in trajectories:
         templates = enumerate(trajectory.prompts, trajectory.first_template)
@@ -124,7 +124,7 @@ def written_out(
                 yield key, before, target
 
 
-def ahead(items: Iterator[Item]) -> Iterator[Item]:
+def prefetch(items: Iterator[Item]) -> Iterator[Item]:
     """The same items, each computed in a thread while the previous one is used."""
     done = object()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="ahead") as worker:

@@ -35,8 +35,8 @@ def template_scores(
     """Gold shift, negative shift and CPMI of every step under every template and conditioning (Eq. 3).
 
     Args:
-        logprobs: columns of `labels.answer_logprobs`, all contexts of the conditionings in it.
-        count: use only this many negatives, hardest first (appendix D.1); all when None.
+        logprobs: columns of `labels.answer_logprobs`, with all contexts of the conditionings.
+        count: contrast with the `count` hardest negatives (appendix D.1); all if None.
 
     Returns:
         Columns of `labels.template_scores`, sorted by their key; shifts in nats per token.
@@ -59,15 +59,15 @@ def template_scores(
 
 
 def contrast_shifts(logprobs: pl.DataFrame, conditioning: Conditioning, contrast: Contrast = "mean") -> pl.DataFrame:
-    """Shift of the gold answer against the hard negatives taken together, of every step under every template.
+    """Shift of the gold answer against the pooled hard negatives, of every step under every template.
 
-    With L(a | x) the log-probability of an answer, a mean over its tokens:
+    With L(a | x) the mean log-probability of an answer's tokens:
 
         mean        L(A) - mean over m of L(A_m)        CPMI (Eq. 3)
         logsumexp   L(A) - log sum over m of exp L(A_m)  log-odds of the gold answer among the candidates
         max         L(A) - max over m of L(A_m)          margin over the likeliest wrong answer
 
-    and the shift is this with the step, less this without it.
+    The shift is the value with the step minus the value without it.
 
     Args:
         logprobs: columns of `labels.answer_logprobs`, all contexts of the conditioning in it.
@@ -85,7 +85,7 @@ def contrast_shifts(logprobs: pl.DataFrame, conditioning: Conditioning, contrast
 
 
 def gold_shifts(logprobs: pl.DataFrame, conditioning: Conditioning) -> pl.DataFrame:
-    """Gold shift of every step under every template: `template_scores` where no hard negatives are scored.
+    """Gold shift of every step under every template; needs no hard negatives.
 
     Args:
         logprobs: columns of `labels.answer_logprobs`, all contexts of the conditioning in it.
@@ -103,13 +103,13 @@ def gold_shifts(logprobs: pl.DataFrame, conditioning: Conditioning) -> pl.DataFr
 
 
 def hardest_negatives(logprobs: pl.DataFrame) -> pl.DataFrame:
-    """Negatives in the order of their hardness: mean log-probability given the question alone, mean over templates.
+    """Negatives by hardness: mean log-probability given the question alone, averaged over templates.
 
     Args:
         logprobs: columns of `labels.answer_logprobs`, with the context `question`.
 
     Returns:
-        trajectory_id, answer_rank, hardness (nats per token), order (1 = hardest, ties by rank), sorted so.
+        trajectory_id, answer_rank, hardness (nats per token), order (1 = hardest, ties by rank), in this order.
     """
     return (
         logprobs.filter(pl.col("context") == QUESTION.kind, pl.col("answer_rank") > 0)
@@ -138,7 +138,7 @@ def _with_hardest(logprobs: pl.DataFrame, count: int) -> pl.DataFrame:
 
 
 def _context_means(logprobs: pl.DataFrame, contrast: Contrast = "mean") -> pl.DataFrame:
-    """Per trajectory, template and context: ℓ of the gold answer, and the pooled ℓ of the negatives."""
+    """ℓ of the gold answer and pooled ℓ of the negatives per trajectory, template and context."""
     return (
         logprobs.sort(AnswerLogprobs.primary_key())
         .group_by("trajectory_id", "template", "context", "step_index", maintain_order=True)
@@ -150,7 +150,7 @@ def _context_means(logprobs: pl.DataFrame, contrast: Contrast = "mean") -> pl.Da
 
 
 def _both_sides(means: pl.DataFrame, conditionings: Sequence[Conditioning], answers: Sequence[str]) -> pl.DataFrame:
-    """Every contrast with the mean ℓ of both its contexts, none of them missing for the answers that are needed."""
+    """Every contrast with ℓ of both its contexts; a missing ℓ of the answers needed is an error."""
     scores = _contrasts(means, conditionings)
     for side in ("with", "without"):
         names = {"context": side, "step_index": f"{side}_step", "gold": f"gold_{side}", "negative": f"negative_{side}"}
@@ -163,14 +163,14 @@ def _both_sides(means: pl.DataFrame, conditionings: Sequence[Conditioning], answ
     side = "with" if any(row[f"{answer}_with"] is None for answer in answers) else "without"
     what = "a gold answer" if row[f"gold_{side}"] is None else "hard negatives"
     raise ScoringError(
-        f"trajectory `{row['trajectory_id']}` lacks {what} under context {row[side]}, step {row[f'{side}_step']}, "
-        f"template {row['template']}, which `{row['conditioning']}` needs; score it with that conditioning and at "
-        "least one negative"
+        f"trajectory `{row['trajectory_id']}` lacks {what} under context {row[side]}, "
+        f"step_index {row[f'{side}_step']}, template {row['template']}, which `{row['conditioning']}` needs; score it "
+        "with that conditioning and at least one negative"
     )
 
 
 def _contrasts(means: pl.DataFrame, conditionings: Sequence[Conditioning]) -> pl.DataFrame:
-    """The two contexts to compare for every trajectory, template, step and conditioning."""
+    """The two contexts compared for every trajectory, template, step and conditioning."""
     last_steps = means.group_by("trajectory_id", "template").agg(last=pl.col("step_index").max())
     rows = [
         (last, conditioning, step, *with_step, *without_step)
@@ -185,13 +185,13 @@ def _contrasts(means: pl.DataFrame, conditionings: Sequence[Conditioning]) -> pl
 
 
 def candidate_logprobs(logprobs: pl.DataFrame) -> pl.DataFrame:
-    """Log-probability of each answer among those that were scored in its context: gold and hard negatives sum to 1.
+    """Log-probability of each answer among the gold answer and hard negatives of its context, which sum to 1.
 
     Args:
         logprobs: columns of `labels.answer_logprobs`.
 
     Returns:
-        Its columns and `among_candidates`, natural log; in the order of the key.
+        These columns and `among_candidates`, natural log, sorted by key.
     """
     context = ["trajectory_id", "template", "context", "step_index"]
     total = POOLED["logsumexp"](pl.col("logprob_sum")).over(context)

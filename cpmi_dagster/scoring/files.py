@@ -1,4 +1,4 @@
-"""`cpmi score`: a file of trajectories in, Parquet files of scores out.
+"""`cpmi score`: reads a file of trajectories, writes Parquet files of scores.
 
 {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 2"], "gold_answer": "2", "negative_answers": ["3"]}
 """
@@ -24,7 +24,7 @@ OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl")
 
 
 class InputLine(BaseModel):
-    """One line of the input, also a chat or a solution that is one text; other fields are ignored."""
+    """A line of the input; a solution may also be a chat or one text. Other fields are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -51,12 +51,12 @@ def score_file(
     """Score a file; the output files appear whole or not at all.
 
     Args:
-        advance: called with the numbers of trajectories just finished and of all.
+        advance: called with the number of trajectories just finished and the number of all.
         options: see `ScoreOptions`.
 
     Raises:
-        SourceError: the input is missing or a line of it is wrong; the message names the line. Or an output cannot be
-            written, which is checked before anything is scored.
+        SourceError: the input is missing, a line is wrong (the message names it), or an output cannot be written;
+            all checked before anything is scored.
         ScoringError: no trajectory could be scored.
     """
     frame = read_trajectories(input)
@@ -77,10 +77,10 @@ def score_file(
 
 
 def read_trajectories(path: Path) -> pl.DataFrame:
-    """The lines of a trajectory file as a frame for `score_trajectories`.
+    """Read a trajectory file as a frame for `score_trajectories`.
 
     Raises:
-        SourceError: there is no such file, it has no lines, or a line is not of the form above.
+        SourceError: the file does not exist, has no lines, or has a wrong line.
     """
     lines = read_json_lines(path, InputLine, "id, question, steps and gold_answer")
     rows = [{**line.model_dump(), "id": str(line.id)} for _, line in lines]

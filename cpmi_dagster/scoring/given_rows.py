@@ -1,10 +1,10 @@
-"""Trajectories that are given from Python: rows with the values of numpy, pandas and polars, checked one by one.
+"""Rows given from Python, with values of numpy, pandas and polars, checked one by one.
 
 [{"question": "1 + 1?", "solution": "1 + 1 = 2.", "gold_answer": np.int64(2)}]
 -> id  question  steps           gold_answer
    0   1 + 1?    ["1 + 1 = 2."]  2
 
-[{"question": "1 + 1?", "steps": [b"2"]}]  ->  row 0 (from 0) of the trajectories: `steps.0`: it must be text
+[{"question": "1 + 1?", "steps": [b"2"]}]  ->  row 1 of the trajectories: `steps.0`: it must be text
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ INPUT_COLUMNS: dict[str, pl.DataType] = {
 
 
 class GivenRow(BaseModel):
-    """A trajectory as it is given from Python; what is missing is looked for when there is a table of all."""
+    """A row as given from Python; missing columns are found later, in the frame of all rows."""
 
     model_config = ConfigDict(strict=True)
 
@@ -46,15 +46,15 @@ class GivenRow(BaseModel):
 
 
 def as_frame(trajectories: Any) -> pl.DataFrame:
-    """Trajectories as a polars frame; without the column `id`, they are numbered from 0, but for PRMBench's.
+    """Trajectories as a polars frame; chats and texts are split into steps.
 
-    Solutions that are chats or texts are split into steps.
+    Without a column `id`, rows are numbered from 0, except for those of PRMBench.
 
     Args:
         trajectories: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`.
 
     Raises:
-        ScoringError: it is none of these, or a row of it is wrong or cannot be split; the message names it.
+        ScoringError: it is no table, or a row is wrong or cannot be split; the message names the row.
     """
     given = trajectories.to_polars() if hasattr(trajectories, "to_polars") else trajectories
     if isinstance(given, pl.DataFrame) and "steps" in given.columns and not given["steps"].null_count():
@@ -62,8 +62,8 @@ def as_frame(trajectories: Any) -> pl.DataFrame:
         there = [name for name in GOLD_ANSWER.split("|") if name in given.columns and given[name].count()]
         named = given.with_columns(gold_answer=pl.col(there[0])) if there else given
         return named if has_id else named.with_row_index("id")
-    rows = [_with_gold_answer(row) for row in given_rows(given)]
-    checked = [_checked(number, row) for number, row in enumerate(rows)]
+    rows = [_rename_gold_answer(row) for row in given_rows(given)]
+    checked = [_check_row(number, row) for number, row in enumerate(rows)]
     columns = {
         name: pl.Series([getattr(row, name) for row in checked], dtype=dtype, strict=name != "id")
         for name, dtype in INPUT_COLUMNS.items()
@@ -73,11 +73,7 @@ def as_frame(trajectories: Any) -> pl.DataFrame:
 
 
 def given_rows(trajectories: Any) -> list[dict[str, Any]]:
-    """Trajectories as `as_frame` takes them, as rows of plain values with all their fields, not checked yet.
-
-    Raises:
-        ScoringError: they are no table, or a solution cannot be split.
-    """
+    """Rows of plain values with all their fields, unchecked; arguments and errors as of `as_frame`."""
     given = trajectories.to_polars() if hasattr(trajectories, "to_polars") else trajectories
     try:
         if hasattr(given, "notna"):  # pandas, which has no null but NaN
@@ -91,25 +87,25 @@ def given_rows(trajectories: Any) -> list[dict[str, Any]]:
             f"the trajectories are no table ({first_line(error)}); give a list of dicts, a pandas or polars frame, or "
             "a datasets.Dataset"
         ) from error
-    split = [_with_steps(number, plain(row)) for number, row in enumerate(rows)]
+    split = [_with_steps(number, to_plain(row)) for number, row in enumerate(rows)]
     names = set().union(*split)
     has_id = "id" in names or set(PRMBENCH_ID) <= names
     return split if has_id else [{**row, "id": number} for number, row in enumerate(split)]
 
 
-def plain(value: Any) -> Any:
-    """A value without the types of numpy, pandas and polars, also within lists and mappings."""
+def to_plain(value: Any) -> Any:
+    """Convert values of numpy, pandas and polars to plain ones, also within lists and mappings."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     elif isinstance(value, pl.Series):
         value = value.to_list()
     if isinstance(value, Mapping):
-        return {name: plain(inner) for name, inner in value.items()}
-    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {name: to_plain(inner) for name, inner in value.items()}
+    return [to_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _with_gold_answer(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row whose gold answer has our name."""
+def _rename_gold_answer(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Rename the field of the gold answer to `gold_answer`."""
     gold = name_in(row, GOLD_ANSWER)
     return {**row, "gold_answer": row[gold]} if gold in row else dict(row)
 
@@ -121,7 +117,7 @@ def _with_steps(number: int, row: dict[str, Any]) -> dict[str, Any]:
         raise _wrong_row(number, error) from error
 
 
-def _checked(number: int, row: Mapping[str, Any]) -> GivenRow:
+def _check_row(number: int, row: Mapping[str, Any]) -> GivenRow:
     try:
         return GivenRow.model_validate(row)
     except ValidationError as error:
@@ -129,4 +125,4 @@ def _checked(number: int, row: Mapping[str, Any]) -> GivenRow:
 
 
 def _wrong_row(number: int, reason: object) -> ScoringError:
-    return ScoringError(f"row {number} (from 0) of the trajectories: {reason}")
+    return ScoringError(f"row {number + 1} of the trajectories: {reason}")

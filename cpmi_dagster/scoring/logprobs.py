@@ -1,13 +1,14 @@
-"""Log-probability of gold answer and hard negatives under every context: the one stage that needs a model.
+"""Log-probabilities of gold answers and hard negatives under every context, by the labeler.
 
 trajectories   t1, "How many ...?", ["48 / 2 = 24", "48 + 24 = 72"], gold "72"
 negatives      t1, rank 1, "74"
 -> logprobs    t1, template 0, prefix, step_index 1, answer_rank 0, logprob_sum -0.41, token_count 6, ...
-   rejected    trajectories that cannot be scored, each with its reason
+   rejected    trajectories that cannot be scored, with reasons
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import polars as pl
@@ -18,8 +19,9 @@ from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, HardN
 from cpmi_dagster.models.attention import layer_windows
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.reading.probe import check_full_attention
+from cpmi_dagster.reading.row_reader import check_token_ids
 from cpmi_dagster.scoring.admission import TokenizedTrajectory, Wanted, admit
-from cpmi_dagster.scoring.answer_trees import Window, ahead, slices, trees_of
+from cpmi_dagster.scoring.answer_trees import Window, prefetch, slices, trees_of
 from cpmi_dagster.scoring.scorers import scorer_of
 from cpmi_dagster.scoring.settings import Scoring
 
@@ -29,13 +31,13 @@ KEY = AnswerLogprobs.primary_key()
 
 @dataclass(frozen=True)
 class ScoredAnswers:
-    """Scored answers, rejected trajectories, and what the scoring cost.
+    """Scored answers, rejected trajectories and cost.
 
     Attributes:
-        logprobs: columns of `labels.answer_logprobs`, sorted by their key; every value finite.
+        logprobs: columns of `labels.answer_logprobs`, sorted by key; all values are finite.
         rejected: columns of `labels.rejected_trajectories`, sorted by trajectory.
         cost: wall time and tokens of the forward passes.
-        values: all that was scored, values that are not finite too.
+        values: all scored rows, including those with values that are not finite.
     """
 
     logprobs: pl.DataFrame
@@ -54,26 +56,26 @@ def answer_logprobs(
     contrasted: bool = True,
     of_steps: bool = False,
 ) -> ScoredAnswers:
-    """Score every answer of every trajectory under the contexts that the conditionings need (Eq. 3).
+    """Score every answer of every trajectory under the contexts of the conditionings (Eq. 3).
 
-    Trajectories are scored a window of whole questions at a time; the next window is prepared meanwhile. Their order,
-    the windows and the length of rows change values by rounding only: 1e-5 nats a token in float32, 0.01 in
-    float16, 0.05 in bfloat16.
+    The order of trajectories and the length of rows change values by rounding only: 1e-5 nats per token in float32,
+    0.01 in float16, 0.05 in bfloat16.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
         progress: called with the number of trajectories just finished, rejected ones included.
-        wanted: what is scored; all by default. A trajectory of which nothing is wanted is not rejected either.
-        contrasted: hard negatives are scored beside the gold answer, so that a trajectory without any is rejected.
-        of_steps: instead of answers, each step is scored after the question and the steps before it; no negatives.
+        wanted: what to score; everything by default. If nothing is wanted of a trajectory, it is not rejected either.
+        contrasted: hard negatives are scored too, so a trajectory without any is rejected.
+        of_steps: instead of answers, each step is scored after the question and the steps before it.
 
     Raises:
-        ModelError: the model cannot read token trees, or no trajectory fits its attention windows.
+        ModelError: the model cannot read token trees, no trajectory fits its attention windows, or its tokenizer is
+            another model's.
     """
     if trajectories.is_empty():
         return scored_answers(AnswerLogprobs.create_empty(), (), Cost.zero())
-    # the model reads a little before time counts: weights, kernels and how it reads trees take time once
+    # before the stopwatch starts: loading kernels and choosing a reader take time once per model
     score = scorer_of(model, scoring)
     stopwatch = Stopwatch()
     advance = progress or (lambda _: None)
@@ -82,13 +84,13 @@ def answer_logprobs(
 
     def windows() -> Iterator[Window]:
         for part in slices(trajectories):
-            admitted, refused = _admitted(part, negatives, model, scoring, wanted, contrasted, of_steps)
-            fitting, longer = _seen_whole(admitted, model, scoring, too_long)
+            admitted, refused = _admit(part, negatives, model, scoring, wanted, contrasted, of_steps)
+            fitting, longer = _split_by_window(admitted, model, scoring, too_long)
             trees = trees_of(fitting) if scoring.scorer == "tree" else []
             yield Window(len(part), fitting, [*refused, *longer], trees)
 
     def with_some_admitted() -> Iterator[Window]:
-        for window in ahead(windows()):
+        for window in prefetch(windows()):
             rejected.extend(window.refused)
             if window.trajectories:
                 yield window
@@ -105,7 +107,7 @@ def answer_logprobs(
 
 
 class ControlScores(NamedTuple):
-    """Rows of `labels.control_logprobs`, what they cost, and a sentence on every trajectory without some."""
+    """Rows of `labels.control_logprobs`, their cost, and a sentence on every trajectory that has none."""
 
     logprobs: pl.DataFrame
     cost: Cost
@@ -113,7 +115,7 @@ class ControlScores(NamedTuple):
 
     @classmethod
     def of(cls, scored: ScoredAnswers) -> "ControlScores":
-        """What was scored with `of_steps`."""
+        """Convert rows that were scored with `of_steps`."""
         [control] = SCORED_CONTROLS
         logprobs = ControlLogprobs.cast(scored.logprobs.with_columns(control=pl.lit(control)))
         notes = [
@@ -129,24 +131,17 @@ def control_logprobs(
     scoring: Scoring,
     progress: Callable[[int], None] | None = None,
 ) -> ControlScores:
-    """Score the steps themselves, for step surprisal: log p(step i | question, steps before it), without any answer.
-
-    Args:
-        trajectories, progress: as for `answer_logprobs`.
-
-    Raises:
-        ModelError: as `answer_logprobs`.
-    """
+    """log p(step i | question, steps before it), for step surprisal; arguments and errors as of `answer_logprobs`."""
     no_negatives = HardNegatives.create_empty()
     return ControlScores.of(answer_logprobs(trajectories, no_negatives, model, scoring, progress, of_steps=True))
 
 
 def scored_answers(values: pl.DataFrame, rejected: Iterable[tuple[str, str]], cost: Cost) -> ScoredAnswers:
-    """What was scored, without trajectories of which a value is not finite; these are rejected too.
+    """Reject trajectories with a value that is not finite.
 
     Args:
         values: columns of `labels.answer_logprobs`.
-        rejected: (trajectory_id, reason) of the trajectories that were not scored.
+        rejected: (trajectory_id, reason) of trajectories that were rejected before.
     """
     broken = values.filter(~pl.col("logprob_sum").is_finite()).unique("trajectory_id", keep="first")
     reasons = [
@@ -161,7 +156,7 @@ def scored_answers(values: pl.DataFrame, rejected: Iterable[tuple[str, str]], co
         ),
     ]
     logprobs = values.join(broken, on="trajectory_id", how="anti").sort(KEY)
-    return ScoredAnswers(logprobs, _rejections(reasons), cost, values)
+    return ScoredAnswers(logprobs, _rejected_rows(reasons), cost, values)
 
 
 def refusals(
@@ -172,23 +167,20 @@ def refusals(
     contrasted: bool = True,
     of_steps: bool = False,
 ) -> pl.DataFrame:
-    """What `answer_logprobs` rejects before the model reads a token; its arguments.
+    """The trajectories that `answer_logprobs` rejects before a forward pass; the same arguments and errors.
 
     Returns:
         Columns of `labels.rejected_trajectories`, sorted by trajectory.
-
-    Raises:
-        ModelError: no trajectory fits the model's attention windows.
     """
-    fitting, rejected = _admitted(trajectories, negatives, model, scoring, None, contrasted, of_steps)
+    fitting, rejected = _admit(trajectories, negatives, model, scoring, None, contrasted, of_steps)
     too_long: list[int] = []
-    fitting, refused = _seen_whole(fitting, model, scoring, too_long)
+    fitting, refused = _split_by_window(fitting, model, scoring, too_long)
     if too_long and not fitting:
         check_full_attention(model.model, max(too_long))
-    return _rejections([*rejected, *refused])
+    return _rejected_rows([*rejected, *refused])
 
 
-def _admitted(
+def _admit(
     trajectories: pl.DataFrame,
     negatives: pl.DataFrame,
     model: LoadedModel,
@@ -197,7 +189,7 @@ def _admitted(
     contrasted: bool,
     of_steps: bool,
 ) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
-    return admit(
+    admitted, rejected = admit(
         trajectories,
         negatives.clear() if of_steps else negatives,
         model.tokenizer,
@@ -207,22 +199,25 @@ def _admitted(
         contrasted=contrasted and not of_steps,
         of_steps=of_steps,
     )
+    for item in admitted:
+        check_token_ids(model.model, model.identity, chain(*item.prompts, *item.steps, *item.targets.values()))
+    return admitted, rejected
 
 
-def _rejections(rejected: Sequence[tuple[str, str]]) -> pl.DataFrame:
-    """Rows of `labels.rejected_trajectories`, each trajectory with its first reason."""
+def _rejected_rows(rejected: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """Rows of `labels.rejected_trajectories`; a trajectory keeps its first reason."""
     reasons = [(trajectory_id, STAGE, reason) for trajectory_id, reason in rejected]
     frame = pl.DataFrame(reasons, RejectedTrajectories.create_empty().schema, orient="row")
     return frame.unique("trajectory_id", keep="first", maintain_order=True).sort("trajectory_id")
 
 
-def _seen_whole(
+def _split_by_window(
     trajectories: Sequence[TokenizedTrajectory], model: LoadedModel, scoring: Scoring, too_long: list[int]
 ) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
-    """Trajectories that every layer sees whole, if trees are read, and (trajectory_id, reason) of the others.
+    """Trajectories that fit every attention window, if trees are read, and (trajectory_id, reason) of the others.
 
     Args:
-        too_long: collects the lengths of the others' longest sequences, in tokens.
+        too_long: collects the longest sequence of each of the others, in tokens.
     """
     windows = [window for window in layer_windows(model.model).values() if window is not None]
     limit = min(windows, default=model.context_length) if scoring.scorer == "tree" else model.context_length

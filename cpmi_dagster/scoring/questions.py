@@ -1,11 +1,11 @@
-"""What the labeler is asked, one row a question, by hashes of the texts: no model is needed.
+"""The questions that a labeler is asked, one row each, by hashes of their texts; no model is needed.
 
 id "t1", question "How many ...?", steps ["48 / 2 = 24", "48 + 24 = 72"], gold "72"
 
 trajectory_id  template  context  step_index  answer_rank  prompt  answer
 t1             0         prefix   0           0            0x9c…   0x41…     question and step 0; "The answer is: 72"
 
-Equal texts of two trajectories have equal hashes, so that a question is known again wherever it comes up.
+Equal texts of two trajectories have equal hashes, so an answer is reused wherever its question occurs.
 """
 
 import json
@@ -38,9 +38,9 @@ def answer_questions(
         contrasted: a trajectory without hard negatives has no rows.
 
     Returns:
-        The key of `labels.answer_logprobs`, by which rows are sorted; `prompt`, of the text before the answer: the
-        question under the template and the steps of the context, each as laid out; and `answer`, of the answer as laid
-        out. A trajectory that is not complete has no rows; other reasons to reject it are not looked for.
+        The key of `labels.answer_logprobs`, by which rows are sorted; `prompt`, hash of question and steps of the
+        context in the layout; `answer`, hash of the answer line. An incomplete trajectory has no rows; other reasons
+        to reject it are not checked.
     """
     complete, _ = lay_out(trajectories, negatives, scoring, contrasted)
     answers = [
@@ -52,13 +52,13 @@ def answer_questions(
 
 
 def step_questions(trajectories: pl.DataFrame, scoring: Scoring) -> pl.DataFrame:
-    """The questions that `control_logprobs` answers; `answer` is of the step that follows the context.
+    """The questions that `control_logprobs` answers; `answer` is the hash of the step after the context.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
 
     Returns:
-        Columns as of `answer_questions`, with answer rank 0.
+        Columns of `answer_questions`, with answer rank 0.
     """
     complete, _ = lay_out(trajectories, HardNegatives.create_empty(), scoring, contrasted=False, of_steps=True)
     steps = [
@@ -71,19 +71,19 @@ def step_questions(trajectories: pl.DataFrame, scoring: Scoring) -> pl.DataFrame
 
 
 def trajectory_questions(trajectories: pl.DataFrame, negatives: pl.DataFrame, scoring: Scoring) -> pl.DataFrame:
-    """A number that stands for all texts of a trajectory, complete or not: what decides whether it is rejected.
+    """The hash of all texts of each trajectory, complete or not, which decide whether it is rejected.
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
 
     Returns:
-        trajectory_id; and `whole`, of question, steps, gold answer and negatives by rank, and of the layout.
+        trajectory_id, and `whole`: hash of layout, question, steps, gold answer and negatives by rank.
     """
     answers = negatives.sort("rank").group_by("trajectory_id", maintain_order=True).agg("rank", "answer")
     rows = trajectories.select("trajectory_id", "question", "steps", "gold_answer")
     rows = rows.join(answers, on="trajectory_id", how="left", maintain_order="left")
-    # JSON tells a missing text from an empty one
+    # JSON distinguishes a missing text from an empty one
     wholes = [
         (name, text_hash(scoring.layout, *(json.dumps(value, ensure_ascii=False) for value in texts)))
         for name, *texts in rows.iter_rows()
@@ -92,7 +92,7 @@ def trajectory_questions(trajectories: pl.DataFrame, negatives: pl.DataFrame, sc
 
 
 def read_wanted(questions: pl.DataFrame) -> Wanted:
-    """These questions as scorers take them.
+    """Convert questions to what scorers take.
 
     Args:
         questions: rows of `answer_questions` or `step_questions`.

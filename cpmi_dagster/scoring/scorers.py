@@ -1,11 +1,12 @@
-"""Two scorers of a window's answers: token trees read in packed rows, and every sequence written out, one at a time.
+"""Two scorers of answers: token trees in packed rows, and single sequences.
 
-The second is slow and simple: the reference for the first, and the scorer of models that cannot read trees.
+The second is slow and simple: the reference for the first, and the scorer of models that cannot read token trees.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.tokens import piece_ids, start_ids
 from cpmi_dagster.reading.next_tokens import predicted_logprobs, token_logprobs
 from cpmi_dagster.reading.probe import Probe, Take
+from cpmi_dagster.reading.row_reader import check_token_ids
 from cpmi_dagster.reading.tree_reader import TreeReader
 from cpmi_dagster.reading.trees import Branch, TokenTree
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
@@ -24,7 +26,7 @@ from cpmi_dagster.scoring.settings import Scoring
 
 PROBE_QUESTION, PROBE_STEPS = "Ana has 48 shells. ", ("48 / 2 = 24\n", "48 + 24 = 72\n")
 PROBE_ANSWERS = ("The answer is: 72", "The answer is: 74", "The answer is: 24")
-# on CUDA the tree is long enough for blocks that are seen in full and blocks that are skipped
+# on CUDA the tree is long enough for blocks seen in full and blocks skipped
 PROBE_REPEATS = {"cuda": 100}
 # nats of a token, bounds of rounding by precision
 TOLERANCE = {"float64": 1e-3, "float32": 1e-3, "float16": 0.1, "bfloat16": 0.5}
@@ -34,8 +36,8 @@ class Scored(NamedTuple):
     """Log-probabilities of a window.
 
     Attributes:
-        logprobs: columns of `labels.answer_logprobs`, in no particular order; sums may be NaN or infinite.
-        forward_tokens: tokens that went through a forward pass.
+        logprobs: columns of `labels.answer_logprobs`, unsorted; sums may be NaN or infinite.
+        forward_tokens: tokens of the forward passes.
     """
 
     logprobs: pl.DataFrame
@@ -43,15 +45,14 @@ class Scored(NamedTuple):
 
 
 Scorer = Callable[[Iterable[Window], Callable[[int], None]], Iterator[Scored]]
-"""Windows with at least one trajectory admitted in each, and what is called with the number that went through the model
-since the last call, to the log-probabilities of every answer under every context and template, window by window."""
+"""Windows, each with an admitted trajectory, and a callback of the number just finished -> scores by window."""
 
 
 def scorer_of(model: LoadedModel, scoring: Scoring) -> Scorer:
-    """The scorer that the settings name; the model has read a little when it returns.
+    """The scorer that the settings name, warmed up by a short forward pass.
 
     Raises:
-        ModelError: the model cannot read token trees.
+        ModelError: the model cannot read token trees, or its tokenizer is another model's.
     """
     if scoring.scorer == "tree":
         return partial(_score_trees, labeler_reader(model, scoring))
@@ -60,21 +61,18 @@ def scorer_of(model: LoadedModel, scoring: Scoring) -> Scorer:
 
 
 def labeler_reader(model: LoadedModel, scoring: Scoring) -> TreeReader:
-    """What reads trees with a labeler and takes the log-probabilities of the tokens that they predict.
-
-    Raises:
-        ModelError: the model cannot read token trees.
-    """
+    """A tree reader whose values are log-probabilities of predicted tokens; errors as of `scorer_of`."""
     take = partial(predicted_logprobs, model.model)
     return TreeReader(model, take, partial(_probe, model, take), scoring.reader, scoring.row_tokens)
 
 
 def _probe(model: LoadedModel, take: Take) -> Probe:
-    """Three answers to a question without steps, with each of two and with both."""
+    """Three answers to a question, after no step, each of two steps and both."""
     import torch
 
     question = PROBE_QUESTION * PROBE_REPEATS.get(model.device.type, 1) + "\n"
     ids = piece_ids(model.tokenizer, [question, *PROBE_STEPS, *PROBE_ANSWERS])
+    check_token_ids(model.model, model.identity, chain(*ids.values()))
     prompt, (first, second) = start_ids(model.tokenizer) + ids[question], (ids[step] for step in PROBE_STEPS)
     pairs = [(prompt + steps, ids[answer]) for steps in ((), first, second, first + second) for answer in PROBE_ANSWERS]
     branches = [
@@ -95,12 +93,12 @@ def _score_trees(reader: TreeReader, windows: Iterable[Window], advance: Callabl
 
     for values in reader.read(trees(), advance):
         window = launched.popleft()
-        scored = Scored(_summed(window.trees, values.by_tree), values.forward_tokens)
+        scored = Scored(_sum_targets(window.trees, values.by_tree), values.forward_tokens)
         broken = scored.logprobs.filter(~pl.col("logprob_sum").is_finite())["trajectory_id"].unique().to_list()
         if not broken or len(window.trajectories) == 1:
             yield scored
             continue
-        # read once more, each alone: what is not finite in a row spreads to everything in the row
+        # a value that is not finite spreads to its whole row: read each of these trajectories alone
         again = [_score_alone(reader, item) for item in window.trajectories if item.trajectory_id in broken]
         kept = scored.logprobs.filter(~pl.col("trajectory_id").is_in(broken))
         yield Scored(
@@ -112,11 +110,11 @@ def _score_trees(reader: TreeReader, windows: Iterable[Window], advance: Callabl
 def _score_alone(reader: TreeReader, trajectory: TokenizedTrajectory) -> Scored:
     trees = trees_of([trajectory])
     (values,) = reader.read([([answers.tree for answers in trees], 0)])
-    return Scored(_summed(trees, values.by_tree), values.forward_tokens)
+    return Scored(_sum_targets(trees, values.by_tree), values.forward_tokens)
 
 
-def _summed(trees: Sequence[AnswerTree], values: Sequence[np.ndarray]) -> pl.DataFrame:
-    """The log-probability of each target: the sum of those of its tokens."""
+def _sum_targets(trees: Sequence[AnswerTree], values: Sequence[np.ndarray]) -> pl.DataFrame:
+    """Sum the log-probabilities of each target's tokens."""
     frames = []
     for answers, logprobs in zip(trees, values, strict=True):
         counts = answers.targets["token_count"].to_numpy()

@@ -30,12 +30,12 @@ class Scoring(Frozen):
 
     @property
     def other_layout(self) -> str | None:
-        """The layout where it is not the paper's; None leaves keys as they were without the setting."""
+        """The layout if it is not the paper's; None keeps the keys of profiles without the setting."""
         return None if self.layout == "paper" else self.layout
 
 
 class ProfileScoring(Scoring):
-    """The scorer of a profile, where reward types say which conditionings they need."""
+    """The scorer of a profile, whose reward types add the conditionings that they need."""
 
     conditionings: tuple[Conditioning, ...] = Field(
         default=(), description="scored beside those that the reward types need"

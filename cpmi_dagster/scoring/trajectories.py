@@ -35,18 +35,18 @@ BATCH_SEQUENCES = 64
 
 
 class ReadingOptions(TypedDict, total=False):
-    """How trajectories are read by the labeler; every option may be left out.
+    """Options of reading trajectories with the labeler; all may be left out.
 
     Attributes:
-        templates: how many of the paper's four prompts, the first ones; default 4.
-        scorer: tree (packed; default) or reference (one sequence per context and answer; for models that cannot read
-            token trees).
-        negatives: hard negatives to sample where the input lists none; default 4.
-        seed: of the sampled negatives; default 0.
+        templates: use the first `templates` of the paper's four prompts; default 4.
+        scorer: tree (packed; default), or reference: one sequence per context and answer, for models that cannot read
+            token trees.
+        negatives: hard negatives to sample if a row lists none; default 4.
+        seed: seed of the sampled negatives; default 0.
         device: auto (default) or a torch device; ignored for a loaded model.
         dtype: auto (default), float32, bfloat16 or float16; ignored for a loaded model.
-        row_tokens: tokens of one packed row; by free memory when not given.
-        reader: how the model reads token trees; default auto, by hardware and model.
+        row_tokens: tokens of a packed row; by free memory if not given.
+        reader: how the model reads token trees; auto (default) = by hardware and model.
         revision: hub commit; ignored for a loaded model.
         device_map: accelerate's, for a model larger than one device; ignored for a loaded model.
         layout: paper (default), or released: numbered steps, blank lines between pieces, the bare answer as target.
@@ -68,10 +68,10 @@ class ReadingOptions(TypedDict, total=False):
 
 
 class ScoreOptions(ReadingOptions, total=False):
-    """How trajectories are scored: the options of `ReadingOptions`, and one more.
+    """Options of scoring: those of `ReadingOptions`, and the conditionings.
 
     Attributes:
-        conditionings: which steps are between the question and the answer; default marginal, incremental, prefix.
+        conditionings: which steps stand between question and answer; default marginal, incremental, prefix.
     """
 
     conditionings: Sequence[Conditioning]
@@ -79,7 +79,7 @@ class ScoreOptions(ReadingOptions, total=False):
 
 @dataclass(frozen=True)
 class ScoredTrajectories:
-    """Scores, the log-probabilities behind them, and what could not be scored.
+    """Scores, their log-probabilities, and the rejected trajectories.
 
     Attributes:
         scores: id, step_index, conditioning, template, gold_shift, negative_shift, cpmi (nats per token).
@@ -98,15 +98,15 @@ def score_trajectories(
     """CPMI of every step of every trajectory (Eq. 3). A trajectory that cannot be scored never stops the others.
 
     Args:
-        trajectories: a polars frame, or another table that `label` takes: question, steps (list), gold_answer and,
-            optionally, id and negative_answers (list). With negative answers no text is generated and the result is
-            deterministic; where there are none, they are sampled.
-        model: the labeler: local folder, GGUF file, hub id, `miniature:labeler`, or one that is loaded.
+        trajectories: a table as for `label`, with question, steps (list), gold_answer and, optionally, id and
+            negative_answers (list). Negative answers are sampled if none are given; with them, nothing is generated
+            and the result is deterministic.
+        model: the labeler: local folder, GGUF file, hub id, `miniature:labeler`, or a loaded model.
         options: see `ScoreOptions`.
 
     Returns:
         id, step_index, conditioning, template, gold_shift, negative_shift, cpmi (nats per token); one row per step,
-        conditioning and template. Use `score_in_full` for what was rejected, and why.
+        conditioning and template. `score_in_full` also returns the rejected trajectories with their reasons.
 
     Raises:
         ScoringError: a column is missing or of the wrong type, or an id is null or repeated.
@@ -119,14 +119,10 @@ def score_trajectories(
 def score_in_full(
     trajectories: Any, model: str | Path | LoadedModel, **options: Unpack[ScoreOptions]
 ) -> ScoredTrajectories:
-    """`score_trajectories`, with the log-probabilities behind the scores and what could not be scored.
-
-    Raises:
-        ScoringError, SettingsError, ModelError: as `score_trajectories`.
-    """
+    """`score_trajectories`, with log-probabilities and rejected trajectories; the same errors."""
     check_options(options, ScoreOptions)
     scoring = settings_of(Scoring, options)
-    given = prepared(trajectories, model, options)
+    given = prepare_trajectories(trajectories, model, options)
     if progress := options.get("progress"):
         progress(given.rejected.height)
     answers = answer_logprobs(given.frame, given.negatives, given.model, scoring, progress)
@@ -137,13 +133,12 @@ def score_in_full(
 
 
 class Prepared(NamedTuple):
-    """What the labeler reads.
+    """Complete trajectories, their hard negatives and the labeler.
 
     Attributes:
-        frame: trajectory_id, question, steps, gold_answer, negative_answers of the trajectories that are complete.
+        frame: trajectory_id, question, steps, gold_answer, negative_answers.
         negatives: rows of `labels.hard_negatives`.
-        model: the labeler.
-        rejected: columns of `labels.rejected_trajectories`, of those that are not complete.
+        rejected: incomplete trajectories, rows of `labels.rejected_trajectories`.
     """
 
     frame: pl.DataFrame
@@ -152,17 +147,14 @@ class Prepared(NamedTuple):
     rejected: pl.DataFrame
 
 
-def prepared(
+def prepare_trajectories(
     trajectories: Any, model: str | Path | LoadedModel, options: ReadingOptions, contrasted: bool = True
 ) -> Prepared:
-    """Complete trajectories with their hard negatives, and the model that reads them.
+    """Check trajectories, load the model and sample missing hard negatives; errors as of `score_trajectories`.
 
     Args:
         trajectories: as for `as_frame`.
-        contrasted: hard negatives are sampled where none are listed; if not, there are none.
-
-    Raises:
-        ScoringError, SettingsError, ModelError: as `score_trajectories`.
+        contrasted: hard negatives are needed.
     """
     sampling = settings_of(Negatives, {"count": options.get("negatives", Negatives().count)})
     given = check_trajectories(as_frame(trajectories))
@@ -170,11 +162,11 @@ def prepared(
     read: list[dict[str, Any]] = []
     for row in given.iter_rows(named=True):
         try:
-            read.append(_with_answers(row, contrasted))
+            read.append(_read_answers(row, contrasted))
         except ScoringError as error:
             reasons[row["trajectory_id"]] = str(error)
     frame = pl.DataFrame(read, schema=given.schema)
-    loaded = model if isinstance(model, LoadedModel) else loaded_model(model, options)
+    loaded = model if isinstance(model, LoadedModel) else load_named_model(model, options)
     negatives = HardNegatives.create_empty()
     if contrasted:
         negatives = trajectory_negatives(frame, loaded, sampling, options.get("seed", 0))
@@ -183,11 +175,11 @@ def prepared(
     return Prepared(frame, negatives, loaded, refusals)
 
 
-def _with_answers(row: dict[str, Any], contrasted: bool) -> dict[str, Any]:
-    """A complete row with its answers read.
+def _read_answers(row: dict[str, Any], contrasted: bool) -> dict[str, Any]:
+    """A complete row with its answers extracted.
 
     Raises:
-        ScoringError: it is not complete, or an answer holds none.
+        ScoringError: the row is not complete, or no answer can be extracted.
     """
     listed = row["negative_answers"] if contrasted else None
     answers: dict[int, str | None] = {}
@@ -196,16 +188,16 @@ def _with_answers(row: dict[str, Any], contrasted: bool) -> dict[str, Any]:
             answers[rank] = read_gold_answer(given)
         except ValueError as error:
             raise ScoringError(f"trajectory `{row['trajectory_id']}`: {answer_name(rank)}: {error}") from error
-    # what needs no answers may still be labelled
+    # rewards that need no gold answer can still be computed
     check_complete(row, {rank: answer for rank, answer in answers.items() if rank != GOLD_RANK or answer is not None})
     return {**row, "gold_answer": answers.pop(GOLD_RANK), "negative_answers": listed and list(answers.values())}
 
 
 def check_options(options: ReadingOptions, known: type[ReadingOptions]) -> None:
-    """Refuse misspelt options.
+    """Refuse unknown options.
 
     Raises:
-        SettingsError: one of them does not exist.
+        SettingsError: an option does not exist.
     """
     names = get_type_hints(known)
     if unknown := sorted(set(options) - set(names)):
@@ -213,10 +205,10 @@ def check_options(options: ReadingOptions, known: type[ReadingOptions]) -> None:
 
 
 def settings_of(group: type[Group], values: Mapping[str, object]) -> Group:
-    """Settings of a kind from the options that are of it.
+    """Make a settings object from the options that it has fields for.
 
     Raises:
-        SettingsError: an option has a value that does not exist.
+        SettingsError: an option has an invalid value.
     """
     try:
         return group.model_validate({name: value for name, value in values.items() if name in group.model_fields})
@@ -226,11 +218,11 @@ def settings_of(group: type[Group], values: Mapping[str, object]) -> Group:
         raise SettingsError(f"`{name}` is {wrong.given!r}: {wrong.reason}; change it") from error
 
 
-def loaded_model(name: str | Path, options: ReadingOptions) -> LoadedModel:
-    """The model of that name, as the options say.
+def load_named_model(name: str | Path, options: ReadingOptions) -> LoadedModel:
+    """Load a model by name with these options.
 
     Raises:
-        ModelError: it cannot be loaded.
+        ModelError: the model cannot be loaded.
     """
     return load_language_model(
         name,
@@ -242,9 +234,7 @@ def loaded_model(name: str | Path, options: ReadingOptions) -> LoadedModel:
 
 
 def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
-    """The input's columns with their types, `id` renamed `trajectory_id`.
-
-    Integers are accepted as `id`, and columns without values as any type.
+    """The input's columns in their types, with `id` renamed `trajectory_id`; integer ids become text.
 
     Raises:
         ScoringError: a column is missing or of the wrong type, or an id is null or repeated.
@@ -265,23 +255,23 @@ def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
         is_empty = given == pl.Null() or (wanted == pl.List and given == pl.List(pl.Null()))
         if given != wanted and not is_empty and not (name == "id" and given.is_integer()):
             raise ScoringError(
-                f"column `{name}` of the trajectories contains {given}, where {wanted} is needed; convert it"
+                f"column `{name}` of the trajectories contains {given}, but {wanted} is needed; convert it"
             )
-    frame = trajectories.select(*INPUT_COLUMNS).cast(pl.Schema(INPUT_COLUMNS)).with_row_index("row")
+    frame = trajectories.select(*INPUT_COLUMNS).cast(pl.Schema(INPUT_COLUMNS)).with_row_index("row", offset=1)
     without_id = frame.filter(pl.col("id").is_null())
     if not without_id.is_empty():
-        raise ScoringError(f"row {without_id['row'][0]} (from 0) of the trajectories has no `id`; give it one")
+        raise ScoringError(f"row {without_id['row'][0]} of the trajectories has no `id`; give it one")
     repeated = frame.filter(pl.col("id").is_duplicated())
     if not repeated.is_empty():
         rows = repeated.filter(pl.col("id") == repeated["id"][0])["row"].to_list()
         raise ScoringError(
-            f"id `{repeated['id'][0]}` is in rows {', '.join(map(str, rows))} (from 0); give each row its own id"
+            f"id `{repeated['id'][0]}` is in rows {', '.join(map(str, rows))} of the trajectories; give each its own id"
         )
     return frame.drop("row").rename({"id": "trajectory_id"})
 
 
 def trajectory_negatives(frame: pl.DataFrame, model: LoadedModel, sampling: Negatives, seed: int) -> pl.DataFrame:
-    """Rows of `labels.hard_negatives`: the listed answers in their order, and sampled ones where none are listed."""
+    """Rows of `labels.hard_negatives`: listed answers in order, or sampled ones if a trajectory lists none."""
     from cpmi_dagster.generation.transformers_engine import TransformersEngine
     from cpmi_dagster.negatives.hard_negatives import hard_negatives
 

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from cpmi_dagster import judge
 from cpmi_dagster.cli.commands import app
-from cpmi_dagster.errors import ModelError, ScoringError, SourceError, UsageError
+from cpmi_dagster.errors import ScoringError, SourceError, UsageError
 from cpmi_dagster.prm import load_reward_model, score_steps
-from cpmi_dagster.prm.judging import Solution, first_error, judge_file, judged_rows
+from cpmi_dagster.prm.judging import first_error, judge_file
 
 pytestmark = pytest.mark.slow
 
@@ -23,6 +23,9 @@ SOLUTIONS: list[dict[str, Any]] = [
     {"id": 7, "question": "How many five ?", "steps": ["hence five"], "idx": "p", "first_error": 3, "note": {"é": [1]}},
     {"id": "long", "question": "How many ?", "steps": ["two and three"] * 60},
 ]
+BLANK = ["we add", " \u200b\n", "so five"]
+PRMBENCH = {"idx": "p0", "classification": "circular", "modified_question": "How ?", "modified_process": BLANK}
+PROCESSBENCH = {"id": "gsm8k-0", "problem": "How ?", "steps": BLANK, "final_answer_correct": True, "label": -1}
 
 
 class Files(NamedTuple):
@@ -43,25 +46,25 @@ class Files(NamedTuple):
 def files_of(trained, tmp_path):
     def build(lines: Sequence[dict[str, Any] | str]) -> Files:
         texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-        (tmp_path / "in.jsonl").write_text("\n".join(texts), encoding="utf-8", errors="surrogateescape")
+        (tmp_path / "in.jsonl").write_text("\n".join(texts), encoding="utf-8")
         return Files(str(trained.path), tmp_path / "in.jsonl", tmp_path / "judged.jsonl")
 
     return build
 
 
-def test_every_line_comes_out_in_order_with_its_own_fields_or_a_reason(files_of):
-    reported: list[tuple[int, int]] = []
-    rows = files_of(SOLUTIONS).judge(progress=lambda count, total: reported.append((count, total)))
+def test_every_line_comes_out_in_order_with_its_fields_or_a_reason(files_of):
+    counts: list[tuple[int, int]] = []
+    rows = files_of(SOLUTIONS).judge(progress=lambda count, total: counts.append((count, total)))
     first, empty, third, long = rows
     assert (first["id"], first["benchmark"], len(first["probabilities"])) == ("a", "prmbench", 2)
     assert (third["id"], third["idx"], third["note"], len(third["probabilities"])) == (7, "p", {"é": [1]}, 1)
     assert SOLUTIONS[0].items() <= first.items() and third["input_first_error"] == 3
     assert empty == {**SOLUTIONS[1], "probabilities": None, "first_error": None, "reason": "it has no steps"}
     assert long["probabilities"] is None and "128" in long["reason"]
-    assert (sum(count for count, _ in reported), {total for _, total in reported}) == (4, {4})
+    assert (sum(count for count, _ in counts), {total for _, total in counts}) == (4, {4})
 
 
-def test_probabilities_are_the_models_and_the_first_error_is_the_first_below_the_threshold(files_of, trained):
+def test_the_first_error_is_the_first_step_below_the_threshold(files_of, trained):
     frame = pl.DataFrame([{name: SOLUTIONS[0][name] for name in ("question", "steps")}])
     expected = score_steps(load_reward_model(trained.path), frame, 512)["probability"].to_list()
     for threshold in (0.0, sum(expected) / 2, 1.0):
@@ -71,47 +74,24 @@ def test_probabilities_are_the_models_and_the_first_error_is_the_first_below_the
     assert (first_error([0.9, 0.4, 0.1], 0.5), first_error([0.5, 0.6], 0.5)) == (1, -1)
 
 
-def test_an_empty_step_is_judged_only_in_a_row_of_a_benchmark(files_of, trained):
-    steps = ["we add", " \u200b\n", "so five"]
-    prmbench = {"idx": "p0", "classification": "circular", "modified_question": "How ?", "modified_process": steps}
-    processbench = {"problem": "How ?", "steps": steps, "final_answer_correct": True, "label": -1}
-    lines = [
-        {"id": "own", "question": "How ?", "steps": steps},
-        prmbench,
-        {"id": "gsm8k-0", **processbench},
-        {"id": "math-0", "question": "How ?", "steps": steps, "benchmark": "processbench_math"},
-    ]
+def test_files_of_the_benchmarks_are_judged_as_they_are_and_an_empty_step_in_them_alone(files_of):
+    plain = {"id": "own", "question": "How ?", "steps": BLANK}
+    lines = [plain, PRMBENCH, PRMBENCH, PROCESSBENCH, {**plain, "id": "math-0", "benchmark": "processbench_math"}]
     rows = files_of(lines).judge()
-    assert [row.get("reason") for row in rows] == ["step 1 (from 0) is empty", None, None, None]
-    assert [len(row["probabilities"] or ()) for row in rows] == [0, 3, 3, 3]
-    assert judge(lines[:1], str(trained.path)).is_empty()
-
-
-def test_files_of_the_benchmarks_are_judged_as_they_are(files_of):
-    modified = {
-        "idx": "p0",
-        "classification": "circular",
-        "modified_question": "How ?",
-        "modified_process": ["so five"],
-    }
-    published = {"id": "gsm8k-0", "problem": "How many ?", "steps": ["we add"], "label": 0}
-    rows = files_of([published, modified, modified | {"modified_process": ["so two"]}]).judge()
-    assert not [row for row in rows if "reason" in row]
-    assert [row["id"] for row in rows] == ["gsm8k-0", "p0:circular", "p0:circular"]
-    assert rows[0]["label"] == 0
+    assert [row.get("reason") for row in rows] == ["step 2 is empty", None, None, None, None]
+    assert [row["id"] for row in rows] == ["own", "p0:circular", "p0:circular", "gsm8k-0", "math-0"]
+    assert [len(row["probabilities"] or ()) for row in rows] == [0, 3, 3, 3, 3]
+    assert rows[3]["label"] == -1
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("{", "in.jsonl, line 2 is not JSON"),
-        ({"id": "b", "question": "x"}, "line 2: `steps`"),
         ({"id": "b", "question": "x", "steps": None}, "line 2: `steps`"),
         ({"question": "x", "solution": " "}, "line 2: `solution`"),
-        ({"id": True, "question": "x", "steps": []}, "line 2: `id`"),
         ({**SOLUTIONS[0]}, "line 2: the id `a` is that of .*in.jsonl, line 1"),
         ('{"id": "b", "question": "x", "steps": ["a"], "note": [1e400]}', "line 2 holds NaN or Infinity"),
-        ('{"id": "b", "question": "x", "steps": ["a"], "steps": []}', "line 2: the field `steps`"),
     ],
 )
 def test_a_wrong_line_is_named_and_nothing_is_written(files_of, line, message):
@@ -119,24 +99,6 @@ def test_a_wrong_line_is_named_and_nothing_is_written(files_of, line, message):
     with pytest.raises(SourceError, match=message):
         files.judge()
     assert not files.output.exists()
-
-
-def test_what_cannot_be_read_or_written_is_refused_by_name(files_of, tmp_path):
-    with pytest.raises(SourceError, match="has no lines"):
-        files_of([]).judge()
-    files = files_of(SOLUTIONS)
-    before = files.input.read_text()
-    for changed, message in (
-        ({"output": files.input}, "would be overwritten"),
-        ({"output": tmp_path}, "is a folder"),
-    ):
-        with pytest.raises(SourceError, match=message):
-            files._replace(**changed).judge()
-    assert files.input.read_text() == before
-    with pytest.raises(ModelError, match="`cuda:99`"):
-        files.judge(device="cuda:99")
-    with pytest.raises(ModelError):
-        files._replace(prm=str(tmp_path)).judge()
 
 
 def test_the_command_says_which_solutions_were_left_out(files_of):
@@ -152,45 +114,35 @@ def test_the_command_says_which_solutions_were_left_out(files_of):
     assert "2 of 4 lines were not judged" in result.stderr
     assert (quiet.stdout, "long was not judged" in quiet.stderr) == ("", True)
     assert isinstance(command(output="-").exception, UsageError)
+    assert "would be overwritten" in str(command(output=files.input).exception)
     files_of(SOLUTIONS[1:2])
     assert command().exit_code == 1
 
 
-def test_a_score_that_is_no_number_names_the_id(trained):
-    model = load_reward_model(trained.path)
-    solutions = [Solution.model_validate(SOLUTIONS[0])]
-    for weight in model.model.parameters():
-        weight.data.fill_(float("nan"))
-    with pytest.raises(ScoringError, match="id a, step_index 0 is not a finite number"):
-        judged_rows(model, solutions, 0.5, lambda count: None)
-
-
-def test_chats_and_texts_are_split_and_numbered_where_they_have_no_id(files_of, trained):
+def test_chats_and_texts_are_split_and_numbered_if_they_have_no_id(files_of):
     text = "we add two\n\noops so five"
     said = [{"from": "human", "value": "How many two ?"}, {"from": "gpt", "value": text}]
     lines = [{"conversations": said, "answer": 4}, {"question": "How many two ?", "response": text}, SOLUTIONS[0]]
-    judged = files_of(lines).judge()
-    assert [row["id"] for row in judged] == [0, 1, "a"]
-    assert judged[0]["probabilities"] == judged[1]["probabilities"] == judged[2]["probabilities"]
-    assert lines[0].items() <= judged[0].items() and judged[0]["steps"] == ["we add two", "oops so five"]
-    assert judge(lines[:1], str(trained.path))["probability"].to_list() == judged[0]["probabilities"]
+    rows = files_of(lines).judge()
+    assert [row["id"] for row in rows] == [0, 1, "a"]
+    assert rows[0]["probabilities"] == rows[1]["probabilities"] == rows[2]["probabilities"]
+    assert lines[0].items() <= rows[0].items() and rows[0]["steps"] == ["we add two", "oops so five"]
+    assert judge(lines[:1], str(trained.path))["probability"].to_list() == rows[0]["probabilities"]
 
 
 def test_solutions_in_a_session_are_judged_as_in_a_file(files_of, trained, caplog):
     solutions = [{name: row[name] for name in ("id", "question", "steps")} for row in SOLUTIONS]
     steps = judge(solutions, str(trained.path))
     for row, solution in zip(files_of(SOLUTIONS).judge(), SOLUTIONS, strict=True):
-        own = steps.filter(id=str(row["id"]))
-        assert own["probability"].to_list() == (row["probabilities"] or [])
+        rows = steps.filter(id=str(row["id"]))
+        assert rows["probability"].to_list() == (row["probabilities"] or [])
         if row["probabilities"]:
-            assert own["step"].to_list() == solution["steps"]
-            assert (
-                own.filter("is_first_error")["step_index"].to_list() == [row["first_error"]][: row["first_error"] + 1]
-            )
+            assert rows["step"].to_list() == solution["steps"]
+            wrong = [] if row["first_error"] == -1 else [row["first_error"]]
+            assert rows.filter("is_first_error")["step_index"].to_list() == wrong
     assert "empty was not judged: it has no steps" in caplog.text
-    published = {"id": "gsm8k-0", "problem": "How many ?", "steps": ["we add"]}
-    assert judge(pl.DataFrame([published]), load_reward_model(trained.path)).height == 1
-    prmbench = {"idx": 7, "classification": "redundency", "modified_question": "How many ?", "modified_process": ["a"]}
-    assert judge([prmbench], str(trained.path))["id"].to_list() == ["7:redundency"]
-    with pytest.raises(ScoringError, match=r"row 1 \(from 0\) of the trajectories: `question`: it must be text"):
-        judge([solutions[0], {**solutions[0], "question": None}], str(trained.path))
+    model = load_reward_model(trained.path)
+    assert judge(pl.DataFrame([PROCESSBENCH]), model)["id"].to_list() == ["gsm8k-0"] * 3
+    assert judge([{**PRMBENCH, "idx": 7}], model)["id"].to_list() == ["7:circular"] * 3
+    with pytest.raises(ScoringError, match=r"row 2 of the trajectories: `question`: it must be text"):
+        judge([solutions[0], {**solutions[0], "question": None}], model)

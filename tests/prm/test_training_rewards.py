@@ -10,6 +10,7 @@ from statistics import fmean
 
 import numpy as np
 import pytest
+from toy_models import random_reward_model
 
 from cpmi_dagster import judge, label, reward_function
 from cpmi_dagster.errors import ModelError, ScoringError, SettingsError
@@ -17,7 +18,7 @@ from cpmi_dagster.models.language_models import load_language_model
 from cpmi_dagster.trajectories.solution_text import split_steps
 
 ROOT = Path(__file__).resolve().parents[2]
-OF_ITS_OWN = ROOT / ".venv-trl" / "bin" / "python"
+TRL_PYTHON = ROOT / ".venv-trl" / "bin" / "python"
 QUESTION = "Ann has 3 hats and buys 2. How many has she?"
 RIGHT, WRONG = "3 + 2 = 5.\n\nThe answer is: $5.00", "3 - 2 = 1.\nThe answer is: 1"
 PROMPTS, COMPLETIONS, GOLDS, WRONGS = [QUESTION] * 2, [RIGHT, WRONG], ["5", "5"], [["6", "1"]] * 2
@@ -43,17 +44,16 @@ def test_steps_have_the_rewards_of_label_and_the_outcome_is_the_final_answer(lab
 
 
 @pytest.mark.parametrize(
-    ("name", "together"), [("mean", fmean), ("min", min), ("sum", sum), ("last", lambda steps: steps[-1])]
+    ("name", "summarise"), [("mean", fmean), ("min", min), ("sum", sum), ("last", lambda steps: steps[-1])]
 )
-def test_the_steps_of_a_completion_are_taken_together_as_asked(labeler, name, together):
+def test_the_rewards_of_the_steps_of_a_completion_become_one_number_as_asked(labeler, name, summarise):
     reward = reward_function(labeler, "step_length", over_steps=name, outcome_weight=0)
-    assert reward(PROMPTS, COMPLETIONS, gold_answer=GOLDS) == [
-        together([-float(len(step)) for step in split_steps(text)]) for text in COMPLETIONS
-    ]
+    lengths = [[-float(len(step)) for step in split_steps(text)] for text in COMPLETIONS]
+    assert reward(PROMPTS, COMPLETIONS, gold_answer=GOLDS) == [summarise(each) for each in lengths]
 
 
-def test_a_reward_model_gives_the_probabilities_of_judge(build_reward_model):
-    model = build_reward_model(context=512)
+def test_a_reward_model_gives_the_probabilities_of_judge():
+    model = random_reward_model(context=512)
     right, wrong = reward_function(model).in_parts(PROMPTS, COMPLETIONS, gold_answer=GOLDS)
     rows = [{"question": QUESTION, "steps": split_steps(text)} for text in COMPLETIONS]
     assert [*right.steps, *wrong.steps] == pytest.approx(judge(rows, model)["probability"].to_list(), abs=1e-6)
@@ -98,11 +98,13 @@ def test_what_cannot_be_scored_has_its_outcome_alone_and_is_logged(labeler, capl
 def test_a_final_answer_or_gold_answer_that_is_not_found_is_neither_right_nor_wrong(labeler, caplog):
     reward = reward_function(labeler)
     rows = reward.in_parts(
-        [QUESTION] * 5, [RIGHT, "So it is more.", *[RIGHT] * 3], gold_answer=[5.0, "5", "nan", "6", True]
+        [QUESTION] * 6,
+        [RIGHT, "So it is more.", *[RIGHT] * 4],
+        gold_answer=[5.0, "5", "nan", "6", True, "She has 5.\n#### 5"],
     )
-    assert [row.outcome for row in rows] == [1.0, None, None, 0.0, None]
-    assert [len(row.steps) for row in rows] == [2, 1, 0, 2, 0]
-    assert "2 of 5 completions have no step rewards: trajectory `2`" in caplog.text
+    assert [row.outcome for row in rows] == [1.0, None, None, 0.0, None, 1.0]
+    assert [len(row.steps) for row in rows] == [2, 1, 0, 2, 0, 2]
+    assert "2 of 6 completions have no step rewards: trajectory `2`" in caplog.text
 
 
 def test_a_call_without_gold_answers_or_with_too_few_completions_is_refused(labeler):
@@ -115,37 +117,32 @@ def test_a_call_without_gold_answers_or_with_too_few_completions_is_refused(labe
         reward(PROMPTS, COMPLETIONS, gold_answer=GOLDS, negative_answers=[None, "6"])
 
 
-def test_what_cannot_be_had_is_refused_before_the_training(labeler):
-    with pytest.raises(SettingsError, match="`mc` needs more"):
-        reward_function(labeler, "mc")
-    with pytest.raises(SettingsError, match="there is no `over_steps` 'median'; choose from mean"):
-        reward_function(labeler, over_steps="median")
-
-
-def test_the_gold_answer_of_a_worked_solution_is_the_one_that_it_announces(labeler):
-    reward, worked = reward_function(labeler), ["She has 5.\n#### 5", "So it is \\boxed{5}."]
-    assert reward(PROMPTS, COMPLETIONS, gold_answer=worked) == reward(PROMPTS, COMPLETIONS, gold_answer=GOLDS)
-
-
-def test_a_misspelt_option_and_a_labeler_in_the_place_of_a_reward_model_are_refused(labeler):
-    with pytest.raises(SettingsError, match="there is no option `template`; choose from templates"):
-        reward_function(labeler, **{"template": 1})
-    with pytest.raises(ModelError, match="is a language model, which judges no steps"):
-        reward_function(labeler, "prm")
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"reward": "mc"}, SettingsError, "`mc` needs more"),
+        ({"over_steps": "median"}, SettingsError, "there is no `over_steps` 'median'; choose from mean"),
+        ({"template": 1}, SettingsError, "there is no option `template`; choose from templates"),
+        ({"reward": "prm"}, ModelError, "is a language model, which judges no steps"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_before_the_training(labeler, options, error, words):
+    with pytest.raises(error, match=words):
+        reward_function(labeler, **options)
 
 
 @pytest.mark.slow
 def test_trl_trains_ten_steps_of_grpo_with_it():
-    if not (OF_ITS_OWN.exists() or find_spec("trl")):
+    if not (TRL_PYTHON.exists() or find_spec("trl")):
         pytest.skip("TRL is not installed; `make test-trl` makes an environment of its own and runs this there")
-    python = str(OF_ITS_OWN) if OF_ITS_OWN.exists() else sys.executable
+    python = str(TRL_PYTHON) if TRL_PYTHON.exists() else sys.executable
     script, rows = Path(__file__).with_name("grpo_run.py"), ROOT / "docs" / "examples" / "trajectories.jsonl"
     done = subprocess.run([python, str(script), str(rows)], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    made = json.loads(done.stdout.splitlines()[-1])
-    steps = [entry for entry in made["log"] if "loss" in entry]
+    printed = json.loads(done.stdout.splitlines()[-1])
+    steps = [entry for entry in printed["log"] if "loss" in entry]
     assert [later["step"] - earlier["step"] for earlier, later in pairwise(steps)] == [1] * 9
-    assert made["moved"] > 0 and all(entry["cpmi_reward/unscored"] == 0 for entry in steps)
+    assert printed["moved"] > 0 and all(entry["cpmi_reward/unscored"] == 0 for entry in steps)
     for entry in steps:
         parts = entry["cpmi_reward/outcome"] + entry["cpmi_reward/steps"]
         assert entry["rewards/cpmi_reward/mean"] == pytest.approx(parts, abs=1e-5)

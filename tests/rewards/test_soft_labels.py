@@ -1,3 +1,5 @@
+"""Eq. 7: a robust z-score through a sigmoid, over the set; probabilities stay as they are."""
+
 import math
 
 import polars as pl
@@ -28,56 +30,45 @@ def labels_of(*rewards: pl.DataFrame, **options: float) -> dict[str, list[float]
     return {name: part["soft_label"].to_list() for (name,), part in labels.group_by("reward_type", maintain_order=True)}
 
 
-def sigmoid(value: float) -> float:
-    return 1 / (1 + math.exp(-value))
+def sigmoids(*scores: float) -> object:
+    return pytest.approx([1 / (1 + math.exp(-score)) for score in scores], abs=1e-6)
 
 
-def test_cpmi_is_a_robust_z_score_through_a_sigmoid():
-    labels = labels_of(rewards_of("cpmi", [-0.4, 0.1, 0.2, 0.3, 0.9]))["cpmi"]
-    assert labels == pytest.approx([sigmoid(z) for z in (-6, -1, 0, 1, 7)], abs=1e-6)
+@pytest.mark.parametrize(
+    ("options", "scores"),
+    [
+        ({}, (-92, -1, 0, 1, 88)),
+        ({"mad_factor": 1.4826, "clip": 6}, (-6, -1 / 1.4826, 0, 1 / 1.4826, 6)),  # as the released code
+    ],
+)
+def test_cpmi_is_a_robust_z_score_through_a_sigmoid(options, scores):
+    assert labels_of(rewards_of("cpmi", [-9.0, 0.1, 0.2, 0.3, 9.0]), **options)["cpmi"] == sigmoids(*scores)
 
 
-def test_the_mad_factor_and_the_clip_of_the_released_code_are_options():
-    rewards = rewards_of("cpmi", [-9.0, 0.1, 0.2, 0.3, 9.0])
-    labels = labels_of(rewards, mad_factor=1.4826, clip=6)["cpmi"]
-    assert labels == pytest.approx([sigmoid(z) for z in (-6, -1 / 1.4826, 0, 1 / 1.4826, 6)], abs=1e-6)
-
-
-@pytest.mark.parametrize("reward_type", ["mc", "mc_hard", "rand_merge"])
-def test_probabilities_stay(reward_type):
-    assert labels_of(rewards_of(reward_type, [0.0, 0.25, 1.0]))[reward_type] == [0.0, 0.25, 1.0]
-
-
-def test_each_type_and_each_part_of_a_merge_is_normalised_by_itself():
+def test_probabilities_stay_also_as_the_first_part_of_a_merge_whose_rest_is_normalised_by_itself():
     merged = rewards_of("cpmi_merge1", [0.75, 1.0, 2.0, 3.0], steps=[0, 1, 2, 3])
-    labels = labels_of(rewards_of("cpmi", [1.0, 2.0, 3.0]), rewards_of("gold_only", [10.0, 20.0, 30.0]), merged)
-    expected = pytest.approx([sigmoid(-1), 0.5, sigmoid(1)], abs=1e-6)
-    assert labels["cpmi"] == expected and labels["gold_only"] == expected
-    assert labels["cpmi_merge1"][1:] == expected and labels["cpmi_merge1"][0] == 0.75
+    mc = rewards_of("mc", [0.0, 0.25, 1.0])
+    labels = labels_of(mc, rewards_of("cpmi", [1.0, 2.0, 3.0]), rewards_of("gold_only", [10.0, 20.0, 30.0]), merged)
+    assert labels["mc"] == [0.0, 0.25, 1.0]
+    for values in (labels["cpmi"], labels["gold_only"], labels["cpmi_merge1"][1:]):
+        assert values == sigmoids(-1, 0, 1)
+    assert labels["cpmi_merge1"][0] == 0.75
 
 
-def test_a_merge_with_pav_normalises_that_part_as_pav_itself():
-    pav = rewards_of("pav", [-1.0, 0.0, 2.0])
-    merged = rewards_of("pav_merge2", [-1.0, 2.0, 5.0, 6.0, 7.0], steps=[0, 1, 2, 3, 4])
-    labels = labels_of(pav, merged)
-    assert labels["pav_merge2"][:2] == [labels["pav"][0], labels["pav"][2]]
-    assert labels["pav_merge2"][2:] == pytest.approx([sigmoid(-1), 0.5, sigmoid(1)], abs=1e-6)
+@pytest.mark.parametrize("has_pav", [True, False])
+def test_the_first_part_of_a_merge_with_pav_is_normalised_as_pav_or_by_itself(has_pav):
+    merged = rewards_of("pav_merge1", [-1.0, 0.0, 1.0, 5.0, 6.0, 7.0], steps=[0, 0, 0, 1, 1, 1])
+    pav = rewards_of("pav", [-2.0, 0.0, 4.0])
+    labels = labels_of(pav, merged) if has_pav else labels_of(merged)
+    # of PAV itself: median 0, MAD 2
+    assert labels["pav_merge1"][:3] == (sigmoids(-0.5, 0, 0.5) if has_pav else sigmoids(-1, 0, 1))
+    assert labels["pav_merge1"][3:] == sigmoids(-1, 0, 1)
 
 
-def test_a_merge_with_pav_is_normalised_by_its_own_parts_where_there_is_no_pav():
-    rewards = [0.2, 0.4, 0.8, -1.0, 0.0, 3.0]
-    merged = labels_of(rewards_of("pav_merge1", rewards, steps=[0, 0, 0, 1, 1, 1]))["pav_merge1"]
-    first = labels_of(rewards_of("pav", rewards[:3], steps=[0, 0, 0]))["pav"]
-    rest = labels_of(rewards_of("cpmi", rewards[3:], steps=[1, 1, 1]))["cpmi"]
-    assert merged == pytest.approx([*first, *rest])
-
-
-def test_without_spread_the_median_is_a_half_and_the_rest_saturates():
-    rewards = [0.0, 1.0, 1.0, 1.0, 2.0]
-    assert labels_of(rewards_of("pav", rewards))["pav"] == [0.0, 0.5, 0.5, 0.5, 1.0]
-    assert labels_of(rewards_of("pav", rewards), clip=6)["pav"] == pytest.approx(
-        [sigmoid(-6), 0.5, 0.5, 0.5, sigmoid(6)]
-    )
+@pytest.mark.parametrize(("options", "lowest"), [({}, -1e9), ({"clip": 6}, -6)])
+def test_without_spread_the_median_is_a_half_and_the_rest_saturates(options, lowest):
+    labels = labels_of(rewards_of("pav", [0.0, 1.0, 1.0, 1.0, 2.0]), **options)["pav"]
+    assert labels == sigmoids(max(lowest, -700), 0, 0, 0, -max(lowest, -700))
 
 
 @hypothesis_settings(max_examples=40, deadline=None)

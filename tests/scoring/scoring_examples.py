@@ -1,6 +1,5 @@
 """Tiny random models, a small byte-level BPE, and trajectories with everything that makes a token tree awkward."""
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -10,7 +9,11 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, proce
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+from cpmi_dagster.contracts.contexts import CONDITIONINGS
+from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.scoring.logprobs import ScoredAnswers, answer_logprobs
+from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import TEMPLATES
 
 QWEN_PATTERN = (
@@ -24,7 +27,8 @@ TEXTS = [
 ] * 9
 VOCABULARY = 400
 
-BuildModel = Callable[..., LoadedModel]
+ALL_CONDITIONINGS = tuple(CONDITIONINGS)
+KEY = AnswerLogprobs.primary_key()
 
 
 @cache
@@ -94,3 +98,21 @@ def negatives_of(answers: dict[str, list[str]]) -> pl.DataFrame:
         schema={"trajectory_id": pl.String, "rank": pl.Int64, "answer": pl.String, "source": pl.String},
         orient="row",
     )
+
+
+TRAJECTORIES, NEGATIVES = frame_of(AWKWARD), negatives_of(AWKWARD_NEGATIVES)
+
+
+def scored(
+    model: LoadedModel, trajectories: pl.DataFrame = TRAJECTORIES, negatives: pl.DataFrame = NEGATIVES, **settings: Any
+) -> ScoredAnswers:
+    """Answers under one template and all conditionings, unless `settings` say otherwise."""
+    scoring = Scoring(**{"templates": 1, "conditionings": ALL_CONDITIONINGS, **settings})
+    return answer_logprobs(trajectories, negatives, model, scoring)
+
+
+def assert_same_values(left: pl.DataFrame, right: pl.DataFrame, tolerance: float = 1e-4) -> None:
+    """Two tables have the same rows, and log-probabilities that differ by less than `tolerance` nats per token."""
+    assert left.height
+    assert left[[*KEY, "token_count"]].equals(right[[*KEY, "token_count"]])
+    assert ((left["logprob_sum"] - right["logprob_sum"]).abs() / left["token_count"]).max() < tolerance

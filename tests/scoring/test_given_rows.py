@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.scoring.given_rows import as_frame, given_rows
+from cpmi_dagster.scoring.given_rows import as_frame
 from cpmi_dagster.scoring.trajectories import check_trajectories
 
 ROW = {"question": "1 + 1?", "steps": ["It is 2.", "So 2."], "gold_answer": "2", "negative_answers": ["3"]}
@@ -21,11 +21,7 @@ EXPECTED = as_frame([{**ROW, "id": 0}, {**ROW, "id": 1}])
     [
         {"question": np.str_("1 + 1?"), "steps": np.array(ROW["steps"]), "gold_answer": np.int64(2)},
         {"question": ["1 + 1?"], "steps": pl.Series(ROW["steps"]), "gold_answer": 2.0, "note": object()},
-        {
-            "question": [{"role": "user", "content": "1 + 1?"}],
-            "negative_answers": np.array([3]),
-            "note": {"a": [1, "b"]},
-        },
+        {"question": [{"role": "user", "content": "1 + 1?"}], "negative_answers": np.array([3]), "note": {"a": [1]}},
         {"steps": None, "solution": "It is 2.\n\nSo 2."},
     ],
 )
@@ -37,13 +33,11 @@ def test_values_of_other_libraries_are_those_that_they_hold(table, changed):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"question": pd.Timestamp("2024-01-01")}, "`question`: it must be text"),
         ({"question": b"1 + 1?"}, "`question`: it must be text"),
         ({"steps": ["It is 2.", datetime.date(2024, 1, 1)]}, "`steps.1`: it must be text"),
         ({"steps": {"It is 2."}}, "`steps`: it must be a list"),
         ({"gold_answer": True}, "`gold_answer`: it must be text"),
         ({"id": 1.5}, "`id`: it must be text or a whole number"),
-        ({"steps": None, "solution": b"So 2."}, "`solution`: it must be text"),
         ({"steps": None, "conversations": [{"from": "tool", "value": "2"}]}, "`conversations`: it must be one message"),
     ],
 )
@@ -53,17 +47,11 @@ def test_a_wrong_value_is_named_by_its_row_and_field(table, changed, words):
     first = {**ROW, "id": "a"} if "id" in changed else ROW
     with pytest.raises(ScoringError) as error:
         as_frame(table([first, row]))
-    assert str(error.value).startswith(f"row 1 (from 0) of the trajectories: {words}")
+    assert str(error.value).startswith(f"row 2 of the trajectories: {words}")
 
 
 @pytest.mark.parametrize("name", ["answer", "gold", "ground_truth", "reference_answer"])
 @pytest.mark.parametrize("table", [list, pd.DataFrame, pl.DataFrame])
-@pytest.mark.parametrize("value", [2, 2.0])
-def test_a_gold_answer_is_read_by_the_names_and_kinds_that_others_give_it(table, name, value):
-    rows = [{"question": "1 + 1?", "steps": ROW["steps"], name: value}] * 2
+def test_a_gold_answer_is_read_by_the_names_and_kinds_that_others_give_it(table, name):
+    rows = [{"question": "1 + 1?", "steps": ROW["steps"], name: 2.0}] * 2
     assert check_trajectories(as_frame(table(rows)))["gold_answer"].to_list() == ["2", "2"]
-
-
-def test_rows_without_ids_are_numbered_but_for_those_of_prmbench():
-    assert [row["id"] for row in given_rows([ROW, ROW])] == [0, 1]
-    assert "id" not in given_rows([{"idx": 7, "classification": "a"}])[0]

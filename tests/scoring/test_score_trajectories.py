@@ -1,4 +1,4 @@
-"""The public call: a polars frame in, polars frames out, one sentence for what is wrong."""
+"""The public call: a table in, polars frames out, one sentence for what is wrong."""
 
 from decimal import Decimal
 
@@ -6,8 +6,10 @@ import pandas as pd
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from scoring_examples import random_model
 
 from cpmi_dagster import score_trajectories
+from cpmi_dagster.contracts.tables import TemplateScores
 from cpmi_dagster.errors import ModelError, ScoringError, SettingsError
 from cpmi_dagster.scoring.trajectories import score_in_full
 
@@ -20,76 +22,53 @@ FRAME = pl.DataFrame(
         "negative_answers": [["24", "74"], ["3"]],
     }
 )
+MODEL = random_model("qwen3")
 
 
-def test_every_step_template_and_conditioning_gets_a_score(qwen3):
-    result = score_in_full(FRAME, qwen3, templates=2)
-    assert result.scores.columns == [
-        "id", "step_index", "conditioning", "template", "gold_shift", "negative_shift", "cpmi",
-    ]  # fmt: skip
+def test_every_step_template_and_conditioning_gets_a_score():
+    result = score_in_full(FRAME, MODEL, templates=2)
+    assert result.scores.columns == ["id", *TemplateScores.column_names()[1:]]
     assert result.scores.height == 3 * 3 * 2
     assert result.logprobs.columns[:2] == ["id", "template"]
     assert result.rejected.is_empty()
 
 
-def test_rows_of_another_table_are_scored_as_those_of_a_frame(qwen3):
-    expected = score_trajectories(FRAME, qwen3, templates=1)
-    assert_frame_equal(score_trajectories(FRAME.to_dicts(), qwen3, templates=1), expected)
-    numbered = score_trajectories(FRAME.drop("id"), qwen3, templates=1)
-    assert_frame_equal(numbered.drop("id"), expected.drop("id"))
-    assert set(numbered["id"]) == {"0", "1"}
-
-
-def test_a_model_folder_is_loaded(qwen3, tmp_path):
-    qwen3.model.save_pretrained(tmp_path)
-    qwen3.tokenizer.save_pretrained(tmp_path)
-    numbered = FRAME.with_columns(id=pl.Series([7, 8]))
-    loaded = score_trajectories(numbered, tmp_path, templates=1, device="cpu", dtype="float32")
-    assert set(loaded["id"]) == {"7", "8"}
-    given = score_trajectories(FRAME, qwen3, templates=1)
-    assert (loaded["cpmi"] - given["cpmi"]).abs().max() < 1e-6
+def test_a_model_folder_is_loaded_and_ids_may_be_numbers_or_left_out(tmp_path):
+    MODEL.model.save_pretrained(tmp_path)
+    MODEL.tokenizer.save_pretrained(tmp_path)
+    expected = score_trajectories(FRAME, MODEL, templates=1)
+    for frame, ids in ((FRAME.with_columns(id=pl.Series([7, 8])), {"7", "8"}), (FRAME.drop("id"), {"0", "1"})):
+        loaded = score_trajectories(frame, tmp_path, templates=1, device="cpu", dtype="float32")
+        assert set(loaded["id"]) == ids
+        assert_frame_equal(loaded.drop("id"), expected.drop("id"), abs_tol=1e-6)
     with pytest.raises(ModelError, match="does not exist"):
         score_trajectories(FRAME, tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(
-    "golds",
-    [
-        [72, 2],
-        [72.0, 2.0],
-        [Decimal("72.0"), Decimal(2)],
-        ["$72$", "\\boxed{2}"],
-        ["48 + 24 = <<48+24=72>>72\n#### 72", "The answer is: 2"],
-    ],
+    "golds", [[72, 2], [Decimal("72.0"), Decimal(2)], ["48 + 24 = <<48+24=72>>72\n#### 72", "The answer is: 2"]]
 )
-def test_gold_answers_are_read_whatever_they_are_written_as(qwen3, golds):
-    expected = score_trajectories(FRAME, qwen3, templates=1)
+def test_gold_answers_are_read_whatever_they_are_written_as_in_every_kind_of_table(golds):
+    expected = score_trajectories(FRAME, MODEL, templates=1)
     rows = [{**row, "gold_answer": gold} for row, gold in zip(FRAME.to_dicts(), golds, strict=True)]
-    negatives = [{**row, "negative_answers": [float(answer) for answer in row["negative_answers"]]} for row in rows]
-    for given in (rows, negatives, pd.DataFrame(rows), pl.DataFrame(rows, strict=False)):
-        assert_frame_equal(score_trajectories(given, qwen3, templates=1), expected)
-
-
-def test_a_row_whose_gold_answer_holds_none_is_rejected_alone(qwen3):
-    rows = FRAME.with_columns(gold_answer=pl.Series(["72", "1 + 1 is two. So it is."]))
-    result = score_in_full(rows, qwen3, templates=1)
-    assert set(result.scores["id"]) == {"a"}
-    assert "the gold answer: a text that announces no answer" in result.rejected["reason"].item()
+    numbers = [{**row, "negative_answers": [float(answer) for answer in row["negative_answers"]]} for row in rows]
+    for given in (rows, numbers, pd.DataFrame(rows), pl.DataFrame(rows, strict=False)):
+        assert_frame_equal(score_trajectories(given, MODEL, templates=1), expected)
 
 
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
         (FRAME.drop("gold_answer"), "lack the column `gold_answer`"),
-        (FRAME.with_columns(id=pl.lit("a")), "id `a` is in rows 0, 1"),
-        (FRAME.with_columns(id=pl.Series(["a", None])), "row 1 (from 0) of the trajectories has no `id`"),
+        (FRAME.with_columns(id=pl.lit("a")), "id `a` is in rows 1, 2 of the trajectories"),
+        (FRAME.with_columns(id=pl.Series(["a", None])), "row 2 of the trajectories has no `id`"),
         (FRAME.with_columns(steps=pl.lit("48 / 2 = 24")), "column `steps` of the trajectories contains String"),
         (FRAME.with_columns(gold_answer=pl.lit(True)), "column `gold_answer` of the trajectories contains Boolean"),
     ],
 )
-def test_a_frame_of_the_wrong_shape_is_refused_with_one_sentence(qwen3, frame, words):
+def test_a_frame_of_the_wrong_shape_is_refused_with_one_sentence(frame, words):
     with pytest.raises(ScoringError) as error:
-        score_trajectories(frame, qwen3)
+        score_trajectories(frame, MODEL)
     assert words in str(error.value)
 
 
@@ -99,41 +78,26 @@ def test_a_frame_of_the_wrong_shape_is_refused_with_one_sentence(qwen3, frame, w
         ("steps", None, "has no steps"),
         ("negative_answers", [""], "hard negative 1 is empty"),
         ("gold_answer", None, "has no gold answer; give it one"),
+        ("gold_answer", "1 + 1 is two. So it is.", "the gold answer: a text that announces no answer"),
         ("question", None, "has no question"),
     ],
 )
-def test_a_row_that_cannot_be_scored_is_rejected_and_the_other_scored(qwen3, column, value, reason):
-    values = FRAME[column].to_list()
-    frame = FRAME.with_columns(pl.Series(column, [values[0], value], dtype=FRAME.schema[column]))
-    result = score_in_full(frame, qwen3, templates=1)
+def test_a_row_that_cannot_be_scored_is_rejected_and_the_other_scored(column, value, reason):
+    frame = FRAME.with_columns(pl.Series(column, [FRAME[column].to_list()[0], value], dtype=FRAME.schema[column]))
+    result = score_in_full(frame, MODEL, templates=1)
     assert result.rejected["id"].to_list() == ["b"]
     assert reason in result.rejected["reason"][0]
     assert set(result.scores["id"]) == {"a"}
-
-
-@pytest.mark.parametrize("absent", [FRAME.drop("negative_answers"), FRAME.with_columns(negative_answers=None)])
-def test_negatives_are_sampled_where_none_are_given(qwen3, absent):
-    result = score_in_full(absent, qwen3, templates=1, negatives=2)
-    assert result.logprobs["answer_rank"].unique().sort().to_list() == [0, 1, 2]
-    assert result.scores.equals(score_trajectories(absent, qwen3, templates=1, negatives=2))
-
-
-def test_rejecting_all_leaves_empty_tables(qwen3):
-    result = score_in_full(FRAME.with_columns(steps=pl.lit([], pl.List(pl.String))), qwen3)
-    assert result.scores.is_empty()
-    assert result.rejected.height == 2
 
 
 @pytest.mark.parametrize(
     ("options", "name"),
     [
         ({"conditionings": ["marginl"]}, "conditionings"),
-        ({"templates": 5}, "templates"),
-        ({"scorer": "forest"}, "scorer"),
         ({"row_tokens": 0}, "row_tokens"),
         ({"row_token": 64}, "row_token"),
     ],
 )
-def test_an_argument_that_does_not_exist_is_named(qwen3, options, name):
+def test_an_option_that_does_not_exist_is_named(options, name):
     with pytest.raises(SettingsError, match=f"`{name}`"):
-        score_trajectories(FRAME, qwen3, **options)
+        score_trajectories(FRAME, MODEL, **options)

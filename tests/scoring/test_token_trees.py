@@ -1,47 +1,71 @@
-"""The token tree holds every distinct prefix once, and its intervals are its ancestors."""
+"""A token tree holds every distinct prefix once, and neither cutting nor packing nor masks lose or add a value."""
 
-from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 import torch
 from hypothesis import given, settings
-from tree_examples import PROMPT, questions, tree_of
+from hypothesis import strategies as st
 
-from cpmi_dagster.contracts.contexts import contexts_of
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, contexts_of
+from cpmi_dagster.reading.blocked import blocks_of
+from cpmi_dagster.reading.flex import BLOCK, block_kinds, block_mask, padded_length
+from cpmi_dagster.reading.packing import cut, lay_out, whole
 from cpmi_dagster.reading.row_reader import ancestor_mask
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
-from cpmi_dagster.scoring.answer_trees import trees_of
+from cpmi_dagster.scoring.answer_trees import AnswerTree, trees_of
+
+PROMPT = (9, 8)
+CPU = torch.device("cpu")
+steps = st.lists(st.lists(st.integers(0, 1), max_size=3).map(tuple), min_size=1, max_size=4)
+targets = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=4).map(tuple), min_size=1, max_size=4)
 
 
-def sequences(trajectory):
-    """Key, context ids and target ids of everything to be scored, written out."""
-    for context in trajectory.contexts:
-        before = (
-            *PROMPT,
-            *chain.from_iterable(trajectory.steps[step] for step in context.steps(len(trajectory.steps))),
+@st.composite
+def questions(draw):
+    """One to three trajectories of a question; repeated steps and answers inside answers are the rule."""
+    return [
+        TokenizedTrajectory(
+            f"t{number}",
+            (PROMPT,),
+            tuple(texts),
+            dict(enumerate(answers)),
+            contexts_of(list(CONDITIONINGS), len(texts)),
         )
-        for rank, target in trajectory.targets.items():
-            yield (trajectory.trajectory_id, *context, rank), before, target
+        for number, (texts, answers) in enumerate(draw(st.lists(st.tuples(steps, targets), min_size=1, max_size=3)))
+    ]
+
+
+def answer_tree(trajectories) -> AnswerTree:
+    (answers,) = trees_of(trajectories)
+    return answers
+
+
+random_trees = questions().map(lambda trajectories: answer_tree(trajectories).tree)
+
+
+def sees(end) -> np.ndarray:
+    """Which node sees which, (nodes, nodes)."""
+    return ancestor_mask(torch.from_numpy(end)).numpy()
 
 
 @given(questions())
 @settings(max_examples=60, deadline=None)
-def test_every_distinct_prefix_is_one_node(trajectories):
-    tree, _ = tree_of(trajectories)
-    read = [before + target[:-1] for item in trajectories for _, before, target in sequences(item)]
-    prefixes = {sequence[:length] for sequence in read for length in range(1, len(sequence) + 1)}
-    assert len(tree) == len(prefixes)
-
-
-@given(questions())
-@settings(max_examples=60, deadline=None)
-def test_every_target_is_predicted_along_its_own_branch(trajectories):
-    tree, targets = tree_of(trajectories)
-    mask = ancestor_mask(torch.from_numpy(tree.end)).numpy()
-    written = {key: (before, target) for item in trajectories for key, before, target in sequences(item)}
-    first = 0
-    for *key, count in targets.drop("template").iter_rows():
+def test_every_distinct_prefix_is_one_node_and_every_target_is_predicted_along_its_branch(trajectories):
+    tree, rows = answer_tree(trajectories)
+    written = {
+        (item.trajectory_id, *context, rank): (
+            (*PROMPT, *chain.from_iterable(item.steps[step] for step in context.steps(len(item.steps)))),
+            target,
+        )
+        for item in trajectories
+        for context in item.contexts
+        for rank, target in item.targets.items()
+    }
+    read = [before + target[:-1] for before, target in written.values()]
+    assert len(tree) == len({sequence[:length] for sequence in read for length in range(1, len(sequence) + 1)})
+    mask, first = sees(tree.end), 0
+    for *key, count in rows.drop("template").iter_rows():
         before, target = written.pop(tuple(key))
         assert tuple(tree.predicted[first : first + count]) == target
         for offset, node in enumerate(tree.places[first : first + count]):
@@ -52,12 +76,33 @@ def test_every_target_is_predicted_along_its_own_branch(trajectories):
     assert not written
 
 
-def test_a_worked_tree_reads_as_in_the_module_docstring():
-    trajectory = TokenizedTrajectory("t", ((7,),), ((3,),), {0: (1, 2), 1: (1, 4)}, contexts_of(["marginal"], 1))
-    ((tree, targets),) = trees_of([replace(trajectory, first_template=2)])
-    assert tree.tokens.tolist() == [7, 1, 3, 1]
-    assert tree.depth.tolist() == [0, 1, 1, 2]
-    assert tree.end.tolist() == [4, 2, 4, 4]
-    assert tree.places.tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
-    assert tree.predicted.tolist() == [1, 2, 1, 4, 1, 2, 1, 4]
-    assert targets["template"].to_list() == [2] * 4
+@given(random_trees, st.integers(1, 80), st.integers(1, 40))
+@settings(max_examples=60, deadline=None)
+def test_a_tree_cut_once_or_twice_predicts_every_token_once_behind_the_same_tokens(tree, room, smaller):
+    branches = [np.flatnonzero(line) for line in sees(tree.end)]
+    values = []
+    for part in (part for piece in cut(*whole(tree), room) for part in cut(piece, smaller)):
+        mask = sees(part.end)
+        for value, node in zip(part.values, part.places, strict=True):
+            assert part.nodes[mask[node]].tolist() == branches[tree.places[value]].tolist()
+        values += part.values.tolist()
+    assert sorted(values) == list(range(len(tree.predicted)))
+
+
+@given(random_trees, st.integers(1, 300), st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_blocks_of_every_reader_show_each_node_exactly_its_ancestors(tree, prompt, copies):
+    row = lay_out(whole(*[tree.under(range(prompt))] * copies))
+    expected, nodes, size = sees(row.end), len(row), padded_length(len(row))
+    blocked = np.zeros((nodes, nodes), bool)
+    for start, stop, keys, added in blocks_of(row.end, CPU, torch.float32):
+        blocked[start:stop, keys] = added == 0
+    assert np.array_equal(blocked, expected)
+    allowed = block_mask(row.end, size, CPU).mask_mod(
+        None, None, *torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
+    )
+    assert np.array_equal(allowed[:nodes, :nodes], expected) and not allowed[:nodes, nodes:].any()
+    pairs = allowed.reshape(size // BLOCK, BLOCK, size // BLOCK, BLOCK).transpose(1, 2).flatten(2)
+    some, full = block_kinds(np.concatenate([row.end, np.arange(nodes, size) + 1]))
+    assert np.array_equal(full, pairs.all(2))
+    assert np.array_equal(some | full, pairs.any(2))

@@ -1,7 +1,8 @@
-"""What reward types read together, and that nobody is billed for controls."""
+"""What reward types read, what they are called, and that nobody is billed for controls."""
 
 import pytest
 
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of
 from cpmi_dagster.rewards.reward_type import ALL, Demand
 from cpmi_dagster.rewards.settings import Rewards
@@ -28,5 +29,9 @@ def test_types_ask_for_what_they_read_and_nothing_else(types, demand):
 def test_methods_are_billed_and_controls_are_not():
     billed = set(Rewards(types=tuple(REWARD_TYPES)).methods)
     assert {"mc", "cpmi", "cpmi_logsumexp", "cpmi_merge1", "rand_merge"} <= billed
-    controls = {"position", "step_surprisal", "uniform", "truth"}
-    assert not (controls | {"math_shepherd"}) & billed
+    assert not {"position", "step_surprisal", "uniform", "truth", "math_shepherd"} & billed
+
+
+def test_every_type_has_a_label_of_its_own_and_every_conditioning_a_type():
+    assert len({entry.label for entry in REWARD_TYPES.values()}) == len(REWARD_TYPES)
+    assert {name for name in CONDITIONINGS if f"cpmi_{name}" in REWARD_TYPES} == set(CONDITIONINGS) - {PAPERS}
