@@ -227,6 +227,11 @@ def test_a_merge_does_not_need_the_rollouts_of_later_steps():
     assert rewards_of("cpmi_merge1", policy=only_first) == rewards_of("cpmi_merge1")
 
 
+def test_pav_in_a_merge_needs_no_prover_where_another_type_has_asked_the_policy_alone():
+    prover = {trajectory: {0: prefixes[0], 1: prefixes[1]} for trajectory, prefixes in PROVER_CORRECT.items()}
+    assert rewards_of("mc", "pav_merge1", prover=prover) == rewards_of("mc", "pav_merge1")
+
+
 def test_without_scored_trajectories_only_rollouts_give_rewards():
     assert set(rewards_of("mc", "cpmi", "gold_only", "cpmi_merge1", logprobs_=logprobs().head(0))) == {"mc"}
     gold = logprobs().filter(pl.col("answer_rank") == 0)
