@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,11 +47,7 @@ def start(profile: str, home: Path, *groups: str, shards: str | None = None) -> 
 def label_and_kill(
     profile: str, home: Path, undisturbed: Path, kills: int, seconds: float, seed: int, shards: int = 4
 ) -> None:
-    """Label a home, killed at random moments and resumed, and compare it with an undisturbed one.
-
-    Args:
-        seconds: how long an undisturbed run takes; a moment is drawn from it.
-        shards: so many of the first ones are labelled.
+    """Label the first shards of a home, killed at moments of the first `seconds` and resumed; compare with another.
 
     Raises:
         AssertionError: rows differ, or something is left over.
@@ -76,13 +72,6 @@ def label_and_kill(
     compare(home, undisturbed, shards=shards)
 
 
-def remove_tables(home: Path, tables: Sequence[str], shard: str = "*") -> None:
-    """Remove the files of tables; what models answered for them stays."""
-    for key in tables:
-        for path in (home / "lake" / key).glob(f"{shard}.parquet"):
-            path.unlink()
-
-
 def freeze_at_work(run: subprocess.Popen[bytes], home: Path) -> None:
     """Stop a run (SIGSTOP) when it has just kept answers of a model, unless it ends before."""
     labels = home / "lake" / "labels"
@@ -99,17 +88,14 @@ def answer_files(folder: Path) -> Iterator[Path]:
     return folder.glob(f"**/{CALLS}/*/*/*/*.parquet")
 
 
-def compare(home: Path, undisturbed: Path, tables: Sequence[str] = LABEL_TABLES, shards: int = MANY) -> None:
-    """Make sure that two homes have the same labels, that no model was asked twice, and that nothing is left over.
-
-    Args:
-        shards: so many of the first ones are compared.
+def compare(home: Path, undisturbed: Path, shards: int = MANY) -> None:
+    """Make sure that the first shards of two homes have the same labels, each answered once, and nothing is left over.
 
     Raises:
-        AssertionError: they differ, a question was asked again, or something is left over.
+        AssertionError: they differ, a model was asked a question twice, or something is left over.
     """
     lake, other = Lake(home), Lake(undisturbed)
-    for key in tables:
+    for key in LABEL_TABLES:
         names = other.partitions(key)[:shards]
         assert lake.partitions(key)[:shards] == names, f"{key} has other shards"
         for shard in names:
