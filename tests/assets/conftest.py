@@ -1,9 +1,7 @@
 import pytest
 
-from cpmi_dagster.resources.dag import stage
-
 
 @pytest.fixture
 def published_at_the_end(monkeypatch):
     """`cpmi.duckdb` is published when a run ends, and not after every stage: nobody reads it meanwhile."""
-    monkeypatch.setattr(stage, "publish", lambda *_: None)
+    monkeypatch.setattr("cpmi_dagster.resources.dag.stage.publish", lambda *_: None)

@@ -47,11 +47,7 @@ def start(profile: str, home: Path, *groups: str, shards: str | None = None) -> 
 def label_and_kill(
     profile: str, home: Path, undisturbed: Path, kills: int, seconds: float, seed: int, shards: int = 4
 ) -> None:
-    """Label the first shards of a home, killed at moments of the first `seconds` and resumed; compare with another.
-
-    Raises:
-        AssertionError: rows differ, or something is left over.
-    """
+    """Label the first shards of a home, killed at moments of the first `seconds` and resumed, and compare it."""
     moments, left, stretch = random.Random(seed), kills, f"0-{shards - 1}"
     while left:
         run = start(profile, home, "labels", shards=stretch)
@@ -89,11 +85,7 @@ def answer_files(folder: Path) -> Iterator[Path]:
 
 
 def compare(home: Path, undisturbed: Path, shards: int = MANY) -> None:
-    """Make sure that the first shards of two homes have the same labels, each answered once, and nothing is left over.
-
-    Raises:
-        AssertionError: they differ, a model was asked a question twice, or something is left over.
-    """
+    """Assert that the first shards have the same labels, no model was asked twice, and nothing is left over."""
     lake, other = Lake(home), Lake(undisturbed)
     for key in LABEL_TABLES:
         names = other.partitions(key)[:shards]

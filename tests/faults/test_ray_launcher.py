@@ -31,8 +31,8 @@ pytestmark = pytest.mark.slow
 HEAD, OTHER = "127.0.0.2", "127.0.0.3"
 SECONDS = 600
 FEW = {
-    **SMALL, "selection": {"trajectories": 4}, "shards": 2, "rewards": {"types": ["cpmi"]}, "recipes": [],
-    "benchmarks": {"best_of_n": []},
+    **SMALL, "selection": {"trajectories": 8}, "shards": 2, "rewards": {"types": ["cpmi", "mc"]},
+    "recipes": [{"name": "mc_bce", "reward_type": "mc"}], "benchmarks": {"best_of_n": []},
 }  # fmt: skip
 
 
