@@ -3,6 +3,8 @@
 import io
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
 
 import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver
@@ -25,11 +27,13 @@ from cpmi_dagster.definitions import (
     run_with_progress,
 )
 from cpmi_dagster.errors import LakeError, SourceError, UsageError
+from cpmi_dagster.files import locks
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.automation import INGEST
 from cpmi_dagster.resources.dag.dagster_home import open_instance
 from cpmi_dagster.resources.dag.runs import Outcome, Runner, chosen_tables
+from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
 from cpmi_dagster.resources.lake.lake import Lake
@@ -184,6 +188,18 @@ def test_a_shard_that_fails_stops_no_other_and_nothing_is_made_of_it(own_copy, t
     settings = own_copy.model_copy(update={"models": own_copy.models.model_copy(update={"labeler": missing})})
     with pytest.raises(SourceError, match=r"nowhere[^\n]*$"):
         run_all(settings, only=("labels/hard_negatives",))
+
+
+def test_a_stage_waits_for_a_partition_that_another_process_makes(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.05)
+    home, stage, said = home_of(load_settings("miniature", tmp_path)), MAKERS["sources/step_labels"], Queue()
+    with ThreadPoolExecutor(1) as pool:
+        with home.lake.making(stage.table, None, print):
+            other = pool.submit(stage.bring_up_to_date, StageRun(stage, home, None, "run", said.put))
+            assert "another process holds the lock" in said.get(timeout=120)
+            assert not home.lake.exists(stage.table)
+        other.result()
+    assert home.lake.exists(stage.table)
 
 
 def run_in(home, profile="miniature", only=(), quiet=True) -> str:
