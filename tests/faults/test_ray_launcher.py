@@ -68,9 +68,9 @@ def node_command(address: str, gcs: int, dashboard: int) -> list[str]:
     return ["ray", "start", "--block", f"--node-ip-address={address}", *role, *limits]
 
 
-def has_started(node: psutil.Process, log: Path) -> bool:
-    """Whether a node says so in its log; skips the test, with the log, if it has ended instead."""
-    if not node.is_running() or node.status() == psutil.STATUS_ZOMBIE:
+def has_started(nodes: list[psutil.Process], log: Path) -> bool:
+    """Whether the last node says so in its log; skips the test, with the log, if a node has ended instead."""
+    if any(not node.is_running() or node.status() == psutil.STATUS_ZOMBIE for node in nodes):
         pytest.skip(f"Ray does not start here: {log.read_text()}")
     return "Ray runtime started" in log.read_text()
 
@@ -128,7 +128,7 @@ def test_a_run_whose_node_is_killed_goes_on_on_another_and_each_shard_is_made_on
         for address in (HEAD, OTHER):
             log = tmp_path / f"{address}.log"
             nodes.append(stack.enter_context(running(node_command(address, gcs, dashboard), environment, log)))
-            wait_until(partial(has_started, nodes[-1], log), SECONDS, f"{address} does not start")
+            wait_until(partial(has_started, nodes, log), SECONDS, f"{address} does not start")
         # both are in the queue before the daemon takes them; one after the other they could be on the same node
         runs = [launch(shard, environment) for shard in settings.shard_keys]
         daemon = ["dagster-daemon", "run", "-m", "cpmi_dagster.definitions"]
