@@ -1,4 +1,4 @@
-"""Source rows become trajectories with a gold answer, or rejected rows with a reason."""
+"""Source rows become trajectories, or rejected rows with a reason."""
 
 import dagster as dg
 import polars as pl
@@ -29,7 +29,7 @@ from cpmi_dagster.trajectories.rows import separate_defects, separate_duplicates
     },
 )
 def trajectories(run: StageRun) -> StageOutput:
-    """Source rows, each with its own gold answer or that of the matching reference problem."""
+    """Takes the gold answer from the row or from the reference problem with the same question."""
     rows, defects = separate_defects(run.read(SHEPHERD))
     rows, repeated = separate_duplicates(rows)
     version = run.version(REFERENCES), run.settings.answers.identity

@@ -1,4 +1,4 @@
-"""The policy's candidate solutions, and step probabilities by reward models and judges."""
+"""Candidate solutions of the policy, and step probabilities by reward models and judges."""
 
 from functools import cache, partial
 from pathlib import Path
@@ -50,7 +50,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
     lineage={"correct": ["sources/benchmark_problems.answer"]},
 )
 def candidate_solutions(run: StageRun) -> StageOutput:
-    """N solutions of every problem of a question set, sampled once for all N and all recipes."""
+    """Samples candidates once for all recipes and all n."""
     settings = run.settings.benchmarks
     problems = run.read(PROBLEMS).filter(pl.col("benchmark") == run.partition)
     best_of_n.check_gold_answers(problems)
@@ -74,20 +74,20 @@ predicts = partial(
 
 @predicts(PROCESSBENCH)
 def processbench_predictions(run: StageRun) -> StageOutput:
-    """Probability that each ProcessBench step is right."""
+    """Scores the steps of ProcessBench."""
     problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(SUBSETS))
     return _predictions(run, problems.select("benchmark", "problem_id", "question", "steps"))
 
 
 @predicts(PRMBENCH_PREDICTIONS)
 def prmbench_predictions(run: StageRun) -> StageOutput:
-    """The probability that each PRMBench step is valid."""
+    """Scores the steps of PRMBench."""
     problems = run.read(PROBLEMS).filter(pl.col("benchmark") == PRMBENCH)
     return _predictions(run, problems.select("category", "problem_id", "question", "steps"))
 
 
 def _judge_files(settings: Settings) -> dict[str, DataSource]:
-    """Every file of every judge, by the judge's name, the file's number and its benchmark."""
+    """Files of judges by judge, number and benchmark: `Mine 0 prmbench`."""
     return {
         f"{name} {number} {file.benchmark or ''}": DataSource(path=file.path)
         for name, judge in settings.benchmarks.judges.items()
@@ -96,7 +96,7 @@ def _judge_files(settings: Settings) -> dict[str, DataSource]:
 
 
 def _judge_models(settings: Settings) -> dict[str, LanguageModel]:
-    """Every judge's model, by the judge's name, its form and what it judges."""
+    """Models of judges by judge, form and benchmarks."""
     return {
         f"{name} {judge.form or 'model'} {','.join(judge.benchmarks)}": judge.weights
         for name, judge in settings.benchmarks.judges.items()
@@ -115,24 +115,24 @@ def _judge_models(settings: Settings) -> dict[str, LanguageModel]:
     eager=True,
 )
 def judge_predictions(run: StageRun) -> StageOutput:
-    """Step probabilities of external judges, from their files or models; empty unless the profile names one."""
+    """Reads the files of judges, or scores the steps with their models."""
     judges = run.settings.benchmarks.judges
     problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(STEP_BENCHMARKS)) if judges else pl.DataFrame()
     frames: list[pl.DataFrame] = [JudgePredictions.create_empty()]
     identities = []
     for name, judge in judges.items():
         if judge.weights:
-            identity, said = _judged_by_model(run, name, judge, problems)
+            identity, scored = _judged_by_model(run, name, judge, problems)
             identities.append(identity)
         else:
             lines = [line for file in judge.files for line in read_judged_lines(Path(file.path), file.benchmark)]
-            said = predictions_of_judge(lines, problems)
-        frames.append(said.select(pl.lit(name).alias("judge"), pl.all()))
+            scored = predictions_of_judge(lines, problems)
+        frames.append(scored.select(pl.lit(name).alias("judge"), pl.all()))
     return StageOutput(pl.concat(frames), model=", ".join(identities))
 
 
 def _judged_by_model(run: StageRun, name: str, judge: Judge, problems: pl.DataFrame) -> tuple[str, pl.DataFrame]:
-    """The identity of a judge's model, and what it says of the problems of its benchmarks."""
+    """Identity of a judge's model, and its predictions for the problems of its benchmarks."""
     from cpmi_dagster.prm.judge_models import load_judge
     from cpmi_dagster.prm.scoring import score_steps
 
@@ -154,8 +154,8 @@ def _judged_by_model(run: StageRun, name: str, judge: Judge, problems: pl.DataFr
 
     calls = run.calls(judge.weights, STEPS_KEY, step_values(pl.Float64()), {"form": judge.form})
     solutions = problems.select("benchmark", "problem_id", "question", "steps")
-    said = kept_steps(calls, solutions, "probability", read, run.settings.scoring.chunk_trajectories, advance)
-    return run.models.facts_of(judge.weights)[0], said
+    scored = kept_steps(calls, solutions, "probability", read, run.settings.scoring.chunk_trajectories, advance)
+    return run.models.facts_of(judge.weights)[0], scored
 
 
 @model_stage(
@@ -167,7 +167,7 @@ def _judged_by_model(run: StageRun, name: str, judge: Judge, problems: pl.DataFr
     eager=True,
 )
 def best_of_n_choices(run: StageRun) -> StageOutput:
-    """The candidate with the highest mean step probability among the first N, and what other rules would choose."""
+    """Chooses by the mean step probability (the paper's rule) and by other rules, for n = 1, 2, 4, …"""
     if not run.settings.benchmarks.best_of_n:
         return StageOutput(TABLES[CHOICES].schema.create_empty(), notes=[NO_QUESTION_SETS])
     candidates = run.read(CANDIDATES)
@@ -187,7 +187,7 @@ def _predictions(run: StageRun, problems: pl.DataFrame) -> StageOutput:
 
 
 def _scored(run: StageRun, solutions: pl.DataFrame) -> pl.DataFrame:
-    """The solutions' key columns with step_index and probability, by the recipe's model."""
+    """The key columns of solutions, step_index and probability by the recipe's model."""
     from cpmi_dagster.prm.features import load_reward_head, score_features
     from cpmi_dagster.prm.model import load_reward_model
     from cpmi_dagster.prm.scoring import score_steps
@@ -197,9 +197,7 @@ def _scored(run: StageRun, solutions: pl.DataFrame) -> pl.DataFrame:
     path, weights = run.lake.home / trained["path"], trained["weights_fingerprint"]
     check_trained(path, weights)
     if settings.recipe(recipe).trained_with(settings.training).backbone == "frozen":
-        own = [name for name in solutions.columns if name not in ("question", "steps")]
-        states = read_features(run, solutions, None, None)
-        return score_features(load_reward_head(path), states.select(*own, "step_index", "feature"))
+        return score_features(load_reward_head(path), read_features(run, solutions, None, None))
 
     @cache
     def model() -> "LoadedRewardModel":

@@ -1,4 +1,4 @@
-"""The labelled data set: soft labels over the whole of it, one row per trajectory, its statistics."""
+"""The labelled data set: soft labels, trajectories with their labels, statistics."""
 
 import polars as pl
 
@@ -27,9 +27,9 @@ from cpmi_dagster.selection import dataset_statistics as count_statistics
     eager=True,
 )
 def soft_labels(run: StageRun) -> StageOutput:
-    """Soft labels: a robust z-score over the whole labelled set, then a sigmoid (Eq. 7)."""
-    rewards, own = run.read(STEP_REWARDS), run.settings.sources.probability_labels
-    return StageOutput(normalise(rewards, run.settings.soft_labels, own))
+    """A robust z-score, then a sigmoid; labels that are probabilities stay as they are (Eq. 7)."""
+    probabilities = run.settings.sources.probability_labels
+    return StageOutput(normalise(run.read(STEP_REWARDS), run.settings.soft_labels, probabilities))
 
 
 @stage(
@@ -45,7 +45,7 @@ def soft_labels(run: StageRun) -> StageOutput:
     eager=True,
 )
 def cpmi_80k(run: StageRun) -> StageOutput:
-    """CPMI-80k: each selected trajectory with its step labels as lists."""
+    """Joins each selected trajectory with its negatives, rewards and soft labels (CPMI-80k)."""
     trajectories = run.read(TRAJECTORIES).join(run.read(SELECTED), on="trajectory_id", how="semi")
     negatives, rewards = run.read(NEGATIVES), run.read(STEP_REWARDS)
     rows = labelled_trajectories(trajectories, negatives, rewards, run.read(SOFT_LABELS))
@@ -60,7 +60,7 @@ def cpmi_80k(run: StageRun) -> StageOutput:
     eager=True,
 )
 def dataset_statistics(run: StageRun) -> StageOutput:
-    """Appendix B's targets, next to what was built."""
+    """Counts trajectories, steps and shares."""
     return StageOutput(count_statistics(run.read(SELECTED), run.read(TRAJECTORIES), run.settings.selection))
 
 

@@ -1,7 +1,6 @@
-"""Rewards of every step of the selected trajectories; raw log-probabilities and rollouts are stored.
+"""Rewards of every step of the selected trajectories, and the log-probabilities and rollouts they are computed from.
 
-Models are asked through `StageRun.calls` and `StageRun.engine`, which keep what they answer: a table that is made again
-asks only for what is new.
+Models answer through the caches `StageRun.calls` and `StageRun.engine`: a stage that runs again asks what is new.
 """
 
 from functools import partial
@@ -47,7 +46,7 @@ SCORED_TEXTS = [
     "alignment/trajectories.gold_answer",
     "labels/hard_negatives.answer",
 ]
-"""What a log-probability is of."""
+"""Columns that log-probabilities depend on."""
 SCORING_ASKED = ("demand.conditionings", "scoring.templates", "demand.negatives")
 COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
 
@@ -69,13 +68,13 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
 def hard_negatives(run: StageRun) -> StageOutput:
-    """Wrong answers sampled from the labeler with the paper's prompt; edits of the gold answer fill the rest (5.1)."""
+    """Samples wrong answers from the labeler; edits of the gold answer fill up the count M (5.1)."""
     settings, negatives = run.settings, run.settings.negatives
     trajectories = run.selected().drop_nulls("gold_answer")
     engine = run.engine("labeler", negatives.sampling, settings.rollouts.batch_sequences, stop="line")
     advance = run.track(trajectories.height)
-    asked = engine if negatives.samples else None
-    result = sample_negatives(trajectories, asked, negatives, settings.seed, advance, settings.answers.comparison)
+    sampler = engine if negatives.samples else None
+    result = sample_negatives(trajectories, sampler, negatives, settings.seed, advance, settings.answers.comparison)
     notes = [f"{name} has fewer than {negatives.count} hard negatives" for name in result.short]
     return StageOutput(result.negatives, run.models.identity("labeler"), engine.spent, notes)
 
@@ -95,15 +94,15 @@ def hard_negatives(run: StageRun) -> StageOutput:
     },
 )
 def answer_logprobs(run: StageRun) -> StageOutput:
-    """Scores every answer under every context and template, one forward pass per packed token tree (Eq. 3).
+    """Scores every answer after every context, for each template, by packed token trees (Eq. 3).
 
     If the profile adds conditionings, templates or hard negatives, only the additions are scored.
     """
     demand = run.settings.demand
-    made = _scored(run, run.read(NEGATIVES), demand.conditionings, contrasted=demand.negatives != 0)
-    notes = [f"{name}: {reason}" for name, reason in made.rejected.select("trajectory_id", "reason").iter_rows()]
-    frames = {LOGPROBS: made.logprobs, REJECTED_TRAJECTORIES: made.rejected}
-    return StageOutput(frames, run.models.identity("labeler"), made.cost, notes)
+    scored = _scored(run, run.read(NEGATIVES), demand.conditionings, contrasted=demand.negatives != 0)
+    notes = [f"{name}: {reason}" for name, reason in scored.rejected.select("trajectory_id", "reason").iter_rows()]
+    frames = {LOGPROBS: scored.logprobs, REJECTED_TRAJECTORIES: scored.rejected}
+    return StageOutput(frames, run.models.identity("labeler"), scored.cost, notes)
 
 
 @model_stage(
@@ -116,21 +115,21 @@ def answer_logprobs(run: StageRun) -> StageOutput:
     lineage={"logprob_sum": SCORED_TEXTS[:2]},
 )
 def control_logprobs(run: StageRun) -> StageOutput:
-    """Scores the steps themselves, after the question and the steps before them; more templates score only these."""
+    """Scores each step after the question and the steps before it, for each template."""
     scored = _scored(run, HardNegatives.create_empty(), (), contrasted=False, of_steps=True)
     logprobs, cost, notes = ControlScores.of(scored)
     return StageOutput(logprobs, run.models.identity("labeler"), cost, notes)
 
 
 def _scored(run: StageRun, negatives: pl.DataFrame, chosen: tuple[str, ...], **options: Any) -> ScoredAnswers:
-    """Log-probabilities of the answers, or of the steps, of this shard's trajectories."""
+    """Log-probabilities of answers, or with `of_steps` of steps, of the shard's trajectories."""
     trajectories = run.selected()
     scoring = run.settings.scoring.model_copy(update={"conditionings": chosen})
     how = {"layout": scoring.layout, "scorer": scoring.scorer}
-    # how long a trajectory is depends on what is scored of it
+    # whether a trajectory fits the context depends on what is scored
     admitted = {**how, **options, "conditionings": chosen, "templates": scoring.templates}
     return kept_scores(
-        run.calls(run.models.spec("labeler"), SCORE_KEY, SCORE, how),  # of the weights here, whoever samples
+        run.calls(run.models.spec("labeler"), SCORE_KEY, SCORE, how),  # local weights, also if an endpoint samples
         run.calls(run.models.spec("labeler"), ADMISSION_KEY, ADMISSION, admitted),
         partial(run.models.load, "labeler"),
         trajectories,
@@ -151,7 +150,7 @@ def _scored(run: StageRun, negatives: pl.DataFrame, chosen: tuple[str, ...], **o
     },
 )
 def template_scores(run: StageRun) -> StageOutput:
-    """CPMI of every step under every template and conditioning (Eq. 3); empty where no hard negatives are scored."""
+    """Subtracts the shift of the negatives from that of the gold answer; empty if no hard negatives are scored."""
     demand, logprobs = run.settings.demand, run.read(LOGPROBS)
     scored = demand.conditionings if demand.negatives else ()
     return StageOutput(conditionings.template_scores(logprobs, scored), model=run.models.identity("labeler"))
@@ -167,7 +166,7 @@ rolls_out = partial(
     },
 )
 PREFIXES = 5
-"""About how many prefixes a trajectory has that are asked together, and kept as one file."""
+"""Assumed prefixes of a trajectory; with `chunk_trajectories` it gives the prompts of a cached file."""
 ROLLOUT_SETTINGS = ("rollouts.sampling", "rollouts.sample", "answers.identity")
 
 
@@ -178,7 +177,7 @@ ROLLOUT_SETTINGS = ("rollouts.sampling", "rollouts.sample", "answers.identity")
     models=["rollouts"],
 )
 def policy_rollouts(run: StageRun) -> StageOutput:
-    """T completions by the labeler of every prefix that a reward type needs; MC rewards are their means (Eq. 1)."""
+    """Samples T completions of each prefix that a reward type needs."""
     return _rollouts(run, "rollouts", 1, run.settings.demand.policy_steps, run.settings.rollouts.policy_count)
 
 
@@ -189,19 +188,18 @@ def policy_rollouts(run: StageRun) -> StageOutput:
     models=["prover"],
 )
 def prover_rollouts(run: StageRun) -> StageOutput:
-    """Completions by the prover, also of the question alone: PAV's advantage term (Eq. 2)."""
+    """Samples completions of each prefix that PAV needs, from the question alone on."""
     return _rollouts(run, "prover", 0, run.settings.demand.prover_steps, run.settings.rollouts.prover_count)
 
 
 def _completed(run: StageRun) -> pl.DataFrame:
-    """The trajectories of this shard whose prefixes are completed."""
+    """The shard's share of the trajectories that rollouts are sampled for."""
     return sample_trajectories(
         run.selected().drop_nulls("gold_answer"), run.settings.rollouts_of(str(run.partition)), run.settings.seed
     )
 
 
 def _rollouts(run: StageRun, role: Role, shortest: int, longest: Steps, count: int) -> StageOutput:
-    """Asked for more prefixes or rollouts, only what these add is drawn."""
     settings, rollouts, trajectories = run.settings, run.settings.rollouts, _completed(run)
     engine = run.engine(role, rollouts.sampling, rollouts.batch_sequences, size=PREFIXES * rollouts.chunk_trajectories)
     frame, _ = prefix_rollouts(
@@ -225,11 +223,11 @@ def _rollouts(run: StageRun, role: Role, shortest: int, longest: Steps, count: i
     },
 )
 def step_rewards(run: StageRun) -> StageOutput:
-    """Computes every reward type from log-probabilities and rollouts: MC, PAV, CPMI, their merges and controls.
+    """Computes MC, PAV, CPMI, merges and controls from log-probabilities and rollouts.
 
-    The user's own labels are added under their own names.
+    The user's labels are added under their names.
     """
-    trajectories, given, chosen = run.selected(), run.read(OWN_LABELS), run.settings.rewards
+    trajectories, chosen = run.selected(), run.settings.rewards
     evidence = Evidence(
         trajectories,
         *map(run.read, (LOGPROBS, POLICY_ROLLOUTS, PROVER_ROLLOUTS, CONTROLS, TRUTH)),
@@ -239,9 +237,9 @@ def step_rewards(run: StageRun) -> StageOutput:
         same=run.settings.answers.comparison.same,
     )
     frame = rewards.step_rewards(evidence, chosen.types)
-    own = own_labels.own_rewards(given, trajectories)
+    labels = own_labels.own_rewards(run.read(OWN_LABELS), trajectories)
     notes = rewards.notes_on_unlabelled(frame, trajectories.height, chosen.types)
-    joined = own_labels.merge_rewards(frame, own)
+    joined = own_labels.merge_rewards(frame, labels)
     shown = {"rewards": dg.MetadataValue.md(rewards.reward_summary(joined))}
     return StageOutput(joined, model=run.models.identity("labeler"), notes=notes, metadata=shown)
 
@@ -263,13 +261,13 @@ def step_rewards(run: StageRun) -> StageOutput:
     },
 )
 def labeling_costs(run: StageRun) -> StageOutput:
-    """Time and tokens of each labeling method; each method is charged for what it uses."""
+    """Charges each method for the contexts, answers and rollouts that it uses."""
     settings, shard = run.settings, str(run.partition)
     selected, scored = run.read(SELECTED, columns=["trajectory_id"]), run.read(LOGPROBS)
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
     spent = {name: Cost.from_dict(record.cost) if record else Cost.zero() for name, record in records.items()}
     rollouts = {role: run.read(f"labels/{name}") for role, name in costs.SAMPLED.items()}
-    # those without a gold answer were not labelled
+    # trajectories without a gold answer are not labelled
     completed = max(rows["trajectory_id"].n_unique() for rows in rollouts.values())
     frame = costs.labeling_costs(
         shard=shard,

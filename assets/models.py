@@ -1,4 +1,4 @@
-"""One process reward model per recipe."""
+"""Process reward models, one per recipe."""
 
 from typing import TYPE_CHECKING
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def read_features(run: StageRun, solutions: pl.DataFrame, max_tokens: int | None, shard: str | None) -> pl.DataFrame:
-    """Hidden states of the frozen backbone at the end of every step, read once for all recipes that train a head.
+    """Hidden states of the frozen backbone at the end of every step, cached for all recipes.
 
     Args:
-        solutions: columns that say which solution it is, then question and steps.
-        max_tokens: as in training; None refuses a solution that is too long.
-        shard: of the trajectories.
+        solutions: key columns, question and steps.
+        max_tokens: truncation as in training; None refuses a solution that is too long.
+        shard: of the solutions; None for problems of benchmarks.
 
     Returns:
-        The other columns of `solutions`, step_index and feature.
+        The key columns, step_index and feature.
     """
     from cpmi_dagster.prm import features
 
@@ -52,9 +52,9 @@ def read_features(run: StageRun, solutions: pl.DataFrame, max_tokens: int | None
     eager=True,
 )
 def process_reward_models(run: StageRun) -> StageOutput:
-    """Trains a two-layer head on the backbone, read at the end of each step, on soft labels (5.3).
+    """Trains a two-layer head on the backbone's state at the end of each step, on soft labels (5.3).
 
-    Where the backbone is frozen, the head learns from its hidden states alone.
+    If the profile freezes the backbone, only the head is trained, on cached states.
     """
     from cpmi_dagster.prm.examples import trainings
     from cpmi_dagster.prm.own_scores import own_scores
@@ -90,7 +90,7 @@ def process_reward_models(run: StageRun) -> StageOutput:
 
 
 def _features(run: StageRun, max_tokens: int) -> pl.DataFrame:
-    """Hidden states of the steps of all selected trajectories."""
+    """Hidden states of the steps of all selected trajectories: trajectory_id, step_index, feature."""
     read = []
     for shard in run.settings.shard_keys:
         chosen = in_labeling_order(run.read(TRAJECTORIES, shard), run.read(SELECTED, shard))

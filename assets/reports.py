@@ -1,4 +1,4 @@
-"""Every table and figure of the paper next to ours, and the HTML report."""
+"""Figures of the paper next to ours, the HTML report, and the summaries at the end of a run."""
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -61,7 +61,7 @@ VERSIONS = (DISTRIBUTION, "dagster", "duckdb", "polars", "torch", "transformers"
 
 
 def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
-    """What figures are measured from; of `READ_BY_SHARD`, one shard is in memory at a time."""
+    """Inputs of figures; tables of `READ_BY_SHARD` are read one shard at a time."""
 
     def shards(key: str) -> Iterator[pl.DataFrame]:
         return (run.read(key, shard) for shard in run.settings.shard_keys)
@@ -89,7 +89,7 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
     eager=True,
 )
 def figures(run: StageRun) -> StageOutput:
-    """Measures one table or figure of the report; the views `reports.<artifact>` have the rows of one."""
+    """Measures the figures of one table or plot of the report."""
     artifact = ARTIFACTS[str(run.partition)]
     return StageOutput(build_artifact(artifact, _inputs(run, artifact.needs), run.settings.profile))
 
@@ -97,7 +97,7 @@ def figures(run: StageRun) -> StageOutput:
 DRAWN_FROM = (
     PROBLEMS, PROCESSBENCH, PRMBENCH_PREDICTIONS, JUDGES, CHOICES, MODELS, STEP_REWARDS, TRAJECTORIES, COSTS, NEGATIVES,
 )  # fmt: skip
-"""What plots are drawn from, and what the figures on model cards are measured from."""
+"""Inputs of plots and model cards."""
 REVIEWED = ["question_id", "match_kind"]
 LABELS_MADE = r"""
     select reward_type as reward, count(distinct trajectory_id) as trajectories, count(*) as steps, avg(reward) as mean,
@@ -119,7 +119,7 @@ LABELS_MADE = r"""
     eager=True,
 )
 def report(run: StageRun) -> StageOutput:
-    """One self-contained HTML file: every table and figure next to the paper's, with plots and provenance."""
+    """Writes one self-contained HTML file with all tables, plots and provenance, and completes the model cards."""
     from cpmi_dagster.alignment import review_alignment
     from cpmi_dagster.reports.headline import format_headline, headline_table
     from cpmi_dagster.reports.html import render_report
@@ -152,51 +152,51 @@ def report(run: StageRun) -> StageOutput:
 
 
 def stale_tables(settings: Settings, stages: Mapping[str, Declaration]) -> set[str]:
-    """What the profile's settings would not give, of the tables that a run shows at its end."""
+    """Stale tables among those that `cpmi run` summarises."""
     states = States.of(settings, stages)
     return {key for key in (STEP_REWARDS, REJECTED_ROWS, REJECTED_TRAJECTORIES, FIGURES) if states.stale(key)}
 
 
 def headline(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
-    """The headline table as text, from the artifacts that have been made; empty where none has.
+    """The headline table as text; empty without figures.
 
     Args:
-        stale: tables of earlier runs, which are left out; likewise below.
+        stale: tables to leave out, here and in the other summaries.
     """
     from cpmi_dagster.reports.headline import format_headline, headline_table
 
     lake = Lake.of(settings)
-    made = [] if FIGURES in stale else lake.partitions(FIGURES)
-    return format_headline(headline_table({name: lake.read(FIGURES, name) for name in made}, settings.recipes))
+    names = [] if FIGURES in stale else lake.partitions(FIGURES)
+    return format_headline(headline_table({name: lake.read(FIGURES, name) for name in names}, settings.recipes))
 
 
 def is_of_own_data(settings: Settings) -> bool:
-    """Whether a profile labels somebody's own solutions: it is a file of theirs and reads no embedded trajectories."""
+    """Whether the profile is a user's file that reads no embedded trajectories."""
     sources = settings.sources.trajectories
     return settings.file is not None and not any(str(source.path).startswith(MINIATURE) for source in sources)
 
 
 def trained_label(settings: Settings) -> str:
-    """The reward type that the profile's first recipe trains on; without recipes, its first one."""
+    """Reward type of the first recipe; without recipes, the first reward type."""
     return settings.recipes[0].reward_type if settings.recipes else next(iter(settings.rewards.types), DATASET_REWARD)
 
 
 def verdicts(settings: Settings, stale: Collection[str] = ()) -> dict[str, str]:
-    """What a run says at its end of labels and models: whether to train on own data, and how good each model is."""
+    """Whether to train on the labels, if the data are the user's, and the quality of each reward model."""
     from cpmi_dagster.reports.reward_models import describe_models
     from cpmi_dagster.reports.verdict import judge_label
 
     lake, names = Lake.of(settings), ("label_quality", "label_trust", "reward_models")
-    made = [] if FIGURES in stale else lake.partitions(FIGURES)
-    frames = {name: lake.read(FIGURES, name) for name in names if name in made}
-    said = {}
+    measured = [] if FIGURES in stale else lake.partitions(FIGURES)
+    frames = {name: lake.read(FIGURES, name) for name in names if name in measured}
+    lines = {}
     if is_of_own_data(settings) and "label_trust" in frames:
-        said["Train?"] = judge_label(frames, trained_label(settings), settings.profile_option).line
-    return said | describe_models(frames.get("reward_models"))
+        lines["Train?"] = judge_label(frames, trained_label(settings), settings.profile_option).line
+    return lines | describe_models(frames.get("reward_models"))
 
 
 def labels_made(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
-    """A row per reward type: trajectories, steps, the rewards' spread, the step of the lowest; none without labels."""
+    """A row per reward type: trajectories, steps, quantiles, step of the lowest reward; empty without labels."""
     lake = Lake.of(settings)
     try:
         if STEP_REWARDS in stale or not lake.partitions(STEP_REWARDS):
@@ -209,7 +209,7 @@ def labels_made(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame
 
 
 def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
-    """Source rows that are no trajectory, and trajectories without labels: reason, count, first; most first."""
+    """Rejected rows and trajectories by reason: reason, count, first; the most frequent first."""
     lake, row = Lake.of(settings), pl.format("row {}", pl.col("row_number") + 1)
     named = {REJECTED_ROWS: row, REJECTED_TRAJECTORIES: pl.format("trajectory {}", "trajectory_id")}
     try:
@@ -240,19 +240,14 @@ def _changes(run: StageRun) -> dict[str, pl.DataFrame]:
 
 
 def _complete_model_cards(run: StageRun, inputs: ReportInputs, models: pl.DataFrame) -> None:
-    """Put what was measured with each model on the card beside its weights."""
+    """Write the figures of each model to the card beside its weights."""
     from cpmi_dagster.prm.card import with_figures
     from cpmi_dagster.reports.quality import card_figures
     from cpmi_dagster.reports.reward_models import model_figures
 
     for recipe, path in inputs.table(MODELS).select("recipe", "path").iter_rows():
-        card, figures = (
-            run.lake.home / path / "README.md",
-            [
-                *model_figures(models, recipe),
-                *card_figures(inputs, recipe),
-            ],
-        )
+        card = run.lake.home / path / "README.md"
+        figures = [*model_figures(models, recipe), *card_figures(inputs, recipe)]
         if not card.is_file():
             raise LakeError(f"{card} is missing; run `cpmi run --only {MODELS} --force`")
         remove_unfinished(card)
@@ -261,18 +256,18 @@ def _complete_model_cards(run: StageRun, inputs: ReportInputs, models: pl.DataFr
 
 
 OWN_WORDS = {"sources.math_shepherd": "the rows of the file", "dataset.cpmi_80k": "the labelled data set"}
-"""What tables are called in the report of own data, which are named after the paper's."""
+"""Names of tables in a report on the user's data."""
 
 
 def _provenance(lake: Lake, settings: Settings, words: Mapping[str, str]) -> pl.DataFrame:
-    """One row per table that the report rests on."""
+    """Rows, code version, model, run and key of each table behind the report."""
     rows = []
     for key in TABLES:
         partitions = partitions_of(key, settings)
         names = [None] if partitions is None else partitions
         records = [record for partition in names if (record := lake.record(key, partition))]
         count = sum(record.rows for record in records)
-        # of own data, tables that have nothing to do with it are empty
+        # empty tables have no part in a report on the user's data
         if records and not key.startswith("reports/") and (count or not words):
             rows.append(
                 {
@@ -288,9 +283,9 @@ def _provenance(lake: Lake, settings: Settings, words: Mapping[str, str]) -> pl.
 
 
 def _one_or_count(values: Iterable[str], what: str) -> str:
-    """The value that all records have, or how many there are: `7 models`."""
-    found = set(values)
-    return found.pop() if len(found) == 1 else f"{len(found)} {what}"
+    """The value that all records share, or the number of values: `7 models`."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else f"{len(distinct)} {what}"
 
 
 STAGES = (figures, report)

@@ -1,4 +1,4 @@
-"""The CPMI-80k choice: which trajectories are labelled. The one global step, since its ratios are."""
+"""Selects the trajectories that are labelled, over all shards at once, since its ratios are of the whole."""
 
 import polars as pl
 
@@ -22,7 +22,7 @@ from cpmi_dagster.selection import select_trajectories
     },
 )
 def selected_trajectories(run: StageRun) -> StageOutput:
-    """GSM8K : MATH = 1 : 1, mixed : pure = 7 : 3, spread over questions that are not too hard (appendix B)."""
+    """Keeps the profile's ratios, in the paper GSM8K : MATH = 1 : 1 and mixed : pure = 7 : 3 (appendix B)."""
     settings = run.settings
     trajectories = run.read(TRAJECTORIES)
     if trajectories.is_empty():

@@ -1,4 +1,4 @@
-"""What is read from outside: trajectories, or questions that the policy solves; reference problems, benchmarks."""
+"""Sources: trajectories, or questions that the policy solves; labels and truth; reference problems; benchmarks."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -29,7 +29,7 @@ NOT_SAMPLED = "empty: the profile reads its trajectories"
 
 
 def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
-    """Sources by name: a single one by the name alone, as homes know it, several with their numbers."""
+    """Sources by name; several get numbers, a single source keeps the name that homes have recorded."""
     if len(sources) == 1:
         return {name: sources[0]}
     return {f"{name} {number}": source for number, source in enumerate(sources)}
@@ -45,7 +45,7 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
     at_once=True,
 )
 def questions(run: StageRun) -> StageOutput:
-    """Reads the questions that the policy solves, where the profile samples its trajectories."""
+    """Parses the questions; a row that cannot be read has a defect."""
     names = [*Questions.column_names(), "shard"]
     return StageOutput(rows.rename({"row_number": "question_number"}).select(names) for rows in _numbered(run))
 
@@ -61,7 +61,7 @@ def questions(run: StageRun) -> StageOutput:
     lineage={"text": [f"{QUESTIONS}.question"]},
 )
 def sampled_solutions(run: StageRun) -> StageOutput:
-    """The policy's solutions of the questions; asked for more, only these are sampled."""
+    """Samples solutions from the policy; if the profile asks for more, only the additions are sampled."""
     settings, sample = run.settings, run.settings.sources.sample
     assert sample is not None
     prompt = run.models.chat("policy") if sample.chat else render_question
@@ -92,7 +92,7 @@ def sampled_solutions(run: StageRun) -> StageOutput:
     },
 )
 def math_shepherd(run: StageRun) -> StageOutput:
-    """Parses the source rows, or takes the sampled solutions; a hash of the question says which shard has them."""
+    """Parses the source rows, or takes the sampled solutions; the shard is a hash of the question."""
     names = [*MathShepherd.column_names(), "shard"]
     steps = run.settings.sources.solution_steps
     if steps is None:
@@ -105,7 +105,7 @@ def math_shepherd(run: StageRun) -> StageOutput:
 
 
 def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
-    """The parsed rows of all sources, batch by batch, with their numbers and shards."""
+    """Parsed rows of all sources with row numbers and shards, a frame per batch."""
     advance = run.track(PERCENT, "reading")
     sources = run.settings.sources.trajectories
     ids: dict[str, int] = {}
@@ -127,10 +127,10 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
     sources=lambda settings: _named("step_truth", settings.sources.step_truth),
 )
 def step_truth(run: StageRun) -> StageOutput:
-    """True step labels, from people or from a generated world; empty unless the profile names a source."""
+    """Reads judged steps; a step that nobody judged is null."""
     rows = run.sources.stream_all(run.settings.sources.step_truth)
     truth, without = read_step_truth(row for row, _ in rows)
-    notes = [f"{counted(without, 'row')} of the source of truth say of no step whether it is right"] if without else []
+    notes = [f"{counted(without, 'row')} of sources.step_truth judge no step"] if without else []
     return StageOutput(truth, notes=notes)
 
 
@@ -141,7 +141,7 @@ def step_truth(run: StageRun) -> StageOutput:
     settings=["sources.probability_labels"],
 )
 def step_labels(run: StageRun) -> StageOutput:
-    """The user's own step labels, one reward type per file; empty unless the profile names one."""
+    """Reads the user's step labels, a reward type per file."""
     read = [
         read_step_labels(name, (row for row, _ in run.sources.stream(source)), source.probabilities)
         for name, source in run.settings.sources.step_labels.items()
@@ -156,9 +156,9 @@ def step_labels(run: StageRun) -> StageOutput:
     settings=["sources.references"],
 )
 def reference_problems(run: StageRun) -> StageOutput:
-    """Problems with gold answers: given by the set, or read from the solution (`#### n`, last `\\boxed{}`, stated).
+    """Takes gold answers from the set, or reads them from solutions (`#### n`, last `\\boxed{}`, "The answer is").
 
-    Empty if the profile names no references; then trajectories without a gold answer of their own have none.
+    Empty if the profile names no references: then only rows that give a gold answer have one.
     """
     read = [
         read_references(run.sources.records(source), source.source, source.split, source.config)
@@ -175,7 +175,7 @@ def _benchmarks(settings: Settings) -> dict[str, DataSource]:
 
 @stage(PROBLEMS, sources=_benchmarks)
 def benchmark_problems(run: StageRun) -> StageOutput:
-    """Problems of all benchmarks: process benchmarks with steps to judge, question sets with gold answers."""
+    """Reads every benchmark that the profile names."""
     read = [read_benchmark(name, run.sources.rows(source)) for name, source in run.settings.sources.benchmarks.items()]
     return StageOutput(pl.concat([BenchmarkProblems.create_empty(), *read]))
 

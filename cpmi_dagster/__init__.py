@@ -29,12 +29,12 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What users import from here is loaded at its first use, so that importing the package stays cheap."""
+    """Import a public name at its first use, so that importing the package stays cheap."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    """`dg` looks here for components."""
+    """Names by which `dg` finds the component."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""The component by which a Dagster project labels the steps of its own solutions.
+"""The Dagster component that labels the solutions of a project.
 
     type: cpmi_dagster.CpmiLabels
     attributes:
@@ -8,9 +8,8 @@
       trajectories: {asset: solutions, path: "{{ context.project_root }}/data/solutions.parquet"}
       settings: {shards: 1, sources: {references: []}}
 
-gives the project the assets my_labels/sources/math_shepherd (which depends on its asset `solutions`), …,
-my_labels/labels/step_rewards, …, my_labels/dataset/cpmi_80k. They are those of `definitions`, with nothing of a code
-location of our own: jobs, schedules, sensors and the executor are the project's.
+adds the assets my_labels/sources/math_shepherd (which depends on the project's asset `solutions`) to
+my_labels/dataset/cpmi_80k. Jobs, schedules, sensors and the executor stay the project's.
 """
 
 from pathlib import Path
@@ -44,7 +43,7 @@ attributes:
 
 
 class Starter(dg.Scaffolder):
-    """Writes a `defs.yaml` that loads, with a comment for every attribute."""
+    """Writes a `defs.yaml` with a comment on every attribute."""
 
     def scaffold(self, request: dg.ScaffoldRequest) -> None:
         """See `dagster.Scaffolder`."""
@@ -58,35 +57,35 @@ class Starter(dg.Scaffolder):
 
 
 class Trajectories(dg.Model, dg.Resolvable):
-    """Where an asset of the project has the rows that are labelled."""
+    """The rows to label, written by an asset of the project."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    asset: dg.ResolvedAssetKey = Field(description="the asset that writes them")
-    path: str = Field(description="its file or folder, as `cpmi init` reads it, or .duckdb with a `relation`")
+    asset: dg.ResolvedAssetKey = Field(description="asset that writes the rows")
+    path: str = Field(description="file or folder, as `cpmi init` reads it, or .duckdb with a `relation`")
     relation: str | None = Field(default=None, description="table or view of a DuckDB file, e.g. raw.solutions")
-    fields: dict[str, str] = Field(default={}, description="the file's name of a field, by ours: {gold_answer: answer}")
-    steps: str | None = Field(default=None, description="where a solution that is one text is split into steps")
+    fields: dict[str, str] = Field(default={}, description="field names of the file, by ours: {gold_answer: answer}")
+    steps: str | None = Field(default=None, description="how a solution that is one text is split into steps")
     sample: dict[str, Any] | None = Field(
-        default=None, description="the rows are questions alone: {solutions: 4}, and how the policy gives them"
+        default=None, description="for rows that are questions: how the policy samples solutions, e.g. {solutions: 4}"
     )
 
 
 @dg.scaffold_with(Starter)
 class CpmiLabels(dg.Component, dg.Model, dg.Resolvable):
-    """Step-level reward labels by CPMI: the assets of a profile, sharded, from rows of the project's own asset."""
+    """Step-level reward labels by CPMI: the assets of a profile, from rows of an asset of the project."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    home: str = Field(description="the folder of results")
-    profile: str = Field(default="files", description="a shipped profile, or the path of one")
-    key_prefix: dg.ResolvedAssetKey = Field(default=dg.AssetKey("cpmi"), description="what asset keys begin with")
+    home: str = Field(description="folder of results")
+    profile: str = Field(default="files", description="shipped profile, or path of a profile")
+    key_prefix: dg.ResolvedAssetKey = Field(default=dg.AssetKey("cpmi"), description="prefix of all asset keys")
     last_group: Annotated[
         Literal["labels", "dataset", "models", "benchmarks", "reports"],
-        dg.Resolver.default(description="the last group of assets that the project has"),
+        dg.Resolver.default(description="last group of assets; later groups are left out"),
     ] = "dataset"
-    trajectories: Trajectories | None = Field(default=None, description="rows of an asset of the project's own")
-    settings: dict[str, Any] = Field(default={}, description="what differs from the profile, under the same names")
+    trajectories: Trajectories | None = Field(default=None, description="rows of an asset of the project")
+    settings: dict[str, Any] = Field(default={}, description="settings that differ from the profile")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """See `dagster.Component`.
@@ -97,20 +96,19 @@ class CpmiLabels(dg.Component, dg.Model, dg.Resolvable):
         from cpmi_dagster.definitions import load_settings, part_of_project
 
         file = context.path / "defs.yaml" if context.path.is_dir() else context.path
-        own = file.parent / expanded(self.profile)
+        beside = file.parent / expanded(self.profile)
         home = self.home if "://" in self.home else file.parent / expanded(self.home)
-        settings = load_settings(own if own.is_file() else self.profile, home, self._changes(file), file)
+        settings = load_settings(beside if beside.is_file() else self.profile, home, self._changes(file), file)
         upstream = [self.trajectories.asset] if self.trajectories else []
         return part_of_project(settings, self.key_prefix.path, self.last_group, upstream)
 
     def _changes(self, file: Path) -> dict[str, Any]:
-        """The settings, those of the trajectories among them."""
+        """`settings` with the source of `trajectories`."""
         if self.trajectories is None:
             return self.settings
         sources = self.settings.get("sources") or {}
         if named := {"trajectories", EARLIER_NAME} & set(sources):
             raise SettingsError(f"{file} names `trajectories` and `settings.sources.{named.pop()}`; remove one of them")
         path = str((file.parent / expanded(self.trajectories.path)).absolute())
-        asked = self.trajectories.model_dump(include={"relation", "fields", "steps", "sample"}, exclude_defaults=True)
-        source = {"path": path, **asked}
-        return {**self.settings, "sources": {**sources, "trajectories": source}}
+        given = self.trajectories.model_dump(include={"relation", "fields", "steps", "sample"}, exclude_defaults=True)
+        return {**self.settings, "sources": {**sources, "trajectories": {"path": path, **given}}}

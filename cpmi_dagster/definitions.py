@@ -1,7 +1,7 @@
-"""Binds the rooms: stages, resources, jobs, schedules and checks of a profile, and the functions behind the commands.
+"""Binds the rooms: the code location of a profile, and the functions behind the commands.
 
-`workspace.yaml` and `[tool.dg]` load `defs`; the profile comes from `CPMI_PROFILE` and `CPMI_HOME`. In a project of
-somebody else's, `component` loads `part_of_project`.
+`workspace.yaml` and `[tool.dg]` load `defs` with the profile of `CPMI_PROFILE` and `CPMI_HOME`; a project that has
+other assets loads `part_of_project` through `component`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,18 +45,18 @@ GROUPS = tuple(room.__name__.rpartition(".")[2] for room in ROOMS)
 
 
 def home_of(settings: Settings, progress: Progress | None = None, stages: Mapping[str, Stage] = MAKERS) -> Home:
-    """What the stages of a profile use.
+    """Resources of the stages of a profile.
 
     Args:
-        progress: receives the progress of long stages; the run's log by default.
-        stages: the stage behind each table.
+        progress: progress of long stages; the run's log by default.
+        stages: stage of each table.
     """
     models, sources = LanguageModels(settings), DataSources(settings)
     return Home(settings, Lake.of(settings), models, sources, progress or LoggedProgress(), dict(stages))
 
 
 def build_definitions(home: Home) -> dg.Definitions:
-    """The code location of a profile. A run is one process: its models are loaded once."""
+    """The code location of a profile. A run is one process, so that models are loaded once."""
     settings, jobs = home.settings, automation.jobs(home.settings)
     return dg.Definitions(
         assets=[stage.bind(home) for stage in STAGES],
@@ -71,15 +71,14 @@ def build_definitions(home: Home) -> dg.Definitions:
 def part_of_project(
     settings: Settings, prefix: Sequence[str], last_group: str, upstream: Sequence[dg.AssetKey] = ()
 ) -> dg.Definitions:
-    """The assets of a profile, with their checks, in a code location that has others.
+    """The assets and checks of a profile for a project that has other assets.
 
-    Jobs, schedules, sensors and the executor are the project's own, and so is what happens by itself. The assets of
-    questions are there only where solutions are sampled.
+    No jobs, schedules, sensors or automation conditions; assets of questions only if solutions are sampled.
 
     Args:
-        prefix: what the keys of all assets, and the names of ops and resources, begin with.
-        last_group: of `GROUPS`; those after it are left out.
-        upstream: the assets that write the trajectories.
+        prefix: of asset keys, and of names of ops and resources.
+        last_group: of `GROUPS`; later groups are left out.
+        upstream: assets that write the trajectories.
     """
     first, left_out = (QUESTIONS, ()) if settings.sources.sample else (SHEPHERD, (QUESTIONS, SAMPLED))
     stages = [
@@ -93,11 +92,11 @@ def part_of_project(
         for stage in room.STAGES
         if stage.table not in left_out
     ]
-    made = {key: stage for stage in stages for key in stage.tables}
-    home = home_of(settings, stages=made)
+    makers = {key: stage for stage in stages for key in stage.tables}
+    home = home_of(settings, stages=makers)
     return dg.Definitions(
         assets=[stage.bind(home) for stage in stages],
-        asset_checks=[check.bind(home.lake, settings, prefix) for check in checks.CHECKS if check.table in made],
+        asset_checks=[check.bind(home.lake, settings, prefix) for check in checks.CHECKS if check.table in makers],
         resources={prefixed(INPUTS, prefix): TableInputs(home.lake, prefix)},
     )
 

@@ -1,4 +1,4 @@
-"""Every error a user can cause: one sentence that says what, which row or setting, and what to do."""
+"""Errors that a user can correct. A message is one sentence: what is wrong, in which row or setting, what to do."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 class CpmiError(Exception):
-    """Base of all errors that a user can correct; commands print its message and exit with 1."""
+    """Base of all errors here; commands print the message and exit with 1."""
 
 
 class SettingsError(CpmiError):
@@ -23,11 +23,11 @@ class SourceError(CpmiError):
 
 
 class RepeatedField(SourceError):
-    """A JSON object has a field twice; only one of the values would be read."""
+    """A JSON object has a field twice."""
 
 
 class MalformedRow(CpmiError, ValueError):
-    """A source row that cannot become a trajectory; it goes to `rejected_rows` with this message as the reason."""
+    """A source row that cannot become a trajectory; the message is its reason in `rejected_rows`."""
 
 
 class ModelError(CpmiError):
@@ -35,11 +35,11 @@ class ModelError(CpmiError):
 
 
 class PassingError(ModelError):
-    """What may be gone after a while: a server that does not answer, memory that others hold."""
+    """A failure that may pass: a server that does not answer, memory that other processes hold."""
 
 
 class MissingModel(ModelError):
-    """A model of the profile is not there, or cannot be loaded."""
+    """A model of the profile does not exist or cannot be loaded."""
 
 
 class TrainingError(CpmiError):
@@ -62,13 +62,13 @@ class BenchmarkError(CpmiError):
     """Predictions do not cover a benchmark, or do not fit its steps."""
 
 
-# by name, so that libraries which a profile does not use are not loaded
+# names, so that libraries which a profile does not use are not imported
 PASSING = {"OutOfMemoryError", "APIConnectionError", "RateLimitError", "InternalServerError", "TransportError"}
 PASSING_TYPES = (PassingError, MemoryError, ConnectionError, TimeoutError)
 
 
 def may_pass(error: BaseException | None) -> bool:
-    """Whether an error, or one that caused it, is of a kind that time may mend: memory, a server, the network."""
+    """Whether an error or one of its causes may pass: memory, a server, the network."""
     while error is not None:
         names = {kind.__name__ for kind in type(error).__mro__}
         if isinstance(error, PASSING_TYPES) or names & PASSING:
@@ -90,7 +90,7 @@ PLAIN_REASONS = {
 
 
 class Complaint(NamedTuple):
-    """What is wrong first with a model's values: where (empty for the whole), why, pydantic's name of it, the value."""
+    """The first error of a pydantic model: place (empty for the whole model), reason, pydantic's type, value."""
 
     place: str
     reason: str
@@ -102,7 +102,7 @@ class Complaint(NamedTuple):
 
 
 def first_complaint(error: "ValidationError") -> Complaint:
-    """The first error of pydantic's list, its place as a dotted path, the reason in plain words."""
+    """The first error that pydantic lists, e.g. `recipes.0.name`: it must be text."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(map(str, first["loc"]))
     words = first["msg"].removeprefix("Value error, ")
@@ -113,16 +113,16 @@ def first_complaint(error: "ValidationError") -> Complaint:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of a library's error, or its type where it has no message."""
+    """The first line of a library's message, or the error's type if it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def described(error: BaseException) -> str:
-    """What came up: of an error of ours its message, of others their type and first line."""
+    """The message of an error of ours; type and first line of any other."""
     return with_notes(error) if isinstance(error, CpmiError) else f"{type(error).__name__}: {first_line(error)}"
 
 
 def with_notes(error: BaseException) -> str:
-    """The message of an error, and in brackets the notes that were added on its way."""
+    """The message of an error, followed by its notes in brackets."""
     notes = getattr(error, "__notes__", ())
     return f"{error} ({'; '.join(notes)})" if notes else str(error)

@@ -1,4 +1,4 @@
-"""This package as it is installed: its name on package indexes, its version, and its command."""
+"""The installed package: its name on package indexes, version and command."""
 
 import shlex
 import shutil
@@ -15,7 +15,7 @@ def own_version() -> str:
 
 
 def program() -> str:
-    """The command as a shell in the working folder runs it: `cpmi`, or `.venv/bin/cpmi` if it is not on the path."""
+    """The command for a shell in the working folder: `cpmi`, or `.venv/bin/cpmi` if `cpmi` is not on the path."""
     beside = Path(sys.executable).with_name("cpmi")
     if shutil.which("cpmi") or not beside.exists():
         return "cpmi"

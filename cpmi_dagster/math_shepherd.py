@@ -1,4 +1,4 @@
-"""Rows of Math-Shepherd: `parse_row`, under the name that users import."""
+"""Rows of Math-Shepherd, under the module name that users import."""
 
 from cpmi_dagster.trajectories.math_shepherd import MalformedRow, Trajectory, parse_row, render_row
 

@@ -49,20 +49,14 @@ def test_every_declared_package_is_pinned():
 
 
 @pytest.mark.parametrize(
-    ("module", "name"),
+    ("module", "names"),
     [
-        ("cpmi_dagster", "score_trajectories"),
-        ("cpmi_dagster", "label"),
-        ("cpmi_dagster", "judge"),
-        ("cpmi_dagster", "plot_steps"),
-        ("cpmi_dagster", "reward_function"),
-        ("cpmi_dagster.answers", "extract_answer"),
-        ("cpmi_dagster.answers", "is_equivalent"),
-        ("cpmi_dagster.math_shepherd", "parse_row"),
-        ("cpmi_dagster.math_shepherd", "MalformedRow"),
-        ("cpmi_dagster.alignment", "align_questions"),
-        ("cpmi_dagster.negatives", "heuristic_negatives"),
+        ("cpmi_dagster", ["score_trajectories", "label", "judge", "plot_steps", "reward_function", "CpmiLabels"]),
+        ("cpmi_dagster.answers", ["extract_answer", "is_equivalent"]),
+        ("cpmi_dagster.math_shepherd", ["parse_row", "MalformedRow"]),
+        ("cpmi_dagster.alignment", ["align_questions"]),
+        ("cpmi_dagster.negatives", ["heuristic_negatives"]),
     ],
 )
-def test_names_that_users_import_stay_where_they_are(module, name):
-    assert callable(getattr(import_module(module), name))
+def test_names_that_users_import_stay_where_they_are(module, names):
+    assert all(callable(getattr(import_module(module), name)) for name in names)

@@ -22,14 +22,13 @@ print(Path(dagster_server.__file__).parents[3])
 """
 
 
-@pytest.fixture(scope="module", params=["the repository", "the source distribution"])
-def installed(tmp_path_factory, request) -> Path:
-    """A folder into which the wheel is unpacked, as pip does; it is built from the source distribution by default."""
-    folder, source = tmp_path_factory.mktemp("wheel"), ROOT
-    if request.param != "the repository":
-        (packed,) = sdist.SdistBuilder(str(ROOT)).build(directory=str(folder))
-        shutil.unpack_archive(packed, folder)
-        (source,) = (path for path in folder.iterdir() if path.is_dir())
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """A folder into which the wheel of the source distribution is unpacked, as pip does."""
+    folder = tmp_path_factory.mktemp("wheel")
+    (packed,) = sdist.SdistBuilder(str(ROOT)).build(directory=str(folder))
+    shutil.unpack_archive(packed, folder)
+    (source,) = (path for path in folder.iterdir() if path.is_dir())
     (wheel,) = builder.WheelBuilder(str(source)).build(directory=str(folder))
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder / "site-packages")

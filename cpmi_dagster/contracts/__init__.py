@@ -1,1 +1,1 @@
-"""What the rooms agree on: tables and their columns, costs, groups of settings."""
+"""Contracts between the rooms: tables and their columns, contexts, costs, the base of settings."""

@@ -1,4 +1,4 @@
-"""What precedes an answer, and the registry of conditionings: which two contexts each compares (Eq. 3).
+"""Contexts that precede an answer, and the registry of conditionings: the two contexts that each compares (Eq. 3).
 
 For a trajectory of three steps, `last` = 2, the table at step 1 reads
 
@@ -8,8 +8,7 @@ For a trajectory of three steps, `last` = 2, the table at step 1 reads
     prefix           prefix/1    q s0 s1  question     q
     leave_one_out    prefix/2    q s0-s2  all_but/1    q s0 s2
 
-A new conditioning is an entry of `CONDITIONINGS`: profiles, the scorer, tables, reward types and reports take it from
-here.
+A new conditioning is an entry of `CONDITIONINGS`, which profiles, scorer, tables, reward types and reports read.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,13 +24,13 @@ CONTEXT_KINDS: tuple[ContextKind, ...] = get_args(ContextKind)
 
 
 class Context(NamedTuple):
-    """Question alone, steps 0..i, step i alone, or all steps but i; `step_index` is i, and -1 for the question."""
+    """The question alone, with steps 0 to i, with step i or with all steps but i; `step_index` is i, -1 for none."""
 
     kind: ContextKind
     step_index: int
 
     def steps(self, step_count: int) -> list[int]:
-        """Indices of the steps between the question and the answer, in order, of a trajectory of `step_count`."""
+        """Indices of the steps between question and answer, in order."""
         match self.kind:
             case "question":
                 return []
@@ -48,14 +47,14 @@ QUESTION = Context("question", -1)
 
 @dataclass(frozen=True)
 class ConditioningEntry:
-    """A way to condition on a step.
+    """A conditioning.
 
     Attributes:
         name: in profiles and in `labels.template_scores`.
-        words: in the labels of the report.
-        compares: what precedes the answer with and without step i, as the report explains it.
-        contrast: the contexts with and without a step, of the step and the trajectory's last step, both from 0.
-        by_default: scored by `cpmi score` where none is named.
+        words: in row labels of the report.
+        compares: explanation in the report.
+        contrast: contexts with and without a step, given the step and the last step, both from 0.
+        by_default: scored by `cpmi score` if no conditioning is named.
     """
 
     name: str
@@ -89,20 +88,20 @@ CONDITIONINGS: dict[str, ConditioningEntry] = by_name(
         ),
     )
 )
-"""Every conditioning by name, in the order in which tables list them."""
+"""Conditionings by name, in the order of tables."""
 
 SCORED_CONTROLS = ("step_surprisal",)
-"""What the labeler reads beside answers: the steps themselves."""
+"""Controls that need the log-probabilities of the steps themselves."""
 
 PAPERS = "marginal"
 """The conditioning of Eq. 3 as printed, and of the released labels."""
 
 
 def check_conditioning(name: str) -> str:
-    """The name of a conditioning, as it is.
+    """The name, if it is that of a conditioning.
 
     Raises:
-        ValueError: there is no such conditioning; the message lists them.
+        ValueError: it is not; the message lists the conditionings.
     """
     if name not in CONDITIONINGS:
         raise ValueError(f"`{name}` is not a conditioning; choose from {', '.join(CONDITIONINGS)}")
@@ -113,17 +112,17 @@ Conditioning = Annotated[str, AfterValidator(check_conditioning)]
 
 
 def contrast(conditioning: Conditioning, step: int, last: int) -> tuple[Context, Context]:
-    """The contexts with and without a step, whose difference is the step's shift (Eq. 3); steps count from 0."""
+    """The contexts with and without a step, whose difference is the step's shift (Eq. 3)."""
     return CONDITIONINGS[conditioning].contrast(step, last)
 
 
 def before_each_step(step_count: int) -> tuple[Context, ...]:
-    """What precedes each step of a trajectory: the question, then the prefixes."""
+    """The context of each step: the question and all steps before it."""
     return (QUESTION, *(Context("prefix", step) for step in range(step_count - 1)))
 
 
 def contexts_of(conditionings: Iterable[Conditioning], step_count: int) -> tuple[Context, ...]:
-    """Every context the conditionings need for a trajectory, each once: the question, prefixes, steps, all-but-ones."""
+    """Contexts that conditionings need for a trajectory, each once: question, prefixes, steps, all-but."""
     needed = {
         context
         for conditioning in conditionings

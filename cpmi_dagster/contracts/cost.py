@@ -1,4 +1,4 @@
-"""Seconds and tokens of some work, as `labels.labeling_costs` counts them.
+"""The cost of labeling in seconds and tokens, as `labels.labeling_costs` counts it.
 
 Cost(wall_seconds=2.0, forward_tokens=9_000, generated_tokens=600) + Cost(wall_seconds=6.0, forward_tokens=81_000)
 -> Cost(wall_seconds=8.0, forward_tokens=90_000, generated_tokens=600)
@@ -13,13 +13,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds and tokens of some work; costs add up.
+    """Seconds and tokens.
 
     Attributes:
-        wall_seconds: time spent, in seconds.
-        forward_tokens: tokens that went through a forward pass, prompts and generated ones alike.
+        forward_tokens: tokens read in forward passes, of prompts and of generated text.
         generated_tokens: tokens sampled.
-        processor_seconds: time this process had processors for; far from the wall's where others were busy too.
+        processor_seconds: processor time of this process; below `wall_seconds` if other processes were busy.
     """
 
     wall_seconds: float = 0
@@ -28,11 +27,11 @@ class Cost:
     processor_seconds: float = 0
 
     def __add__(self, other: "Cost") -> "Cost":
-        """The cost of both."""
+        """Sum of two costs."""
         return Cost(*map(add, astuple(self), astuple(other)))
 
     def times(self, share: float) -> "Cost":
-        """A share of it, in whole tokens."""
+        """A share of the cost, in whole tokens."""
         return Cost(
             self.wall_seconds * share,
             round(self.forward_tokens * share),
@@ -42,11 +41,11 @@ class Cost:
 
     @staticmethod
     def zero() -> "Cost":
-        """The cost of nothing."""
+        """Zero seconds and tokens."""
         return Cost()
 
     def to_dict(self) -> dict[str, float | int]:
-        """Plain values by name, ready for JSON."""
+        """Values by name, for JSON."""
         return asdict(self)
 
     @staticmethod
@@ -56,12 +55,12 @@ class Cost:
 
 
 class Stopwatch:
-    """Measures the wall's and the processors' seconds from its making on."""
+    """Measures wall and processor seconds since it was created."""
 
     def __init__(self) -> None:
         self._wall, self._processors = time.perf_counter(), time.process_time()
 
     def cost(self, forward_tokens: int, generated_tokens: int) -> Cost:
-        """The cost of work that took from then to now, and these tokens."""
+        """The seconds so far, with these tokens."""
         wall, processors = time.perf_counter() - self._wall, time.process_time() - self._processors
         return Cost(wall, forward_tokens, generated_tokens, processors)

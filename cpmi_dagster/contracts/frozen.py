@@ -1,9 +1,9 @@
-"""The base of every group of settings."""
+"""The base of every settings class."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class Frozen(BaseModel):
-    """A group of settings: unknown keys are errors, values never change."""
+    """Settings: unknown keys are errors, values never change."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)

@@ -1,4 +1,4 @@
-"""The keys of tables, `group/name`: what stages, records and reports name them by; `tables` has their contracts."""
+"""The key of each table, `group/name`; `tables` has the contracts."""
 
 QUESTIONS = "sources/questions"
 SAMPLED = "sources/sampled_solutions"

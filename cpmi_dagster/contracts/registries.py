@@ -1,11 +1,11 @@
-"""Registries: entries by name, no two with the same."""
+"""Registries: entries by unique names."""
 
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 
 class Named(Protocol):
-    """What a registry holds."""
+    """An entry of a registry."""
 
     @property
     def name(self) -> str:
@@ -17,10 +17,10 @@ Entry = TypeVar("Entry", bound=Named)
 
 
 def by_name(entries: Iterable[Entry]) -> dict[str, Entry]:
-    """Entries by their names, in their order.
+    """Entries by name, in the order given.
 
     Raises:
-        ValueError: two have the same name.
+        ValueError: two entries have the same name.
     """
     registry: dict[str, Entry] = {}
     for entry in entries:

@@ -1,4 +1,4 @@
-"""The contracts of the group `reports`: every table or figure of the paper in one shape, and the report.
+"""The table contracts of the group `reports`: the figures of the report in one shape, and the report.
 
 artifact      row   column  paper  measured  low   high   n    units  unit      profile
 processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  96     question  miniature
@@ -28,31 +28,29 @@ ARTIFACT_TITLES = {
     "reward_models": "Are the reward models any good",
     "differences": "Which differences between reward models are more than noise",
 }
-"""By the name of a table or figure of the report: what it shows."""
+"""Title of each table and figure of the report, by name."""
 ARTIFACT_NAMES = tuple(ARTIFACT_TITLES)
 
 
 class PaperComparison(dy.Schema):
-    """One figure of a table or plot of the paper next to ours; `reports.<artifact>` are views of one artifact."""
+    """One figure of a table or plot, the paper's and ours; the view `reports.<artifact>` has those of one artifact."""
 
     artifact = dy.String(primary_key=True, description="table or figure, e.g. processbench")
     row = dy.String(primary_key=True, description="row label, as in the paper")
     column = dy.String(primary_key=True, description="column label, as in the paper")
-    paper = dy.Float64(nullable=True, description="the paper's figure; null if it has none")
-    measured = dy.Float64(nullable=True, description="our figure; null if this profile does not measure it")
-    low = dy.Float64(nullable=True, description="lower end of the 95 % interval; null from fewer than 10 units")
-    high = dy.Float64(nullable=True, description="upper end of the 95 % interval")
+    paper = dy.Float64(nullable=True, description="the paper's figure; null if the paper has none")
+    measured = dy.Float64(nullable=True, description="our figure; null if the profile does not measure it")
+    low = dy.Float64(nullable=True, description="lower end of the 95 % interval; null if units < 10")
+    high = dy.Float64(nullable=True, description="upper end of the 95 % interval; null if units < 10")
     n = dy.Int64(nullable=True, description="number of problems, steps or trajectories behind the figure")
-    units = dy.Int64(
-        nullable=True, description="how many are resampled for the interval; of two kinds, those with the rarer one"
-    )
-    unit = dy.String(nullable=True, description="what is resampled: question, shard, judge")
-    profile = dy.String(description="profile on which ours was measured")
+    units = dy.Int64(nullable=True, description="units resampled; of two kinds, units with the rarer")
+    unit = dy.String(nullable=True, description="what is resampled: question, shard or judge")
+    profile = dy.String(description="profile that our figure was measured on")
 
 
 class Report(dy.Schema):
-    """Where the HTML report is."""
+    """Path of the HTML report."""
 
     path = dy.String(primary_key=True, description="file, relative to the home")
-    artifacts = dy.Int64(min=0, description="tables and figures in it")
-    profile = dy.String(description="profile it was measured on")
+    artifacts = dy.Int64(min=0, description="number of tables and figures in the report")
+    profile = dy.String(description="profile that the figures were measured on")

@@ -1,4 +1,4 @@
-"""Random numbers keyed by row, and hashes of texts: each row has its own, whatever other rows there are.
+"""Random numbers keyed by the ids of a row, whatever other rows there are, and hashes of texts.
 
 derived_seed(1715, ["t000000000", 2])      -> 1464969805
 uniform_number(0, ["t000000000", 1])       -> 0.28899801574171846
@@ -13,7 +13,7 @@ HASH_BYTES = 8
 
 
 def derived_seed(seed: int, ids: Iterable[object], size: int = 4) -> int:
-    """A separate seed of `size` bytes for rows by their ids, so that each is drawn independently of the others."""
+    """A seed of `size` bytes that depends on the seed and the ids alone."""
     digest = hashlib.sha256("\0".join(map(str, [seed, *ids])).encode()).digest()
     return int.from_bytes(digest[:size], "big")
 
@@ -24,7 +24,7 @@ def uniform_number(seed: int, ids: Iterable[object]) -> float:
 
 
 def text_hash(*texts: str) -> int:
-    """A number of 64 bits that stands for texts in their order; the same on every machine and in every version."""
+    """A hash of 64 bits of texts in their order, the same on every machine and in every version."""
     pieces = [text.encode() for text in texts]
     lengths = [len(piece).to_bytes(HASH_BYTES, "big") for piece in pieces]
     digest = hashlib.blake2b(b"".join([*lengths, b"\0" * HASH_BYTES, *pieces]), digest_size=HASH_BYTES).digest()

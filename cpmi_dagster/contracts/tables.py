@@ -1,9 +1,9 @@
-"""The contract of every table: columns, types, rules, keys, one line of meaning.
+"""The contract of every table: columns, types, rules, keys, and a comment on the table and each column.
 
-A table `group.name` is the asset key `group/name`, the folder or file `lake/group/name` and the DuckDB relation
-`group.name`. Three provenance columns are appended to every row when it is written (see `PROVENANCE`).
-Step and template indices count from 0. `TABLES` lists them all in the order data flows; those of the groups `labels`
-and `reports` have files of their own.
+    labels.step_rewards     asset key labels/step_rewards, files lake/labels/step_rewards/003.parquet
+
+`TABLES` lists the tables in the order data flows; the groups `labels` and `reports` have modules of their own. Rows get
+the columns of `PROVENANCE` when they are written. Steps and templates count from 0.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from cpmi_dagster.contracts.label_tables import (
     ControlLogprobs,
     HardNegatives,
     LabelingCosts,
+    ProverRollouts,
     RejectedTrajectories,
     Rollouts,
     StepRewards,
@@ -25,159 +26,148 @@ from cpmi_dagster.contracts.label_tables import (
 from cpmi_dagster.contracts.report_tables import PaperComparison, Report
 
 Partitioning = Literal["shard", "recipe", "benchmark", "artifact"]
-"""By what the files of a table are divided."""
+"""What the partitions of a table are."""
 SOLUTIONS_PER_QUESTION = 1_000
-"""Numbers that the sampled solutions of a question have; asked for more of them, the others keep theirs."""
+"""The most solutions sampled of a question: solution 4 of question 7 is row 7,004, however many there are."""
 
 PROVENANCE: dict[str, pl.DataType] = {"run_id": pl.String(), "model": pl.String(), "code_version": pl.String()}
 PROVENANCE_MEANING: dict[str, str] = {
     "run_id": "Dagster run that wrote the row",
-    "model": "language model or recipe that produced the row: id + revision or weights hash; empty if no model is used",
-    "code_version": "version of the code that wrote the row",
+    "model": "model or recipe that produced the row, with revision or weights hash; empty if no model is used",
+    "code_version": "version of the stage that wrote the row",
 }
 
 
 class Questions(dy.Schema):
-    """Questions without solutions, for the policy; empty where the profile reads its trajectories."""
+    """Questions that the policy solves; empty if the profile reads trajectories."""
 
-    question_number = dy.Int64(primary_key=True, min=0, description="0-based row of the source of questions")
-    source_id = dy.String(nullable=True, description="the row's own id; null where it has none")
-    question = dy.String(nullable=True, description="question text; null where the row cannot be read")
+    question_number = dy.Int64(primary_key=True, min=0, description="row of the source, from 0")
+    source_id = dy.String(nullable=True, description="id of the source row; null if it has none")
+    question = dy.String(nullable=True, description="question text; null if the row cannot be read")
     task = dy.String(description="task given by the source; empty if it gives none")
-    gold_answer = dy.String(nullable=True, description="gold answer of the question; null where it has none")
+    gold_answer = dy.String(nullable=True, description="gold answer of the question; null if it has none")
     split = dy.String(nullable=True, description="split given by the source; null if it gives none")
     defect = dy.String(nullable=True, description="why the row cannot be read; null if it can")
-    excerpt = dy.String(nullable=True, description="the first characters of a row that cannot be read")
+    excerpt = dy.String(nullable=True, description="first characters of a row that cannot be read")
 
 
 class SampledSolutions(dy.Schema):
-    """Solutions that the policy gives to questions; empty where the profile reads its trajectories."""
+    """Solutions that the policy sampled for the questions; empty if the profile reads trajectories."""
 
     question_number = dy.Int64(primary_key=True, min=0, description="sources.questions.question_number")
     solution = dy.Int64(
         primary_key=True, min=0, max=SOLUTIONS_PER_QUESTION - 1, description="number of the sample, from 0"
     )
-    text = dy.String(description="what the policy wrote")
+    text = dy.String(description="sampled text")
     generated_tokens = dy.Int64(min=0, description="tokens sampled")
-    truncated = dy.Bool(description="the sample hit its token limit, or the question left no room for it")
+    truncated = dy.Bool(description="whether the sample was cut at its token limit, or had no room after the question")
 
 
 class MathShepherd(dy.Schema):
-    """Rows of the trajectory source, or sampled solutions, as they came: parsed, or with what is wrong with them."""
+    """Rows of the trajectory source, or sampled solutions, parsed; a row that cannot be parsed has a defect instead."""
 
     row_number = dy.Int64(
         primary_key=True,
         min=0,
-        description=f"0-based row of the source; of a sampled solution {SOLUTIONS_PER_QUESTION} * question + solution",
+        description=f"row of the source, from 0; for a sampled solution {SOLUTIONS_PER_QUESTION} * question + solution",
     )
-    source_id = dy.String(nullable=True, description="the row's own id; null if it has none")
+    source_id = dy.String(nullable=True, description="id of the source row; null if it has none")
     question = dy.String(nullable=True, min_length=1, description="question text; null if the row has a defect")
-    steps = dy.List(dy.String(), nullable=True, description="steps in order, as the labeler reads them; null likewise")
-    labels = dy.List(dy.Bool(), nullable=True, description="the source's label of each step, true = +; null if none")
+    steps = dy.List(dy.String(), nullable=True, description="steps in order; null if the row has a defect")
+    labels = dy.List(dy.Bool(), nullable=True, description="label of each step, true for +; null if the row has none")
     task = dy.String(description="task given by the source, e.g. GSM8K or MATH; empty if it gives none")
-    question_id = dy.String(description="hash of the normalised question, or of the excerpt; decides the shard")
-    final_answer = dy.String(nullable=True, description="final answer of the last step; null if it states none")
-    gold_answer = dy.String(nullable=True, description="the row's own gold answer; null if it has none")
+    question_id = dy.String(description="hash of the normalised question, or of the excerpt; determines the shard")
+    final_answer = dy.String(nullable=True, description="final answer read from the last step; null if it states none")
+    gold_answer = dy.String(nullable=True, description="gold answer given by the row; null if it gives none")
     split = dy.String(nullable=True, description="split given by the row; null if it gives none")
     defect = dy.String(nullable=True, description="why the row cannot become a trajectory; null if it can")
-    excerpt = dy.String(nullable=True, description="the first characters of a row with a defect")
+    excerpt = dy.String(nullable=True, description="first characters of a row with a defect")
 
 
 class ReferenceProblems(dy.Schema):
-    """Problems of GSM8K, MATH or any other set with their solutions and gold answers."""
+    """Problems with gold answers, from GSM8K, MATH or other sets, that trajectories are matched with."""
 
-    source = dy.String(primary_key=True, description="name of the set, e.g. gsm8k or math")
+    source = dy.String(primary_key=True, description="name of the set, e.g. gsm8k")
     split = dy.String(primary_key=True, description="train or test")
-    problem_id = dy.String(primary_key=True, description="id in the source, or its 0-based row")
-    question = dy.String(description="question text as given by the source")
+    problem_id = dy.String(primary_key=True, description="id in the source, or row of the source from 0")
+    question = dy.String(description="question text")
     solution = dy.String(description="reference solution, or the answer if there is no solution")
-    answer = dy.String(description="gold answer, given or extracted from the solution; empty if the source has none")
+    answer = dy.String(description="gold answer, given or read from the solution; empty if there is none")
     level = dy.String(nullable=True, description="difficulty given by the source")
     subject = dy.String(nullable=True, description="subject given by the source")
 
 
 class BenchmarkProblems(dy.Schema):
-    """Problems of every benchmark, in one format."""
+    """Problems of all benchmarks: solutions to judge step by step, or questions with gold answers."""
 
     benchmark = dy.String(primary_key=True, description="e.g. processbench_math, prmbench, gsm8k, math500")
     problem_id = dy.String(primary_key=True, description="unique within the benchmark")
-    question = dy.String(description="what the solver reads")
+    question = dy.String(description="question text, as a solver reads it")
     choices = dy.List(dy.String(), nullable=True, description="options of a multiple-choice question")
     answer = dy.String(nullable=True, description="gold answer; null for process benchmarks")
-    steps = dy.List(dy.String(), nullable=True, description="the solution to be judged; null for question sets")
-    first_error = dy.Int64(nullable=True, description="0-based first wrong step, -1 if none (ProcessBench)")
-    error_steps = dy.List(dy.Int64(), nullable=True, description="0-based wrong steps (PRMBench)")
-    category = dy.String(nullable=True, description="PRMBench classification, or the subset's own category")
+    steps = dy.List(dy.String(), nullable=True, description="steps of the solution to judge; null for question sets")
+    first_error = dy.Int64(nullable=True, description="first wrong step, from 0; -1 if all are right (ProcessBench)")
+    error_steps = dy.List(dy.Int64(), nullable=True, description="wrong steps, from 0 (PRMBench)")
+    category = dy.String(nullable=True, description="category, e.g. PRMBench's circular")
 
 
 class StepTruth(dy.Schema):
-    """True step labels from sources that have them (human labels, or a generated world); empty otherwise."""
+    """Whether each step is right, by people or by construction; empty unless the profile names a source."""
 
-    row_number = dy.Int64(primary_key=True, min=0, description="0-based row of sources.math_shepherd")
-    correct = dy.List(dy.Bool(nullable=True), description="whether each step is right; null if nobody has judged it")
-    kind = dy.List(
-        dy.String(nullable=True), nullable=True, description="what makes each step wrong, null for a right one"
-    )
-    operations_left = dy.List(dy.Int64(), nullable=True, description="operations still to do after each step")
+    row_number = dy.Int64(primary_key=True, min=0, description="sources.math_shepherd.row_number")
+    correct = dy.List(dy.Bool(nullable=True), description="whether each step is right; null if nobody judged it")
+    kind = dy.List(dy.String(nullable=True), nullable=True, description="error in each step; null for a right step")
+    operations_left = dy.List(dy.Int64(), nullable=True, description="operations that remain after each step")
 
 
 class StepLabels(dy.Schema):
-    """User-supplied step labels, one per step; empty if the profile names none."""
+    """Step labels supplied by the user; empty unless the profile names some."""
 
-    name = dy.String(primary_key=True, description="reward type of the labels, as named in the profile")
+    name = dy.String(primary_key=True, description="name of the labels in the profile, which is their reward type")
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    reward = dy.Float64(description="the label as given; in [0, 1] if the profile says `probabilities`")
+    reward = dy.Float64(description="label as given; in [0, 1] if the profile says `probabilities`")
 
 
 class Trajectories(dy.Schema):
-    """Parsed and aligned rows: a question, its steps, its gold answer."""
+    """Source rows with a question, its steps and, if known, its gold answer."""
 
-    trajectory_id = dy.String(primary_key=True, description="`t` + row number of the source, 9 digits")
-    source_id = dy.String(nullable=True, description="the user's own id of the row; null where it has none")
-    question_id = dy.String(description="hash of the normalised question; decides the shard")
-    row_number = dy.Int64(min=0, description="0-based row of sources.math_shepherd")
+    trajectory_id = dy.String(primary_key=True, description="`t` and the row number in 9 digits, e.g. t000000042")
+    source_id = dy.String(nullable=True, description="id of the source row; null if it has none")
+    question_id = dy.String(description="hash of the normalised question; determines the shard")
+    row_number = dy.Int64(min=0, description="sources.math_shepherd.row_number")
     task = dy.String(description="GSM8K, MATH, or the task given by the source; OWN if it gives none")
     question = dy.String(min_length=1, description="question text")
     steps = dy.List(dy.String(), min_length=1, description="steps in order, without their `Step i:` headers")
-    shepherd_labels = dy.List(
-        dy.Bool(),
-        min_length=1,
-        nullable=True,
-        description="the source's label of each step, true = +; null if it has none",
-    )
-    final_answer = dy.String(nullable=True, description="final answer of the trajectory; null if it states none")
+    shepherd_labels = dy.List(dy.Bool(), min_length=1, nullable=True, description="sources.math_shepherd.labels")
+    final_answer = dy.String(nullable=True, description="final answer read from the last step; null if it states none")
     gold_answer = dy.String(
         nullable=True,
         min_length=1,
-        description="answer of the reference problem, or the row's own; null if neither is there",
+        description="gold answer, of the row or of the reference problem; null if there is none",
     )
-    match_source = dy.String(
-        description="origin of the gold answer: source/split/problem_id, given/split/id of the row, or empty"
-    )
-    match_kind = dy.String(
-        description="exact, whitespace or normalized; given if the row has its own answer; none without any"
-    )
+    match_source = dy.String(description="source/split/problem_id, given/split/source_id, or empty")
+    match_kind = dy.String(description="exact, whitespace, normalized, given (by the row) or none")
 
 
 class RejectedRows(dy.Schema):
-    """Source rows that did not become trajectories, each with its reason."""
+    """Source rows that are no trajectories, each with the reason."""
 
-    row_number = dy.Int64(primary_key=True, min=0, description="0-based row of sources.math_shepherd")
-    source_id = dy.String(nullable=True, description="the user's own id of the row; null where it has none")
-    stage = dy.String(description="read, duplicate, align or answer")
+    row_number = dy.Int64(primary_key=True, min=0, description="sources.math_shepherd.row_number")
+    source_id = dy.String(nullable=True, description="id of the source row; null if it has none")
+    stage = dy.String(description="what rejected the row: read, duplicate, align or answer")
     reason = dy.String(min_length=1, description="what was wrong, in one sentence")
-    excerpt = dy.String(description="the first characters of the row")
+    excerpt = dy.String(description="first characters of the row")
 
 
 class SelectedTrajectories(dy.Schema):
-    """The CPMI-80k selection: which trajectories are labelled, and in which shard (appendix B)."""
+    """Trajectories that are labelled, and the shard of each (appendix B)."""
 
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
     question_id = dy.String(description="hash of the normalised question")
     shard = dy.String(description="partition key, e.g. 003")
     task = dy.String(description="alignment.trajectories.task")
-    composition = dy.String(description="mixed (both + and - labels), pure, or unlabelled")
+    composition = dy.String(description="mixed (labels + and -), pure or unlabelled")
 
 
 class SoftLabels(dy.Schema):
@@ -185,49 +175,49 @@ class SoftLabels(dy.Schema):
 
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    reward_type = dy.String(primary_key=True, description="as in labels.step_rewards")
-    soft_label = dy.Float64(min=0, max=1, description="training target of a process reward model")
+    reward_type = dy.String(primary_key=True, description="labels.step_rewards.reward_type")
+    soft_label = dy.Float64(min=0, max=1, description="soft label, the training target of a reward model")
 
 
 class Cpmi80k(dy.Schema):
-    """The data set: one row per trajectory, with its step labels as lists."""
+    """The data set: a row per trajectory, with its step labels as lists."""
 
     trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
-    source_id = dy.String(nullable=True, description="the user's own id of the row; null where it has none")
+    source_id = dy.String(nullable=True, description="id of the source row; null if it has none")
     question_id = dy.String(description="hash of the normalised question")
     task = dy.String(description="alignment.trajectories.task")
     question = dy.String(description="question text")
     steps = dy.List(dy.String(), min_length=1, description="steps in order")
     gold_answer = dy.String(description="gold answer")
-    hard_negatives = dy.List(dy.String(), description="wrong answers used, by rank")
-    shepherd_labels = dy.List(dy.Bool(), nullable=True, description="the source's label of each step; null without")
-    rewards = dy.List(dy.Float64(), description="CPMI reward of each step (default conditioning), nats per token")
+    hard_negatives = dy.List(dy.String(), description="hard negatives, by rank")
+    shepherd_labels = dy.List(dy.Bool(), nullable=True, description="sources.math_shepherd.labels")
+    rewards = dy.List(dy.Float64(), description="CPMI reward of each step, nats per token")
     soft_labels = dy.List(dy.Float64(), description="CPMI soft label of each step, in [0, 1]")
 
 
 class DatasetStatistics(dy.Schema):
-    """Appendix B's table: the paper's targets, and what was built."""
+    """Composition of the data set next to the profile's targets (appendix B)."""
 
-    statistic = dy.String(primary_key=True, description="what is counted")
-    target = dy.Float64(nullable=True, description="the profile's target; null if it sets none")
+    statistic = dy.String(primary_key=True, description="name of the statistic, e.g. mixed_share")
+    target = dy.Float64(nullable=True, description="the profile's target; null if it has none")
     actual = dy.Float64(description="value in the data set")
 
 
 class ProcessRewardModels(dy.Schema):
-    """Trained reward models: where the weights are and what they were trained on."""
+    """Trained reward models: folder and hash of the weights, training data, losses and scores."""
 
     recipe = dy.String(primary_key=True, description="partition key, e.g. cpmi_bce")
-    reward_type = dy.String(description="reward type of the soft labels it was trained on")
+    reward_type = dy.String(description="reward type of the soft labels that it learned from")
     objective = dy.String(description="bce, mse or pqm")
-    backbone = dy.String(description="model that training started from, with its revision or weights hash")
-    path = dy.String(description="folder with config and safetensors, relative to the home")
+    backbone = dy.String(description="model that training started from, with revision or weights hash")
+    path = dy.String(description="folder of the model, relative to the home")
     weights_fingerprint = dy.String(description="sha256 of the safetensors files")
-    data_version = dy.String(description="hash of the soft labels it was trained on: their Dagster data version")
-    train_steps = dy.Int64(min=0, description="labelled steps seen in an epoch")
-    seconds = dy.Float64(min=0, description="training time")
+    data_version = dy.String(description="hash of the soft labels that it learned from, their Dagster data version")
+    train_steps = dy.Int64(min=0, description="labelled steps in an epoch")
+    seconds = dy.Float64(min=0, description="seconds of training")
     training_curve = dy.List(
         dy.Struct({"step": dy.Int64(), "epoch": dy.Float64(), "split": dy.String(), "loss": dy.Float64()}),
-        description="loss by optimiser step, splits train and validation",
+        description="loss by optimiser step, for the splits train and validation",
     )
     scores = dy.List(
         dy.Struct(
@@ -239,73 +229,72 @@ class ProcessRewardModels(dy.Schema):
                 "held_out": dy.Bool(),
             }
         ),
-        description="step probabilities of up to 2,000 solutions, their soft labels, whether the question was held out",
+        description="probability and soft label of each step of up to 2,000 trajectories, held out or not",
     )
 
 
 class CandidateSolutions(dy.Schema):
-    """N solutions per problem, sampled from the policy."""
+    """N solutions of each problem of a question set, sampled from the policy."""
 
     benchmark = dy.String(primary_key=True, description="question set, e.g. gsm8k")
     problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
     candidate = dy.Int64(primary_key=True, min=0, description="number of the sample, from 0")
-    steps = dy.List(dy.String(), description="the solution's lines")
-    answer = dy.String(nullable=True, description="extracted final answer; null if none was stated")
-    correct = dy.Bool(description="answer is equivalent to the gold answer")
+    steps = dy.List(dy.String(), description="lines of the solution")
+    answer = dy.String(nullable=True, description="final answer read from the solution; null if it states none")
+    correct = dy.Bool(description="whether the answer equals the gold answer")
     generated_tokens = dy.Int64(min=0, description="tokens sampled")
-    truncated = dy.Bool(description="the sample hit its token limit before it ended")
+    truncated = dy.Bool(description="whether the sample was cut at its token limit")
 
 
 class ProcessBenchPredictions(dy.Schema):
-    """Probability that each ProcessBench step is right, by recipe."""
+    """Probability that each step of ProcessBench is right, by recipe."""
 
     recipe = dy.String(primary_key=True, description="models.process_reward_models.recipe")
-    benchmark = dy.String(primary_key=True, description="processbench_gsm8k, processbench_math, ...")
+    benchmark = dy.String(primary_key=True, description="e.g. processbench_math")
     problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    probability = dy.Float64(min=0, max=1, description="the model's score of the step")
+    probability = dy.Float64(min=0, max=1, description="probability by the recipe's model")
 
 
 class PRMBenchPredictions(dy.Schema):
-    """Probability that each PRMBench step is valid, by recipe."""
+    """Probability that each step of PRMBench is valid, by recipe."""
 
     recipe = dy.String(primary_key=True, description="models.process_reward_models.recipe")
     category = dy.String(description="PRMBench classification")
     problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    probability = dy.Float64(min=0, max=1, description="the model's score of the step")
+    probability = dy.Float64(min=0, max=1, description="probability by the recipe's model")
 
 
 class JudgePredictions(dy.Schema):
-    """Probability that each step is right, from external judges; empty if the profile names none."""
+    """Probability that each step is right, by external judges; empty unless the profile names some."""
 
-    judge = dy.String(primary_key=True, description="name in `benchmarks.judges`, the label of its rows in the report")
-    benchmark = dy.String(primary_key=True, description="processbench_gsm8k, ..., or prmbench")
+    judge = dy.String(primary_key=True, description="name of the judge in `benchmarks.judges` and in the report")
+    benchmark = dy.String(primary_key=True, description="e.g. processbench_math or prmbench")
     problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    probability = dy.Float64(min=0, max=1, description="the judge's score of the step")
+    probability = dy.Float64(min=0, max=1, description="probability by the judge")
 
 
 class BestOfNChoices(dy.Schema):
-    """Which of the first N candidates a recipe picks, and whether it is right."""
+    """Candidate that a recipe chooses among the first N, and whether it is right."""
 
     recipe = dy.String(primary_key=True, description="models.process_reward_models.recipe")
     benchmark = dy.String(primary_key=True, description="question set, e.g. gsm8k")
     problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
-    n = dy.Int64(primary_key=True, min=1, description="candidates considered, the first n")
+    n = dy.Int64(primary_key=True, min=1, description="number of candidates, the first n")
     aggregation = dy.String(
-        primary_key=True, description="mean, min, last, product, weighted_vote; bounds: majority, pass_at_n, pass_at_1"
+        primary_key=True,
+        description="mean, min, last, product, weighted_vote; or bound: majority, pass_at_n, pass_at_1",
     )
-    candidate = dy.Int64(nullable=True, description="chosen candidate; null for votes and bounds")
-    correct = dy.Float64(min=0, max=1, description="1 if right; a mean over candidates for pass_at_1")
-    tied = dy.Bool(
-        nullable=True, description="several candidates had the best score, and the first was chosen; null for bounds"
-    )
+    candidate = dy.Int64(nullable=True, description="number of the chosen candidate; null for votes and bounds")
+    correct = dy.Float64(min=0, max=1, description="1 if right, else 0; for pass_at_1 a mean")
+    tied = dy.Bool(nullable=True, description="whether several candidates had the best score; null for bounds")
 
 
 @dataclass(frozen=True)
 class Table:
-    """One relation: its place, contract and partitioning."""
+    """A table: group, name, contract and partitioning."""
 
     group: str
     name: str
@@ -319,7 +308,7 @@ class Table:
 
     @property
     def meaning(self) -> str:
-        """One line on what a row is."""
+        """The comment on the table."""
         return (self.schema.__doc__ or "").strip().splitlines()[0]
 
 
@@ -340,7 +329,7 @@ _TABLES = (
     Table("labels", "control_logprobs", ControlLogprobs, "shard"),
     Table("labels", "template_scores", TemplateScores, "shard"),
     Table("labels", "policy_rollouts", Rollouts, "shard"),
-    Table("labels", "prover_rollouts", Rollouts, "shard"),
+    Table("labels", "prover_rollouts", ProverRollouts, "shard"),
     Table("labels", "step_rewards", StepRewards, "shard"),
     Table("labels", "labeling_costs", LabelingCosts, "shard"),
     Table("dataset", "soft_labels", SoftLabels),
@@ -360,17 +349,16 @@ TABLES: dict[str, Table] = {table.key: table for table in _TABLES}
 
 
 def columns_of(table: Table) -> dict[str, pl.DataType]:
-    """Column names and polars types as written to the lake, provenance included."""
+    """Polars type of each column as written to the lake, provenance included."""
     return {**table.schema.create_empty().schema, **provenance_of(table)}
 
 
 def provenance_of(table: Table) -> dict[str, pl.DataType]:
-    """The provenance columns of a table, without those that its schema has under the same name."""
-    own = table.schema.columns()
-    return {name: dtype for name, dtype in PROVENANCE.items() if name not in own}
+    """Type of each provenance column that the schema of a table has no column of the same name for."""
+    return {name: dtype for name, dtype in PROVENANCE.items() if name not in table.schema.columns()}
 
 
 def column_meanings(table: Table) -> dict[str, str]:
-    """One-line meaning of every column, provenance included."""
-    own = {name: column.description or "" for name, column in table.schema.columns().items()}
-    return {**PROVENANCE_MEANING, **own}
+    """Comment on each column, provenance included."""
+    described = {name: column.description or "" for name, column in table.schema.columns().items()}
+    return {**PROVENANCE_MEANING, **described}

@@ -5,6 +5,8 @@ t000000007  0     0.75  1.00   0.31   0.75          MC at the first step,
 t000000007  1     0.25  0.00  -0.42  -0.42          CPMI after it
 """
 
+from dataclasses import replace
+
 import polars as pl
 
 from cpmi_dagster.contracts.contexts import Conditioning
@@ -108,7 +110,10 @@ def merge_types(
     """The reward type that is `first` at the first `steps` steps and `rest` after them."""
 
     def compute(evidence: Evidence) -> pl.DataFrame:
-        return merge(first.compute(evidence), rest.compute(evidence), steps)
+        # if another reward type asks the policy for later prefixes, the prover has no rollouts of these
+        first_prefix = pl.col("prefix_length").min().over("trajectory_id")  # kept, so that a gap is an error
+        early = evidence.policy_rollouts.filter(pl.col("prefix_length") <= pl.max_horizontal(first_prefix, steps))
+        return merge(first.compute(replace(evidence, policy_rollouts=early)), rest.compute(evidence), steps)
 
     compute.__doc__ = f"{first.label} for {counted(steps, 'step')}, then {rest.label} (section 4.3)."
     policy_steps, prover_steps = (steps * first.demand.asks_for[key] for key in (POLICY_ROLLOUTS, PROVER_ROLLOUTS))

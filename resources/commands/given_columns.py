@@ -15,7 +15,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.rewards.dataset import KEY
-from cpmi_dagster.trajectories.forms import unread
+from cpmi_dagster.trajectories.forms import list_unread_fields
 from cpmi_dagster.trajectories.given_columns import as_cell, free_name, plain
 from cpmi_dagster.trajectories.identifiers import name_trajectory
 from cpmi_dagster.trajectories.rows import Unreadable
@@ -46,7 +46,7 @@ def given_columns(settings: Settings, lake: Lake, rows: pl.DataFrame) -> tuple[p
             return given, "Your own columns are left out: the rows have changed since they were labelled.\n"
         for number, (row, _) in enumerate(reader.stream_all(sources.trajectories)):
             if (name := name_trajectory(number)) in wanted and not isinstance(row, Unreadable):
-                others = {each: row[each] for each in row if each in ("split", *unread(row))}
+                others = {each: row[each] for each in row if each in ("split", *list_unread_fields(row))}
                 named = {free_name(each, others, rows.columns): as_cell(plain(others[each])) for each in others}
                 kept.append({KEY: name, **named})
     except SourceError as error:

@@ -4,7 +4,6 @@ After a change on purpose: `python tests/assets/test_asset_graph.py` writes the 
 """
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,9 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import STAGES, build_definitions, home_of
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag.automation import PHASES
-from cpmi_dagster.resources.lake.lake import partitions_of
+from cpmi_dagster.resources.dag.automation import LABEL, PHASES, PROFILE_TAG
 
 SNAPSHOT = Path(__file__).parent / "asset_graph.json"
-OF_MANY_INPUTS = {STEP_REWARDS, FIGURES, REPORT}
 
 
 def graph() -> dict[str, dict[str, object]]:
@@ -36,48 +33,39 @@ def graph() -> dict[str, dict[str, object]]:
     }
 
 
-def test_the_asset_graph_is_the_one_users_know():
+def test_the_asset_graph_is_the_one_users_know_and_can_be_read_at_one_look():
     assert graph() == json.loads(SNAPSHOT.read_text(encoding="utf-8"))
+    assert len(graph()) <= 30
+    assert {key for key, asset in graph().items() if len(asset["deps"]) > 5} <= {STEP_REWARDS, FIGURES, REPORT}
 
 
-def test_every_table_is_made_by_exactly_one_stage():
-    made = [key for stage in STAGES for key in stage.tables]
-    assert sorted(made) == sorted(TABLES)
-
-
-def test_the_graph_can_be_read_at_one_look():
-    assert len(STAGES) <= len(TABLES) <= 30
-    assert {key for stage in STAGES for key in stage.tables if len(stage.inputs) > 5} <= OF_MANY_INPUTS
-
-
-def test_every_artifact_of_the_paper_is_a_partition_of_the_figures(tmp_path):
-    from cpmi_dagster.reports.artifacts import ARTIFACTS
-
-    assert partitions_of(FIGURES, load_settings("miniature", tmp_path)) == list(ARTIFACTS)
-
-
-def test_every_asset_has_an_owner_a_description_a_schema_and_a_link_to_its_code(tmp_path):
-    definitions = build_definitions(home_of(load_settings("miniature", tmp_path)))
-    for spec in definitions.resolve_all_asset_specs():
-        assert spec.owners, spec.key
-        assert len(spec.description or "") > 30, spec.key
-        assert {"dagster/column_schema", "dagster/column_lineage", "dagster/code_references"} <= set(spec.metadata)
-
-
-@pytest.mark.parametrize("cron", ["foo", "99 * * * *", ""])
-def test_a_schedule_that_is_no_cron_expression_is_refused(tmp_path, cron):
-    (tmp_path / "mine.yaml").write_text(f"extends: miniature\norchestration: {{schedule: '{cron}'}}\n")
-    with pytest.raises(SettingsError, match=f"`orchestration.schedule` is `{re.escape(cron)}`, which is not a cron"):
-        build_definitions(home_of(load_settings(tmp_path / "mine.yaml", tmp_path)))
-
-
-@pytest.mark.parametrize("name", ["miniature", "miniature-all", "files", "paper"])
-def test_every_shipped_profile_has_all_assets_and_jobs(tmp_path, name):
-    repository = build_definitions(home_of(load_settings(name, tmp_path))).get_repository_def()
+@pytest.mark.parametrize("name", ["miniature", "paper"])
+def test_every_profile_has_all_assets_and_jobs_each_with_what_users_look_for(tmp_path, name):
+    definitions = build_definitions(home_of(load_settings(name, tmp_path)))
+    repository = definitions.get_repository_def()
     repository.load_all_definitions()
-    keys = {key.to_user_string() for key in repository.assets_defs_by_key}
-    assert keys == set(TABLES)
-    assert set(PHASES) <= {job.name for job in repository.get_all_jobs()}
+    specs = {spec.key.to_user_string(): spec for spec in definitions.resolve_all_asset_specs()}
+    assert specs.keys() == TABLES.keys()
+    for key, spec in specs.items():
+        assert spec.owners and len(spec.description or "") > 30, key
+        assert {"dagster/column_schema", "dagster/column_lineage", "dagster/code_references"} <= set(spec.metadata)
+    jobs = {job.name: job for job in repository.get_all_jobs() if not job.name.startswith("__")}
+    assert set(PHASES) <= set(jobs) and all(len(job.description or "") > 30 for job in jobs.values())
+    assert jobs[LABEL].run_tags[PROFILE_TAG] == name
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("orchestration: {schedule: foo}", "`orchestration.schedule` is `foo`, which is not a cron"),
+        ("recipes: [{name: a, reward_type: cpmi, backbone: {name: ./b}}]", "recipes: `a` has a backbone or `max_tok"),
+        ("recipes: [{name: a, reward_type: cpmi, training: {max_tokens: 64}}]", "recipes: `a` has a backbone or `max_"),
+    ],
+)
+def test_a_profile_that_cannot_be_run_is_refused_before_anything_runs(tmp_path, values, message):
+    (tmp_path / "mine.yaml").write_text(f"extends: miniature\n{values}\n")
+    with pytest.raises(SettingsError, match=message):
+        build_definitions(home_of(load_settings(tmp_path / "mine.yaml", tmp_path)))
 
 
 if __name__ == "__main__":

@@ -1,224 +1,163 @@
-"""Reward models beat chance, and are not trained on what they are judged by."""
+"""Checks of the data: what they find, what they stop, and that a shard stops no other."""
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import dagster as dg
 import polars as pl
+import pytest
 from small_run import run_all
 
-from cpmi_dagster.contracts.keys import NEGATIVES, SELECTED, TRAJECTORIES
-from cpmi_dagster.contracts.tables import TABLES, columns_of
-from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
-from cpmi_dagster.resources.dag import checks
-from cpmi_dagster.resources.dag.checks import (
-    CHECKS,
-    TableCheck,
-    every_trajectory_scored,
-    match_rate,
-    negatives_differ_from_gold,
-    no_benchmark_question_is_trained_on,
-    reward_models_beat_chance,
+from cpmi_dagster.contracts.keys import (
+    FIGURES,
+    LOGPROBS,
+    NEGATIVES,
+    REJECTED_ROWS,
+    REJECTED_TRAJECTORIES,
+    SELECTED,
+    SHEPHERD,
+    SOFT_LABELS,
+    TRAJECTORIES,
 )
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.dag import checks
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import Record
 
-
-def check(**aucs: tuple[float, float, float]) -> dg.AssetCheckResult:
-    rows = [{"row": row, "column": "ROC-AUC", "measured": a, "low": b, "high": c} for row, (a, b, c) in aucs.items()]
-    lake = SimpleNamespace(read=lambda *_: pl.DataFrame(rows, schema=COMPARISON_SCHEMA))
-    settings = SimpleNamespace(recipes=())
-    result = reward_models_beat_chance(lake, settings)
-    assert isinstance(result, dg.AssetCheckResult)
-    return result
+pytestmark = pytest.mark.usefixtures("published_at_the_end")
+QUESTION = r"Find the sum $\dfrac{1}{2} + x$ if $x=3$."
+TRAJECTORY = {
+    "question_id": "q", "row_number": 0, "task": "MATH", "question": QUESTION, "steps": ["7/2"], "gold_answer": "7/2",
+    "match_source": "given/train/0", "match_kind": "given", "shard": "000", "composition": "mixed",
+}  # fmt: skip
 
 
-def test_models_whose_best_interval_holds_chance_do_not_pass():
-    result = check(MC=(0.46, 0.37, 0.55), CPMI=(0.55, 0.46, 0.63))
-    assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert result.metadata["CPMI"].value == "step AUC 0.550 [0.460, 0.630]: chance"
+def write(lake: Lake, key: str, partition: str | None, *rows: dict) -> None:
+    schema = TABLES[key].schema.create_empty().schema
+    rows = tuple({name: value for name, value in row.items() if name in schema} for row in rows)
+    lake.write(pl.DataFrame(rows, schema=schema, strict=False), Record(key, partition, "key", "r"))
 
 
-def test_one_model_above_chance_is_enough():
-    assert check(MC=(0.46, 0.37, 0.55), CPMI=(0.60, 0.55, 0.65)).passed
-
-
-def test_a_model_below_chance_fails_unless_its_labels_are_random():
-    assert not check(MC=(0.40, 0.35, 0.45), CPMI=(0.60, 0.55, 0.65)).passed
-    assert check(Rand_Merge=(0.40, 0.35, 0.45), CPMI=(0.60, 0.55, 0.65)).passed
-
-
-def test_where_nothing_is_measured_there_is_nothing_to_warn_of():
-    assert check().passed
-
-
-def test_a_judge_that_is_not_ours_counts_for_nothing():
-    result = check(CPMI=(0.5, 0.4, 0.6), Judge=(0.9, 0.8, 0.95))
-    assert not result.passed
-    assert set(result.metadata) == {"CPMI"}
-
-
-ASKED = r"Find the sum $\dfrac{1}{2} + x$ if $x=3$."
-
-
-def check_questions(home: Path, benchmark: str, question: str, asked: str = ASKED) -> dg.AssetCheckResult:
-    """A home with one selected trajectory that asks `asked`, and one problem of a benchmark."""
-    settings = load_settings("miniature", home)
-    rows = {
-        "alignment/trajectories": {
-            "trajectory_id": "t000000000", "question_id": "q0", "row_number": 0, "task": "MATH", "question": asked,
-            "steps": ["7/2"], "gold_answer": "7/2", "match_source": "given/train/0", "match_kind": "given",
-        },
-        "selection/selected_trajectories": {"trajectory_id": "t000000000"},
-        "sources/benchmark_problems": {"benchmark": benchmark, "problem_id": "p0", "question": question},
-    }  # fmt: skip
-    lake = SimpleNamespace(
-        read=lambda key, *_: pl.DataFrame([rows[key]], schema_overrides=columns_of(TABLES[key]), strict=False),
-        exists=lambda key: key in rows,
-        is_whole=lambda key, shard: shard == "000",
-    )
-    result = no_benchmark_question_is_trained_on(lake, settings)
-    assert isinstance(result, dg.AssetCheckResult)
-    return result
-
-
-def test_a_question_of_a_benchmark_is_not_trained_on_however_it_is_set(tmp_path: Path):
-    result = check_questions(tmp_path, "math500", r"Find the sum \(\frac{1}{2}+x\) if \(x = 3\)")
-    assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.ERROR)
-    assert result.description == (
-        "reward models would be trained on 1 of the problems of math500 (asked by 1 of 1 selected trajectories), for "
-        r"example on `Find the sum \(\frac{1}{2}+x\) if \(x = 3\)`; remove the rows of these questions from the source "
-        "at sources.trajectories, or math500 from sources.benchmarks"
-    )
-
-
-def test_a_benchmark_known_to_take_questions_from_training_splits_gives_a_warning(tmp_path: Path):
-    result = check_questions(tmp_path, "prmbench", ASKED)
-    assert (result.passed, result.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert result.metadata["prmbench"].value == 1
-
-
-def test_the_example_of_a_check_stays_within_its_quotes(tmp_path: Path):
-    result = check_questions(tmp_path, "math500", f"`![x](//evil.example)`{ASKED}`", f"`![x](//evil.example)`{ASKED}`")
-    assert result.description is not None
-    assert "for example on `'![x](//evil.example)'" in result.description
-    assert result.description.count("`") == 2
-
-
-def test_another_number_makes_another_question(tmp_path: Path):
-    assert check_questions(tmp_path, "math500", ASKED.replace("3", "4")).passed
-
-
-def test_a_check_on_questions_stops_the_run_before_models_are_trained(tmp_path: Path):
-    (check,) = (check for check in CHECKS if check.body is no_benchmark_question_is_trained_on)
-    (spec,) = check.bind(Lake(tmp_path), load_settings("miniature", tmp_path)).check_specs
-    assert (spec.name, spec.blocking) == ("no_benchmark_question_is_trained_on", True)
-
-
-def test_a_shard_that_is_half_made_or_damaged_stops_no_other(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("aucs", "passed"),
+    [
+        ({}, True),
+        ({"MC": (0.46, 0.37, 0.55), "CPMI": (0.60, 0.55, 0.65)}, True),  # one above chance is enough
+        ({"MC": (0.46, 0.37, 0.55), "CPMI": (0.55, 0.46, 0.63)}, False),  # all intervals hold chance
+        ({"MC": (0.40, 0.35, 0.45), "CPMI": (0.60, 0.55, 0.65)}, False),  # one is worse than chance,
+        ({"Rand_Merge": (0.40, 0.35, 0.45), "CPMI": (0.60, 0.55, 0.65)}, True),  # unless its labels are random
+        ({"CPMI": (0.5, 0.4, 0.6), "Judge": (0.9, 0.8, 0.95)}, False),  # somebody else's judge counts for nothing
+    ],
+)
+def test_the_best_reward_model_is_above_chance_and_none_with_real_labels_below(tmp_path, aucs, passed):
     lake, settings = Lake(tmp_path), load_settings("miniature", tmp_path)
-    for key in ("labels/answer_logprobs", "alignment/trajectories", "alignment/rejected_rows"):
-        lake.write(TABLES[key].schema.create_empty(), Record(key, "000", "key", "r"))
-    trajectories = lake.path("alignment/trajectories", "000")
-    trajectories.write_bytes(trajectories.read_bytes()[:99])
-    assert every_trajectory_scored(lake, settings, settings.shard_keys).passed
-    assert match_rate(lake, settings).metadata["match_rate"].value == 0
+    rows = [
+        {"artifact": "distribution", "row": row, "column": "ROC-AUC", "measured": a, "low": low, "high": high,
+         "profile": "miniature"}
+        for row, (a, low, high) in aucs.items()
+    ]  # fmt: skip
+    write(lake, FIGURES, "distribution", *rows)
+    assert checks.reward_models_beat_chance(lake, settings).passed == passed
 
 
-def test_a_check_of_one_shard_reads_no_other(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("benchmark", "question", "severity"),
+    [
+        ("math500", r"Find the sum \(\frac{1}{2}+x\) if \(x = 3\)", "ERROR"),  # the same, set differently
+        ("prmbench", QUESTION, "WARN"),  # known to take questions from training splits
+        ("math500", QUESTION.replace("3", "4"), None),
+    ],
+)
+def test_a_question_of_a_benchmark_is_not_trained_on_however_it_is_set(tmp_path, benchmark, question, severity):
     lake, settings = Lake(tmp_path), load_settings("miniature", tmp_path)
-    for shard, answer in (("000", "7/2"), ("001", "7/3")):
-        trajectory = {
-            "trajectory_id": shard, "question_id": "q", "row_number": 0, "task": "MATH", "question": ASKED,
-            "steps": ["7/2"], "gold_answer": "7/2", "match_source": "given/train/0", "match_kind": "given",
-        }  # fmt: skip
-        rows = {
-            "alignment/trajectories": trajectory,
-            "labels/hard_negatives": {"trajectory_id": shard, "rank": 1, "answer": answer, "source": "model"},
-        }
-        for key, row in rows.items():
-            frame = pl.DataFrame([row], schema=TABLES[key].schema.create_empty().schema, strict=False)
-            lake.write(frame, Record(key, shard, "key", "r"))
-    found = {shard: negatives_differ_from_gold(lake, settings, [shard]).passed for shard in ("000", "001")}
-    assert found == {"000": False, "001": True}
-    assert not negatives_differ_from_gold(lake, settings, settings.shard_keys).passed
+    for key in (TRAJECTORIES, SELECTED):
+        write(lake, key, "000", {**TRAJECTORY, "trajectory_id": "t"})
+    problem = {"benchmark": benchmark, "problem_id": "p0", "question": question}
+    write(lake, "sources/benchmark_problems", None, problem)
+    result = checks.no_benchmark_question_is_trained_on(lake, settings)
+    assert result.passed == (severity is None)
+    if severity:
+        assert result.severity == dg.AssetCheckSeverity[severity] and result.metadata[benchmark].value == 1
+        assert f"for example on `{question}`" in str(result.description)
 
 
-class ShardByShard(Lake):
-    """A lake of which no more than one partition is held at a time."""
+def test_questions_of_a_benchmark_stop_every_run_before_a_model_is_asked(tmp_path):
+    row = {"question": QUESTION, "steps": ["1/2 + 3 = 7/2", "The answer is: 7/2"], "gold_answer": "7/2"}
+    problem = {"problem": QUESTION, "answer": "7/2", "unique_id": "p", "solution": "7/2", "level": 1, "subject": "A"}
+    for name, content in (("rows", row), ("problems", problem)):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(content) + "\n")
+    named = {"trajectories": {"path": "./rows.jsonl"}, "benchmarks": {"math500": {"path": "./problems.jsonl"}}}
+    profile = {"extends": "files", "shards": 1, "sources": {"references": [], **named}}
+    (tmp_path / "mine.yaml").write_text(json.dumps(profile))
+    settings = load_settings(tmp_path / "mine.yaml", tmp_path / "home")
+    for _ in range(2):
+        (failure,) = run_all(settings).failures
+        assert "no_benchmark_question_is_trained_on: reward models would be trained on 1 of the problems of" in failure
+        assert not Lake.of(settings).exists(NEGATIVES)
 
-    def read(self, key, partitions=None, columns=None):
-        assert TABLES[key].partitioning is None or isinstance(partitions, str)
-        return super().read(key, partitions, columns)
 
-
-def test_scores_of_all_shards_are_counted_shard_by_shard(tmp_path: Path):
-    lake, settings = ShardByShard(tmp_path), load_settings("miniature", tmp_path)
+def test_checks_of_labels_look_at_the_shards_that_are_whole_and_at_each_alone(tmp_path):
+    lake, settings = Lake(tmp_path), load_settings("miniature", tmp_path)
     logprob = {
-        "template": 0,
-        "context": "question",
-        "step_index": 0,
-        "answer_rank": 0,
-        "logprob_sum": -1.0,
-        "token_count": 1,
-    }
-    scored = {"000": ["a"], "001": ["c"]}
-    rows = {}
-    for shard, selected in {"000": "ab", "001": "cd"}.items():
-        rows["selection/selected_trajectories", shard] = [
-            {"trajectory_id": name, "question_id": "q", "shard": shard, "task": "MATH", "composition": "mixed"}
-            for name in selected
-        ]
-        rows["labels/answer_logprobs", shard] = [{"trajectory_id": name, **logprob} for name in scored[shard]]
-        rows["labels/rejected_trajectories", shard] = []
-    for (key, shard), own in rows.items():
-        frame = pl.DataFrame(own, schema=TABLES[key].schema.create_empty().schema, strict=False)
-        lake.write(frame, Record(key, shard, "key", "r"))
-    found = every_trajectory_scored(lake, settings, settings.shard_keys)
-    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
-    assert {name: value.value for name, value in found.metadata.items()} == {
-        "missing": 2,
-        "not_finite": 0,
-        "rejected": 0,
-    }
+        "template": 0, "context": "question", "step_index": 0, "answer_rank": 0, "logprob_sum": -1.0, "token_count": 1
+    }  # fmt: skip
+    for shard, answer, scored in (("000", "7/2", "ab"), ("001", "7/3", "a"), ("002", "7/3", "")):
+        selected = [{**TRAJECTORY, "trajectory_id": name} for name in "ab"]
+        for key in (TRAJECTORIES, SELECTED):
+            write(lake, key, shard, *selected)
+        write(lake, NEGATIVES, shard, {"trajectory_id": "a", "rank": 1, "answer": answer, "source": "model"})
+        write(lake, LOGPROBS, shard, *({"trajectory_id": name, **logprob} for name in scored))
+        write(lake, REJECTED_TRAJECTORIES, shard)
+    damaged = lake.path(LOGPROBS, "002")
+    damaged.write_bytes(damaged.read_bytes()[:99])
+
+    def passed(check) -> list[bool]:
+        return [check(lake, settings, shards).passed for shards in (["000"], ["001"], ["002"], settings.shard_keys)]
+
+    assert passed(checks.negatives_differ_from_gold) == [False, True, True, False]
+    assert passed(checks.every_trajectory_scored) == [True, False, True, False]
+    result = checks.every_trajectory_scored(lake, settings, settings.shard_keys)
+    assert result.metadata["missing"].value == 1 and result.severity == dg.AssetCheckSeverity.ERROR
 
 
-def test_a_blocking_check_of_a_shard_stops_what_follows_and_no_other_shard_and_is_asked_until_it_passes(
-    tmp_path: Path, monkeypatch
-):
+def test_lost_rows_few_matches_and_constant_labels_do_not_pass(tmp_path):
+    lake, settings = Lake(tmp_path), load_settings("miniature", tmp_path)
+    write(lake, SHEPHERD, "000", {**TRAJECTORY, "row_number": 0}, {**TRAJECTORY, "row_number": 1})
+    write(lake, TRAJECTORIES, "000", {**TRAJECTORY, "trajectory_id": "t"})
+    rejected = {"row_number": 1, "stage": "read", "reason": "no text", "excerpt": "{}"}
+    for rows, passed in ([], False), ([rejected], True), ([rejected, {**rejected, "row_number": 0}], False):
+        write(lake, REJECTED_ROWS, "000", *rows)
+        assert checks.every_row_accounted_for(lake, settings, ["000"]).passed == passed
+    assert not checks.match_rate(lake, settings).passed
+    for labels, passed in ((0.5, 0.5), False), ((0.2, 0.8), True):
+        steps = [{"step_index": step, "soft_label": label} for step, label in enumerate(labels)]
+        write(lake, SOFT_LABELS, None, *({"trajectory_id": "t", "reward_type": "cpmi", **step} for step in steps))
+        assert checks.soft_labels_vary(lake, settings).passed == passed
+
+
+def test_a_blocking_check_of_a_shard_stops_what_follows_and_is_asked_until_it_passes(tmp_path: Path, monkeypatch):
     asked, broken = [], {"001"}
 
     def every_row_accounted_for(lake, settings, shards):
         asked.extend(shards)
         return dg.AssetCheckResult(passed=not broken & set(shards), description="rows are lost")
 
-    monkeypatch.setattr(
-        checks, "CHECKS", (TableCheck(TRAJECTORIES, every_row_accounted_for, blocking=True, by_shard=True),)
-    )
-    settings, only = load_settings("miniature", tmp_path), ("sources", "alignment", "selection")
+    check = checks.TableCheck(TRAJECTORIES, every_row_accounted_for, blocking=True, by_shard=True)
+    monkeypatch.setattr(checks, "CHECKS", (check,))
+    rows = [{"question": f"{number} + 1?", "steps": ["So.", "It is."], "gold_answer": number} for number in range(8)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    profile = {"extends": "files", "shards": 2, "sources": {"references": [], "trajectories": {"path": "./rows.jsonl"}}}
+    (tmp_path / "mine.yaml").write_text(json.dumps(profile))
+    settings = load_settings(tmp_path / "mine.yaml", tmp_path / "home")
+    only = ("sources/math_shepherd", "sources/reference_problems", "alignment", "selection")
     lake = Lake.of(settings)
-    said = ["alignment/trajectories: every_row_accounted_for: rows are lost"]
     for _ in range(2):
-        assert run_all(settings, only=only).failures == said
+        assert run_all(settings, only=only).failures == [
+            "alignment/trajectories: every_row_accounted_for: rows are lost"
+        ]
         assert lake.partitions(TRAJECTORIES) == settings.shard_keys and not lake.exists(SELECTED)
     assert asked == [*settings.shard_keys, "001"]
     broken.clear()
     assert not run_all(settings, only=only).failures
     assert lake.exists(SELECTED) and asked.count("001") == 3
-
-
-def test_questions_of_a_benchmark_stop_every_run_before_a_model_is_asked(tmp_path: Path):
-    row = {"question": ASKED, "steps": ["1/2 + 3 = 7/2", "The answer is: 7/2"], "gold_answer": "7/2"}
-    problem = {"problem": ASKED, "answer": "7/2", "unique_id": "p", "solution": "7/2", "level": 1, "subject": "Algebra"}
-    for name, content in (("rows", row), ("problems", problem)):
-        (tmp_path / f"{name}.jsonl").write_text(json.dumps(content) + "\n")
-    found = {"trajectories": {"path": "./rows.jsonl"}, "benchmarks": {"math500": {"path": "./problems.jsonl"}}}
-    profile = {"extends": "files", "shards": 1, "sources": {"references": [], **found}}
-    (tmp_path / "own.yaml").write_text(json.dumps(profile))
-    settings = load_settings(tmp_path / "own.yaml", tmp_path / "home")
-    for _ in range(2):
-        (failure,) = run_all(settings).failures
-        assert "no_benchmark_question_is_trained_on: reward models would be trained on 1 of the problems of" in failure
-        assert not Lake.of(settings).exists(NEGATIVES)

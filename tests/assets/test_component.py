@@ -1,21 +1,17 @@
 """`cpmi_dagster.CpmiLabels` in the example project, as `dg` loads it."""
 
-import re
 import shutil
 import sys
 from pathlib import Path
-from traceback import format_exception
 
 import dagster as dg
 import duckdb
 import pandas as pd
 import polars as pl
 import pytest
-from dagster.components.core.package_entry import get_package_objects_in_module
 
-import cpmi_dagster
 from cpmi_dagster import definitions
-from cpmi_dagster.component import CpmiLabels, Starter
+from cpmi_dagster.component import Starter
 from cpmi_dagster.contracts.keys import QUESTIONS, SAMPLED
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import SettingsError, SourceError
@@ -24,7 +20,7 @@ from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.sources.data_sources import DataSources
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "dagster_project"
-LABELS, REWARDS = ["my_labels", "labels"], dg.AssetKey(["my_labels", "labels", "step_rewards"])
+REWARDS = dg.AssetKey(["my_labels", "labels", "step_rewards"])
 ROWS = """select source_id, step_index, reward
 from labels.step_rewards join alignment.trajectories using (trajectory_id)"""
 DEFS = Path("src", "my_project", "defs")
@@ -61,10 +57,6 @@ def problem(error: BaseException | None) -> str:
     return str(error)
 
 
-def test_dg_finds_the_component_where_the_package_is_registered():
-    assert dict(get_package_objects_in_module(cpmi_dagster))["CpmiLabels"] is CpmiLabels
-
-
 def test_lineage_goes_from_the_projects_asset_through_ours_to_its_next(project):
     graph = loaded(project).resolve_asset_graph()
     ours = {key for key in graph.get_all_asset_keys() if key.path[0] == "my_labels"}
@@ -77,24 +69,18 @@ def test_lineage_goes_from_the_projects_asset_through_ours_to_its_next(project):
     assert {parent for key in ours for parent in graph.get(key).parent_keys} <= {*ours, dg.AssetKey("solutions")}
 
 
-def test_solutions_are_sampled_from_questions_of_the_project(project):
+def test_solutions_are_sampled_from_questions_of_the_project_and_nothing_happens_by_itself(project):
     sample = "{solutions: 2, sampling: {max_new_tokens: 64}}"
     attributes = (
         f"{{home: ./home, trajectories: {{asset: questions, path: q.jsonl, steps: line, sample: {sample}}},"
         " settings: {models: {policy: {name: 'miniature:labeler'}}}}"
     )
-    graph = built(project, attributes).resolve_asset_graph()
+    defs = built(project, attributes)
+    assert not (defs.jobs or defs.schedules or defs.sensors or defs.executor)
+    assert not [spec for spec in defs.resolve_all_asset_specs() if spec.automation_condition]
+    graph = defs.resolve_asset_graph()
     parents = {name: graph.get(dg.AssetKey(["cpmi", *name.split("/")])).parent_keys for name in (QUESTIONS, SAMPLED)}
     assert parents == {QUESTIONS: {dg.AssetKey("questions")}, SAMPLED: {dg.AssetKey(["cpmi", *QUESTIONS.split("/")])}}
-
-
-def test_nothing_happens_by_itself_in_the_project(project):
-    attributes = "{home: ./home, profile: miniature, last_group: reports}"
-    defs = built(project, attributes)
-    specs = {spec.key: spec for spec in defs.resolve_all_asset_specs() if spec.key.path[0] == "cpmi"}
-    assert len(specs) == len(TABLES) - 2  # those of questions
-    assert not [key for key, spec in specs.items() if spec.automation_condition]
-    assert not (defs.jobs or defs.schedules or defs.sensors or defs.executor)
 
 
 def test_two_profiles_in_one_project_share_nothing(project):
@@ -114,24 +100,18 @@ def test_two_profiles_in_one_project_share_nothing(project):
         ("{home: ., settings: {scoring: {template: 2}}}", "`scoring.template` is not a setting; did you mean"),
         ("{home: ., settings: {shards: 100}}", "`shards` is wrong"),
         ("{home: ., profile: filez}", "there is no profile `filez`"),
+        ("{home: ., trajectories: {asset: a, path: a.duckdb}}", "`relation` names a table of a `path` that ends in .d"),
         (
-            "{home: ., trajectories: {asset: a, path: a.jsonl}, settings: {sources: {math_shepherd: {path: b.jsonl}}}}",
+            "{home: ., trajectories: {asset: a, path: a}, settings: {sources: {math_shepherd: {path: b}}}}",
             "names `trajectories` and `settings.sources.math_shepherd`; remove one of them",
         ),
-        ("{home: ., trajectories: {asset: a, path: a.duckdb}}", "`relation` names a table of a `path` that ends in .d"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_attribute_is_one_sentence_that_names_it(project, attributes, sentence):
     with pytest.raises(Exception) as raised:
         built(project, attributes)
     assert sentence in problem(raised.value)
     assert "\n" not in problem(raised.value)
-
-
-def test_an_unknown_attribute_is_refused_by_name(project):
-    with pytest.raises(Exception) as raised:
-        built(project, "{home: ., hom: .}")
-    assert "`attributes.hom at " in "".join(format_exception(raised.value))
 
 
 def test_a_profile_and_paths_are_found_from_the_folder_of_the_defs(project, monkeypatch):
@@ -162,23 +142,19 @@ def test_what_dg_scaffolds_loads(project, append):
 
 @pytest.mark.slow
 def test_one_run_labels_what_the_project_has_and_hands_it_on(project):
-    """All in one run: labels are recorded by us, and what follows them is not skipped."""
     defs = loaded(project)
     job = defs.resolve_implicit_global_asset_job_def()
     with dg.DagsterInstance.ephemeral() as instance:
         result = job.execute_in_process(instance=instance, partition_key="000")
-        record = instance.get_latest_data_version_record(REWARDS, partition_key="000")
-        assert instance.get_materialized_partitions(REWARDS) == {"000"}
-    assert result.success and record
-    for key in ("solutions", "weakest_steps", ["my_labels", "labels", "step_rewards"]):
-        events = [event for event in result.get_asset_materialization_events() if event.asset_key == dg.AssetKey(key)]
-        assert len(events) == 1, key
+        assert result.success and instance.get_latest_data_version_record(REWARDS, partition_key="000")
+    made = [event.asset_key for event in result.get_asset_materialization_events()]
+    for key in (dg.AssetKey("solutions"), dg.AssetKey("weakest_steps"), REWARDS):
+        assert made.count(key) == 1
     weakest = pl.read_parquet(project / "data" / "weakest_steps.parquet")
     assert weakest["id"].to_list() == sorted(f"solution-{number}" for number in range(12))
     with duckdb.connect(str(project / ".cpmi" / "cpmi.duckdb"), read_only=True) as connection:
         rows = connection.sql(ROWS).pl()
-    lowest = rows.sort("reward").unique("source_id", keep="first").sort("source_id")
-    assert weakest.rows() == lowest.rows()
+    assert weakest.rows() == rows.sort("reward").unique("source_id", keep="first").sort("source_id").rows()
 
     @dg.asset(ins={"rewards": dg.AssetIn(REWARDS)})
     def in_pandas(rewards: pd.DataFrame) -> None:
@@ -189,31 +165,20 @@ def test_one_run_labels_what_the_project_has_and_hands_it_on(project):
         assert isinstance(rewards, pl.DataFrame) and rewards.height == rows.height
 
     later = dg.Definitions.merge(defs, dg.Definitions([in_pandas, of_a_shard]))
-    chosen = later.resolve_implicit_global_asset_job_def().get_subset(
-        asset_selection={dg.AssetKey("in_pandas"), dg.AssetKey("of_a_shard")}
-    )
+    keys = {dg.AssetKey("in_pandas"), dg.AssetKey("of_a_shard")}
+    chosen = later.resolve_implicit_global_asset_job_def().get_subset(asset_selection=keys)
     assert chosen.execute_in_process(partition_key="000").success
 
 
-def test_the_page_shows_the_example():
-    page = (EXAMPLE.parents[1] / "docs" / "in_your_project.md").read_text(encoding="utf-8")
-    files = [EXAMPLE / DEFS / "my_labels" / "defs.yaml", EXAMPLE / DEFS / "assets.py"]
-    text = "".join(file.read_text(encoding="utf-8") for file in files)
-    shown = re.findall(r"^<!-- not run here: .*?```\w+\n(.*?)```", page, re.MULTILINE | re.DOTALL)
-    assert len(shown) == 2 and all(block in text for block in shown)
-
-
 def test_rows_are_read_from_a_relation_of_a_duckdb_file(tmp_path):
-    file = tmp_path / "warehouse.duckdb"
+    file, create = (
+        tmp_path / "warehouse.duckdb",
+        "create table solutions as select 'Q' || i as question from range(40) t(i)",
+    )
     with duckdb.connect(str(file)) as connection:
-        connection.sql("create schema raw")
-        connection.sql(
-            "create table raw.solutions as select 'Q' || i as question, ['a', 'b'] as steps from range(40) t(i)"
-        )
+        connection.sql(create)
     sources = DataSources(load_settings("files", tmp_path / "home"))
-    source = DataSource(path=str(file), relation="raw.solutions")
+    source = DataSource(path=str(file), relation="main.solutions")
     assert [row["question"] for row in sources.records(source)] == [f"Q{number}" for number in range(40)]
-    with pytest.raises(SourceError, match=r"`raw.other` of .*warehouse.duckdb cannot be read"):
-        list(sources.records(DataSource(path=str(file), relation="raw.other")))
-    with pytest.raises(SourceError, match=r"there is no DuckDB file at .*gone.duckdb"):
-        sources.version(DataSource(path=str(tmp_path / "gone.duckdb"), relation="a"))
+    with pytest.raises(SourceError, match=r"`other` of .*warehouse.duckdb cannot be read"):
+        list(sources.records(DataSource(path=str(file), relation="other")))

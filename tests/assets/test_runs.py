@@ -1,39 +1,54 @@
-"""What `cpmi run` selects, and what it refuses."""
+"""What `cpmi run` selects, refuses, skips, makes again, and says at its end; what Dagster has of it."""
 
+import io
 import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
 
-import dagster as dg
 import pytest
+from dagster._core.definitions.data_version import CachingStaleStatusResolver
+from dagster._core.loader import LoadingContextForTest
+from rich.console import Console
 from small_run import run_all
+from typer.testing import CliRunner
 
-from cpmi_dagster.assets import labels
+from cpmi_dagster.assets import labels, sources
+from cpmi_dagster.cli.commands import app
 from cpmi_dagster.contracts.keys import NEGATIVES
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.definitions import MAKERS, STAGES
+from cpmi_dagster.definitions import (
+    MAKERS,
+    STAGES,
+    build_definitions,
+    dry_run,
+    home_of,
+    narrow_pilot,
+    run_with_progress,
+)
 from cpmi_dagster.errors import LakeError, SourceError, UsageError
-from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag import runs
+from cpmi_dagster.files import locks
+from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.automation import INGEST, LABEL, PHASES
+from cpmi_dagster.resources.dag.automation import INGEST
 from cpmi_dagster.resources.dag.dagster_home import open_instance
-from cpmi_dagster.resources.dag.runs import alike, chosen_tables
+from cpmi_dagster.resources.dag.runs import Outcome, Runner, chosen_tables
+from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
 from cpmi_dagster.resources.lake.lake import Lake
 
-ALIGNED = ("alignment/trajectories", "alignment/rejected_rows")
+pytestmark = pytest.mark.usefixtures("published_at_the_end")
+SOURCE, ALIGNED, SELECTED = "sources/math_shepherd", "alignment/trajectories", "selection/selected_trajectories"
+UNTIL_SELECTED = ("sources", "alignment", "selection")
 
 
 @pytest.mark.parametrize(
     ("only", "chosen"),
     [
         ([], set(TABLES)),
-        (
-            ["dataset", "labels/step_rewards"],
-            {"dataset/soft_labels", "dataset/cpmi_80k", "dataset/dataset_statistics", "labels/step_rewards"},
-        ),
-        # a table is chosen with those that its stage makes
-        (["alignment/trajectories"], set(ALIGNED)),
+        (["dataset"], {"dataset/soft_labels", "dataset/cpmi_80k", "dataset/dataset_statistics"}),
+        ([ALIGNED], {ALIGNED, "alignment/rejected_rows"}),  # a table comes with those that its stage makes
     ],
 )
 def test_groups_and_assets_may_be_named(only, chosen):
@@ -42,31 +57,86 @@ def test_groups_and_assets_may_be_named(only, chosen):
 
 def test_a_run_until_a_group_has_all_it_is_made_from_and_nothing_after_it():
     chosen = chosen_tables([], ["labels"], STAGES)
-    made = {key for stage in STAGES if set(stage.tables) <= chosen for key in stage.inputs}
-    assert made <= chosen and {key for key in TABLES if key.startswith("labels/")} <= chosen
-    assert {key.partition("/")[0] for key in chosen} == {"sources", "alignment", "selection", "labels"}
+    assert {key for stage in STAGES if set(stage.tables) <= chosen for key in stage.inputs} <= chosen
+    assert {key for key in TABLES if key.startswith("labels/")} <= chosen
+    assert {key.partition("/")[0] for key in chosen} == {*UNTIL_SELECTED, "labels"}
 
 
-def test_only_and_until_exclude_each_other():
-    with pytest.raises(UsageError, match="--until"):
-        chosen_tables(["labels"], ["labels"], STAGES)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"only": ["nothing"]}, "groups are alignment, benchmarks"),
+        ({"only": [], "until": ["lables"]}, "labels"),
+        ({"only": ["labels"], "until": ["labels"]}, "--until"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused(options, message):
+    with pytest.raises(UsageError, match=message):
+        chosen_tables(**options, stages=STAGES)
 
 
-@pytest.mark.parametrize(("name", "advice"), [("nothing", "groups are alignment, benchmarks"), ("lables", "labels")])
-def test_a_name_that_is_neither_is_refused(name, advice):
-    for chosen in ({"only": [name]}, {"only": [], "until": [name]}):
-        with pytest.raises(UsageError, match=advice):
-            chosen_tables(**chosen)
+def rows_of(version: str) -> str:
+    return "".join(json.dumps({"question": f"{n} + 1?", "steps": [f"{version} {n}"]}) + "\n" for n in range(40))
 
 
-def test_a_run_has_stages_that_are_partitioned_alike_each_after_those_it_reads():
-    def names(phase):
-        return [[stage.name for stage in part] for part in alike(MAKERS, PHASES[phase])]
+@pytest.fixture
+def rows(tmp_path, monkeypatch):
+    """The file from which the profile `miniature` reads trajectories."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text(rows_of("old"))
+    monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD", json.dumps({"path": str(path)}))
+    monkeypatch.setenv("CPMI_SOURCES__REFERENCES", "[]")
+    monkeypatch.setenv("CPMI_SHARDS", "1")
+    return path
 
-    first, *others = names(INGEST)
-    assert {"questions", "reference_problems", "benchmark_problems"} <= set(first)
-    assert others == [["sampled_solutions"], ["math_shepherd"], ["trajectories"], ["selected_trajectories"]]
-    assert len(names(LABEL)) == 1
+
+def test_a_source_that_is_edited_while_it_is_read_leaves_no_rows_of_two_versions(tmp_path, rows, monkeypatch):
+    settings, number_rows = load_settings("miniature", tmp_path / "home"), sources.number_rows
+
+    def number_and_edit(*arguments):
+        rows.write_text(rows_of("new"))
+        return number_rows(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sources, "number_rows", number_and_edit)
+        (failure,) = run_all(settings, only=(SOURCE,)).failures
+    assert "the sources of sources/math_shepherd changed while its rows were made; nothing is written" in failure
+    lake = Lake.of(settings)
+    assert not lake.exists(SOURCE)
+    assert not run_all(settings, only=(SOURCE,)).failures
+    assert {steps[0].split()[0] for steps in lake.read(SOURCE)["steps"]} == {"new"}
+    rows.write_text("")
+    assert "rows.jsonl has no rows" in "; ".join(run_all(settings, only=(SOURCE,)).failures)
+
+
+def stale(settings: Settings) -> set[str]:
+    """The tables until the selection, or shards of them, that Dagster shows as stale."""
+    graph = build_definitions(home_of(settings)).resolve_asset_graph()
+    found = set()
+    with open_instance(settings) as instance:
+        resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
+        for table in (SOURCE, ALIGNED, SELECTED):
+            partitions = graph.get(asset_key(table)).partitions_def
+            for shard in partitions.get_partition_keys() if partitions else [None]:
+                state = resolver.get_status(asset_key(table), shard).value
+                assert state != "MISSING"
+                found |= {table} if state == "STALE" else set()
+    return found
+
+
+def test_dagster_shows_what_follows_from_changed_rows_or_settings_as_stale_until_it_is_made(tmp_path, rows):
+    rows.write_text(
+        "".join(json.dumps(json.loads(line) | {"gold_answer": 1}) + "\n" for line in rows_of("a").split("\n")[:-1])
+    )
+    settings = load_settings("miniature", tmp_path / "home")
+    assert not run_all(settings, only=UNTIL_SELECTED).failures
+    assert not stale(settings)
+    fewer = settings.selection.model_copy(update={"trajectories": 7})
+    assert stale(settings.model_copy(update={"selection": fewer})) == {SELECTED}
+    rows.write_text(rows.read_text().replace("a 7", "So a 7"))
+    for only, left in (((SOURCE,), {ALIGNED}), ((ALIGNED,), {SELECTED}), (UNTIL_SELECTED, set())):
+        run_all(settings, only=only)
+        assert stale(settings) == left
 
 
 def test_an_asset_whose_last_run_failed_is_shown_as_failed_until_the_profile_has_what_is_there(tmp_path, monkeypatch):
@@ -80,61 +150,26 @@ def test_an_asset_whose_last_run_failed_is_shown_as_failed_until_the_profile_has
     assert not run_all(before, only=(key,)).failures
     monkeypatch.setenv("CPMI_SOURCES__REFERENCES", '[{"path": "/nowhere.jsonl", "source": "gsm8k", "split": "train"}]')
     settings = load_settings("miniature", tmp_path)
-    outcome = run_all(settings, only=(key,))
-    assert "there is no data at /nowhere.jsonl" in "; ".join(outcome.failures)
+    build_definitions(home_of(settings))  # the graph can be shown
+    assert "there is no data at /nowhere.jsonl" in "; ".join(run_all(settings, only=(key,)).failures)
     assert (states(settings), states(before)) == ({"all": "failed"}, {"all": "done"})
 
 
-def test_a_source_without_rows_is_an_error(tmp_path, monkeypatch):
-    (tmp_path / "empty.jsonl").touch()
-    monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD", f'{{"path": "{tmp_path}/empty.jsonl"}}')
-    outcome = run_all(load_settings("miniature", tmp_path / "home"), only=("sources/math_shepherd",))
-    assert "empty.jsonl has no rows" in "; ".join(outcome.failures)
-
-
-@pytest.mark.parametrize(
-    ("truth", "kinds"),
-    [
-        ({"row_number": 0, "correct": [True, False]}, None),
-        ({"row_number": 0, "correct": [True, False], "kind": [None, "calculation"]}, [None, "calculation"]),
-    ],
-)
-def test_truth_may_come_without_the_kinds_of_errors(truth, kinds, tmp_path, monkeypatch):
-    (tmp_path / "truth.jsonl").write_text(json.dumps(truth), encoding="utf-8")
-    monkeypatch.setenv("CPMI_SOURCES__STEP_TRUTH", f'{{"path": "{tmp_path}/truth.jsonl"}}')
-    settings = load_settings("miniature", tmp_path / "home")
-    assert not run_all(settings, only=("sources/step_truth",)).failures
-    (row,) = Lake.of(settings).read("sources/step_truth").to_dicts()
-    assert (row["correct"], row["kind"], row["operations_left"]) == ([True, False], kinds, None)
-
-
 def test_a_run_that_would_do_nothing_is_not_started_and_runs_are_in_their_jobs_history(tmp_path):
-    settings = load_settings("miniature", tmp_path)
+    settings, table = load_settings("miniature", tmp_path), "sources/step_labels"
     for _ in range(2):
-        assert not run_all(settings, only=("sources/step_labels", "sources/step_truth")).failures
+        assert not run_all(settings, only=(table,)).failures
     with open_instance(settings) as instance:
         (run,) = instance.get_runs()
         assert (run.job_name, run.tags[".dagster/repository"]) == (INGEST, "__repository__@cpmi")
         assert run.tags["cpmi/profile"] == "miniature"
-        records = instance.fetch_materializations(asset_key("sources/step_labels"), limit=5).records
-        assert len(records) == 1
-    Lake(tmp_path).path("sources/step_labels").unlink()
-    assert not run_all(settings, only=("sources/step_labels",)).failures
-    assert Lake(tmp_path).exists("sources/step_labels")
+        assert len(instance.fetch_materializations(asset_key(table), limit=5).records) == 1
+    Lake(tmp_path).path(table).unlink()
+    assert not run_all(settings, only=(table,)).failures
+    assert Lake(tmp_path).exists(table)
 
 
-def test_a_check_that_did_not_pass_is_asked_again_though_nothing_changed(tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "_lets_pass", lambda evaluation: False)
-    settings = load_settings("miniature", tmp_path)
-    for _ in range(2):
-        assert not run_all(settings, only=("alignment", "sources"), shards=["000"]).failures
-    with open_instance(settings) as instance:
-        check = dg.AssetCheckKey(asset_key(ALIGNED[0]), "every_row_accounted_for")
-        asked = instance.event_log_storage.get_asset_check_execution_history(check, limit=99)
-    assert len(asked) == 2 * len(settings.shard_keys)
-
-
-def test_a_shard_that_fails_stops_no_other_and_nothing_is_made_of_it(own_copy, monkeypatch):
+def test_a_shard_that_fails_stops_no_other_and_nothing_is_made_of_it(own_copy, tmp_path, monkeypatch):
     lake, sample = Lake.of(own_copy), labels.sample_negatives
     for shard in own_copy.shard_keys:
         lake.path(NEGATIVES, shard).unlink()
@@ -149,10 +184,88 @@ def test_a_shard_that_fails_stops_no_other_and_nothing_is_made_of_it(own_copy, m
     outcome = run_all(own_copy, only=("labels/hard_negatives", "dataset"))
     assert outcome.failures == ["hard_negatives 000: shard 000 is not to be"]
     assert lake.partitions(NEGATIVES) == own_copy.shard_keys[1:]
-
-
-def test_a_model_that_is_missing_stops_all_shards_with_one_sentence(own_copy, tmp_path):
     missing = own_copy.models.labeler.model_copy(update={"name": str(tmp_path / "nowhere")})
     settings = own_copy.model_copy(update={"models": own_copy.models.model_copy(update={"labeler": missing})})
     with pytest.raises(SourceError, match=r"nowhere[^\n]*$"):
         run_all(settings, only=("labels/hard_negatives",))
+
+
+def test_a_stage_waits_for_a_partition_that_another_process_makes(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.05)
+    home, stage, said = home_of(load_settings("miniature", tmp_path)), MAKERS["sources/step_labels"], Queue()
+    with ThreadPoolExecutor(1) as pool:
+        with home.lake.making(stage.table, None, print):
+            other = pool.submit(stage.bring_up_to_date, StageRun(stage, home, None, "run", said.put))
+            assert "another process holds the lock" in said.get(timeout=120)
+            assert not home.lake.exists(stage.table)
+        other.result()
+    assert home.lake.exists(stage.table)
+
+
+def run_in(home, profile="miniature", only=(), quiet=True) -> str:
+    settings, console = load_settings(profile, home), Console(file=io.StringIO())
+    run_with_progress(settings, settings.shard_keys, only, False, console, quiet)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "outcome", [Outcome(), Outcome(failures=["a step failed"]), Outcome(waiting=["a phase waits"])]
+)
+def test_everything_is_up_to_date_only_if_nothing_failed_or_waits(tmp_path, monkeypatch, outcome):
+    def skip(runner, *_):
+        runner.home.progress.finish("alignment.trajectories", None, 1, 0.0, skipped=True)
+        return outcome
+
+    monkeypatch.setattr(Runner, "run", skip)
+    assert ("Everything is up to date" in run_in(tmp_path, quiet=False)) == (outcome == Outcome())
+
+
+def test_the_hub_is_asked_before_a_run_begins_and_only_for_what_is_wanted(tmp_path, monkeypatch):
+    def refuse(kind, name):
+        raise SourceError(f"the {kind} `{name}` cannot be read from the hub")
+
+    begun = []
+    monkeypatch.setattr(Runner, "run", lambda *_: begun.append("run") or Outcome())
+    monkeypatch.setattr("cpmi_dagster.resources.sources.hub._resolve", refuse)
+    with pytest.raises(SourceError, match="cannot be read from the hub"):
+        run_in(tmp_path, "paper", ["labels"])
+    assert not begun
+    run_in(tmp_path, "paper", ["alignment"])
+    assert begun
+
+
+def test_a_dry_run_says_what_would_be_made_and_why_and_makes_nothing(finished):
+    files = {path: path.stat().st_mtime for path in finished.home.rglob("*.parquet")}
+    assert dry_run(finished, finished.shard_keys, [], False, []).to_make.is_empty()
+    changed = finished.model_copy(update={"rewards": finished.rewards.model_copy(update={"alpha": 0.3})})
+    found = dry_run(changed, finished.shard_keys, ["labels"], False, [])
+    ((table, partitions, _, _, why),) = found.to_make.iter_rows()
+    assert (table, partitions, found.trajectories) == ("labels/step_rewards", len(finished.shard_keys), 16)
+    assert "rewards.alpha: 1.0, the profile has 0.3" in why
+    assert files == {path: path.stat().st_mtime for path in finished.home.rglob("*.parquet")}
+
+
+def test_a_pilot_looks_at_one_shard_of_many_if_that_has_rows_enough(finished):
+    assert narrow_pilot(finished.limited(5)).shard_keys == finished.shard_keys[:1]
+    assert narrow_pilot(finished).shard_keys == finished.shard_keys
+
+
+HEADLINE, LABELS = "measured, with 95 % intervals", "labels made"
+OF_EARLIER = r"Stale     (.*), as of 20\d\d-\d\d-\d\d \d\d:\d\d UTC: .*{}.*; `cpmi run -p .*` makes it again"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("only", "shown", "why"),
+    [
+        ("sources", set(), "rewards.alpha: 1.0, the profile has 0.3"),
+        ("labels", {LABELS}, "has other inputs"),
+    ],
+)
+def test_a_run_shows_no_figure_of_an_earlier_one_as_its_own(own_copy, small_profile, only, shown, why):
+    variables = {"CPMI_HOME": str(own_copy.home), "CPMI_REWARDS__ALPHA": "0.3"}
+    result = CliRunner().invoke(app, ["run", "-p", small_profile, "--only", only], env=variables)
+    assert result.exit_code == 0, result.output
+    assert {words for words in (HEADLINE, LABELS) if words in result.stdout} == shown
+    said = re.search(OF_EARLIER.format(why), result.stdout)
+    assert said and ("labels" in said[1].split(", ")) == (not shown)

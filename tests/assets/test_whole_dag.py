@@ -1,52 +1,48 @@
-"""The DAG from end to end on a small part of the embedded world."""
+"""The DAG from end to end on a part of the embedded world: its tables, what a change makes, the last words of a run."""
 
 import shutil
-import signal
-import subprocess
-import sys
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
-import dagster as dg
 import duckdb
 import polars as pl
 import pytest
-from small_run import run_all
+from polars.testing import assert_frame_equal
+from rich.console import Console
+from small_run import SMALL, run_all, write_profile
 
 from cpmi_dagster import definitions
+from cpmi_dagster.assets import labels, reports
+from cpmi_dagster.contracts.keys import (
+    CHOICES,
+    COSTS,
+    LOGPROBS,
+    MODELS,
+    NEGATIVES,
+    POLICY_ROLLOUTS,
+    PROBLEMS,
+    PROCESSBENCH,
+    PROVER_ROLLOUTS,
+    STEP_REWARDS,
+)
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, provenance_of
-from cpmi_dagster.definitions import MAKERS, build_definitions, home_of
+from cpmi_dagster.definitions import MAKERS, home_of, home_status
+from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.generation.transformers_engine import TransformersEngine
+from cpmi_dagster.prm import features, load_reward_model, score_steps
+from cpmi_dagster.prm.examples import validation_questions
+from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.dag.automation import LABEL_TABLES, SHARDS_TAG
 from cpmi_dagster.resources.dag.dagster_home import open_instance
-from cpmi_dagster.resources.lake import kept_answers
-from cpmi_dagster.resources.lake.calls import CALLS
-from cpmi_dagster.resources.lake.database import publish
+from cpmi_dagster.resources.dag.shard_schedule import due_shards
+from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import EARLIER, Lake
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("published_at_the_end")]
 
-LOGPROBS, NEGATIVES, REWARDS = "labels/answer_logprobs", "labels/hard_negatives", "labels/step_rewards"
 SHARD = "000"
-# `cpmi run` of the labels in a process that nobody can stop later: it dies once the first chunk of scores is kept
-KILLED_AFTER_A_CHUNK = """
-import os, signal, sys
-from cpmi_dagster.cli.commands import main
-from cpmi_dagster.resources.lake.calls import Calls
-
-keep = Calls._keep
-
-def keep_and_die(calls, *answers):
-    keep(calls, *answers)
-    if calls.folder.name == "answer_logprobs" and "logprob_sum" in calls.answer:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-Calls._keep = keep_and_die
-sys.argv = ["cpmi", "run", "-p", sys.argv[1], "--only", "labels", "--shards", "0", "--quiet"]
-main()
-"""
 MAY_BE_EMPTY = {
     "labels/rejected_trajectories",
     "sources/questions",
@@ -56,7 +52,7 @@ MAY_BE_EMPTY = {
 }
 
 
-def test_every_relation_has_rows_and_opens_from_plain_duckdb(finished):
+def test_every_relation_and_artifact_is_there_for_plain_duckdb_and_in_a_page_that_fetches_nothing(finished):
     with duckdb.connect(str(finished.home / "cpmi.duckdb"), read_only=True) as connection:
         counts = {
             key: connection.sql(f'select count(*) from {table.group}."{table.name}"').fetchall()[0][0]
@@ -64,205 +60,229 @@ def test_every_relation_has_rows_and_opens_from_plain_duckdb(finished):
         }
         artifacts = connection.sql("select count(distinct artifact) from reports.paper_comparison").fetchall()[0][0]
     assert {key for key, count in counts.items() if not count} <= MAY_BE_EMPTY
-    assert artifacts == len(ARTIFACT_NAMES)
+    page = (finished.home / "report" / "index.html").read_text(encoding="utf-8")
+    assert page.count('<details class="artifact"') == artifacts == len(ARTIFACT_NAMES)
+    assert "miniature:labeler@" in page and 'src="http' not in page
 
 
-def test_every_source_row_is_kept_or_rejected_with_a_reason(finished):
+def test_every_source_row_is_kept_or_rejected_and_every_row_is_traced_to_its_run_and_code(finished):
     lake = Lake.of(finished)
-    source = lake.read("sources/math_shepherd")["row_number"].sort()
-    rejected = lake.read("alignment/rejected_rows")
+    source, rejected = lake.read("sources/math_shepherd")["row_number"], lake.read("alignment/rejected_rows")
     kept = lake.read("alignment/trajectories")["row_number"]
-    assert pl.concat([kept, rejected["row_number"]]).sort().equals(source)
-    assert rejected.height == 4
+    assert pl.concat([kept, rejected["row_number"]]).sort().equals(source.sort()) and rejected.height == 4
     assert rejected["reason"].str.len_chars().min() > 10
-
-
-def test_every_row_can_be_traced_to_its_run_and_code(finished):
-    lake = Lake.of(finished)
     for key in TABLES:
         for partition in lake.partitions(key) if TABLES[key].partitioning else [None]:
-            names = list(provenance_of(TABLES[key]))
-            stored = pl.read_parquet(lake.path(key, partition), columns=names)
-            record = lake.record(key, partition)
-            assert record is not None
-            assert stored.unique().rows() in ([], [tuple(getattr(record, name) for name in names)])
+            names, record = list(provenance_of(TABLES[key])), lake.record(key, partition)
+            rows = pl.read_parquet(lake.path(key, partition), columns=names).unique().rows()
+            assert rows in ([], [tuple(getattr(record, name) for name in names)])
 
 
-def test_the_report_shows_every_artifact_and_fetches_nothing(finished):
-    page = (finished.home / "report" / "index.html").read_text(encoding="utf-8")
-    assert "miniature:labeler@" in page
-    assert 'src="http' not in page
-    assert page.count('<details class="artifact"') == len(ARTIFACT_NAMES)
-
-
-def lake_times(settings) -> dict[str, int]:
-    """When each file of the lake was written, but for what stood there before."""
+def tables_made_by(settings: Settings, **options) -> set[str]:
+    """The tables of which a run writes files."""
     root = settings.home / "lake"
-    paths = (path for path in root.glob("**/*.parquet") if EARLIER not in path.parts)
-    return {str(path.relative_to(root)): path.stat().st_mtime_ns for path in paths}
+
+    def times() -> dict[Path, int]:
+        paths = (path for path in root.glob("**/*.parquet") if EARLIER not in path.parts)
+        return {path: path.stat().st_mtime_ns for path in paths}
+
+    before = times()
+    assert not run_all(settings, **options).failures
+    return {str(path.relative_to(root).parent) for path, time in times().items() if before.get(path) != time}
 
 
 def test_a_second_run_makes_nothing_and_a_moved_home_is_published_anew(own_copy):
-    as_made = lake_times(own_copy)
-    assert not run_all(own_copy).failures
-    assert lake_times(own_copy) == as_made
+    assert {state for asset in home_status(own_copy) for state in asset.partitions.values()} == {"done"}
+    assert tables_made_by(own_copy) == set()
     with duckdb.connect(str(own_copy.home / "cpmi.duckdb"), read_only=True) as connection:
         views = connection.sql("select sql from duckdb_views() where not internal").pl()["sql"]
     assert views.str.contains(str(own_copy.home), literal=True).any()
 
 
-def tables_made_by(settings: Settings, **options) -> set[str]:
-    """The tables of which a run writes files."""
-    before = lake_times(settings)
-    assert not run_all(settings, **options).failures
-    after = lake_times(settings)
-    return {str(Path(name).parent) for name, time in after.items() if before.get(name) != time}
-
-
-def test_a_changed_setting_makes_exactly_what_follows_from_it_again(own_copy):
-    rewards = own_copy.rewards.model_copy(update={"alpha": 0.3})
-    changed = own_copy.model_copy(update={"rewards": rewards})
-    only = ("sources", "alignment", "selection", "labels", "dataset")
-    made = tables_made_by(changed, only=only)
-    assert made == {REWARDS, "dataset/soft_labels", "dataset/cpmi_80k"}
-    assert tables_made_by(changed, only=only) == set()
-
-
-def test_code_that_gives_equal_rows_makes_nothing_after_them_again(own_copy, monkeypatch):
+def test_a_change_makes_exactly_what_follows_from_it_again(own_copy, monkeypatch):
+    changed = own_copy.model_copy(update={"rewards": own_copy.rewards.model_copy(update={"alpha": 0.3})})
+    only = ("alignment", "selection", "labels", "dataset")
+    assert tables_made_by(changed, only=only) == {STEP_REWARDS, "dataset/soft_labels", "dataset/cpmi_80k"}
+    # code that gives equal rows makes nothing after them again
     aligning = MAKERS["alignment/trajectories"]
     edited = replace(aligning, code_version=f"{aligning.code_version} edited")
     for table in aligning.tables:
         monkeypatch.setitem(MAKERS, table, edited)
     monkeypatch.setattr(definitions, "STAGES", [edited if stage is aligning else stage for stage in definitions.STAGES])
-    only = ("alignment", "selection", "labels", "dataset")
-    assert tables_made_by(own_copy, only=only) == {*aligning.tables}
+    assert tables_made_by(changed, only=only) == {*aligning.tables}
 
 
-def test_a_deleted_shard_is_made_again_with_the_same_rows(own_copy):
+def test_what_was_deleted_or_damaged_is_made_again_with_the_same_rows_and_the_data_set_waits_for_it(own_copy, flip):
     lake = Lake.of(own_copy)
-    before = lake.read("labels/answer_logprobs", "001")
-    lake.path("labels/answer_logprobs", "001").unlink()
-    assert not run_all(own_copy, only=("labels",)).failures
-    assert lake.read("labels/answer_logprobs", "001").equals(before)
+    deleted, damaged = lake.path(LOGPROBS, "001"), lake.path(STEP_REWARDS, "002")
+    before = lake.read(LOGPROBS, "001"), lake.read(STEP_REWARDS, "002")
+    deleted.unlink()
+    flip(damaged, damaged.stat().st_size // 2)
+    lake.path(STEP_REWARDS, "003").unlink()
+    outcome = run_all(own_copy, only=("labels", "dataset"), shards=["001", "002"])
+    assert not outcome.failures and "wait for shards 003" in outcome.waiting[0]
+    assert lake.read(LOGPROBS, "001").equals(before[0]) and lake.read(STEP_REWARDS, "002").equals(before[1])
+    assert lake.partitions(STEP_REWARDS) == ["000", "001", "002"]
 
 
-def test_a_subset_of_shards_is_labelled_and_the_data_set_waits(own_copy):
-    lake = Lake.of(own_copy)
-    shutil.rmtree(lake.root / "labels")
-    outcome = run_all(own_copy, shards=["002"])
-    assert lake.partitions("labels/step_rewards") == ["002"]
-    assert "wait for shards 000, 001, 003" in outcome.waiting[0]
+def test_stale_shards_are_seen_by_status_and_schedule_and_refused_by_what_is_made_of_all(own_copy):
+    changed = own_copy.model_copy(update={"scoring": own_copy.scoring.model_copy(update={"templates": 1})})
+    assert not run_all(changed, only=("labels",), shards=[SHARD]).failures
+    states = {asset.key: asset.partitions for asset in home_status(changed)}
+    stale = {"000": "done", "001": "stale", "002": "stale", "003": "stale"}
+    assert states[LOGPROBS] == states["labels/template_scores"] == states[STEP_REWARDS] == stale
+    assert set(states[NEGATIVES].values()) == {"done"} and states["dataset/cpmi_80k"] == {"all": "stale"}
+    with open_instance(changed) as instance:
+        assert due_shards(instance, Lake.of(changed), changed, States.of(changed, MAKERS)) == ["001", "002", "003"]
+    (failure,) = run_all(changed, only=("dataset/cpmi_80k",)).failures
+    assert "labels/step_rewards of shard 001, 002, 003 is stale" in failure
+    assert "scoring.templates: 4, the profile has 1" in failure and "run `cpmi run --only labels` first" in failure
 
 
 @pytest.fixture
-def tick(own_copy):
-    """Evaluates one tick of the schedule under a profile."""
-    with open_instance(own_copy) as instance:
+def prompts(monkeypatch):
+    """Number of prompts that were continued by lines and by answers."""
+    counts, generate = {"line": 0, "answer": 0}, TransformersEngine.generate
 
-        def evaluate(settings):
-            built = build_definitions(home_of(settings))
-            context = dg.build_schedule_context(
-                instance=instance,
-                scheduled_execution_time=datetime(2026, 1, 1, tzinfo=UTC),
-                repository_def=built.get_repository_def(),
-            )
-            return built.resolve_schedule_def("missing_or_failed_shards").evaluate_tick(context)
+    def counted(self, asked, sampling, samples, seed, stop="answer", first=0):
+        counts[stop] += len(asked)
+        return generate(self, asked, sampling, samples, seed, stop, first)
 
-        yield evaluate
+    monkeypatch.setattr(TransformersEngine, "generate", counted)
+    monkeypatch.setattr(TransformersEngine, "prepare", lambda self: None)  # its prompts are of no label
+    return counts
 
 
-def test_the_schedule_asks_for_deleted_shards_and_no_others(own_copy, tick):
-    lake = Lake.of(own_copy)
-    assert "every shard is labelled" in (tick(own_copy).skip_message or "")
-    for shard in ("001", "003"):
-        lake.path("labels/step_rewards", shard).unlink()
-    assert [request.partition_key for request in tick(own_copy).run_requests or []] == ["001", "003"]
-
-
-def test_the_schedule_asks_for_no_more_than_a_tick_allows(own_copy, tick):
-    shutil.rmtree(Lake.of(own_copy).root / "labels")
-    orchestration = own_copy.orchestration.model_copy(update={"shards_per_tick": 3})
-    limited = own_copy.model_copy(update={"orchestration": orchestration})
-    assert [request.tags[SHARDS_TAG] for request in tick(limited).run_requests or []] == ["000", "001", "002"]
-
-
-def test_a_killed_run_resumes_and_ends_with_the_tables_of_an_undisturbed_one(own_copy, small_profile):
-    lake = Lake.of(own_copy)
-    undisturbed = {key: lake.read(key, SHARD) for key in LABEL_TABLES}
-    shutil.rmtree(lake.root / "labels")
-    environment = {"PATH": "/usr/bin:/bin", "CPMI_HOME": str(own_copy.home)}
-    killed = subprocess.run([sys.executable, "-c", KILLED_AFTER_A_CHUNK, small_profile], env=environment)
-    assert killed.returncode == -signal.SIGKILL
-    kept = {path: path.read_bytes() for path in (lake.root / LOGPROBS / CALLS).glob("**/*.parquet")}
-    assert kept and not lake.has(LOGPROBS, SHARD)
-    settings = load_settings(small_profile, own_copy.home)
-    assert not run_all(settings, only=("labels",), shards=[SHARD]).failures
-    assert all(path.read_bytes() == answers for path, answers in kept.items())
-    answers = [pl.read_parquet(path) for path in (lake.root / LOGPROBS / CALLS).glob("**/*.parquet")]
-    scores = pl.concat(frame for frame in answers if "logprob_sum" in frame.columns)
-    assert not scores.select("prompt", "answer").is_duplicated().any(), "a question was asked twice"
-    measured = {"labels/labeling_costs": ["wall_seconds"]}
-    for key, before in undisturbed.items():
-        drop = measured.get(key, [])
-        assert lake.read(key, SHARD).drop(drop).equals(before.drop(drop)), key
-
-
-def test_a_reader_holding_the_database_does_not_stop_labeling(own_copy):
-    lake = Lake.of(own_copy)
-    shutil.rmtree(lake.root / "labels" / "template_scores")
-    publish(lake, own_copy)
-    with duckdb.connect(str(own_copy.home / "cpmi.duckdb"), read_only=True) as reader:
-        assert not run_all(own_copy, only=("labels",)).failures
-        assert reader.sql("select count(*) from labels.step_rewards").fetchall()[0][0] > 0
-    assert lake.read("labels/template_scores").height > 0
-
-
-def test_a_conditioning_asked_for_later_adds_its_contexts_and_keeps_every_other_row(own_copy, scored):
-    lake = Lake.of(own_copy)
-    before, cost = lake.read(LOGPROBS, SHARD), lake.record(LOGPROBS, SHARD).cost
-    conditionings = (*own_copy.scoring.conditionings, "leave_one_out")
-    scoring = own_copy.scoring.model_copy(update={"conditionings": conditionings})
-    asked = own_copy.model_copy(update={"scoring": scoring})
-    assert not run_all(asked, only=(LOGPROBS,), shards=[SHARD]).failures
-    after = lake.read(LOGPROBS, SHARD)
-    assert set(after["context"]) == {*before["context"], "all_but"}
-    assert after.filter(pl.col("context") != "all_but").equals(before)
-    assert {context for context, _ in scored} == {"all_but"}
-    assert lake.record(LOGPROBS, SHARD).cost["forward_tokens"] > cost["forward_tokens"]
-    scored.clear()
-    assert not run_all(own_copy, only=(LOGPROBS,), shards=[SHARD]).failures
-    assert not scored
-    assert lake.read(LOGPROBS, SHARD).equals(before) and lake.record(LOGPROBS, SHARD).cost == pytest.approx(cost)
-
-
-def test_two_templates_then_four_then_two_ask_the_labeler_for_each_once(own_copy, scored):
-    lake = Lake.of(own_copy)
-    shutil.rmtree(lake.root / "labels")
-    few, many = (
-        own_copy.model_copy(update={"scoring": own_copy.scoring.model_copy(update={"templates": count})})
-        for count in (2, 4)
+def test_forced_tables_are_made_again_of_what_models_have_answered(own_copy, prompts):
+    lake, tables = Lake.of(own_copy), (POLICY_ROLLOUTS, STEP_REWARDS, "dataset/soft_labels")
+    before, negatives = lake.read(POLICY_ROLLOUTS), lake.record(NEGATIVES, SHARD).written_at
+    written = lake.record(POLICY_ROLLOUTS, SHARD).written_at
+    outcome = definitions.run_with_progress(
+        own_copy, own_copy.shard_keys, tables, True, Console(stderr=True), quiet=True
     )
-    tables, asked = [], []
-    for settings in (few, many, few, many):
-        scored.clear()
-        assert not run_all(settings, only=(NEGATIVES, LOGPROBS), shards=[SHARD]).failures
-        tables.append(lake.read(LOGPROBS, SHARD))
-        asked.append({template for _, template in scored})
-    assert asked == [{0, 1}, {2, 3}, set(), set()]
-    assert tables[0].equals(tables[2]) and tables[1].equals(tables[3])
-    assert tables[1].filter(pl.col("template") < 2).equals(tables[0])
+    assert not outcome.failures and not any(prompts.values())
+    assert lake.record(POLICY_ROLLOUTS, SHARD).written_at > written
+    assert lake.record(NEGATIVES, SHARD).written_at == negatives
+    assert lake.read(POLICY_ROLLOUTS).equals(before)
 
 
-@pytest.fixture
-def scored(monkeypatch) -> set[tuple[str, int]]:
-    """Context and template of everything that the labeler is asked for."""
-    found: set[tuple[str, int]] = set()
+def labelled(home: Path, *types: str) -> tuple[Settings, Lake]:
+    """One shard labelled by the stages alone for some reward types; models that nothing asks for are not named."""
+    values = SMALL | {"recipes": [], "rewards": {"types": list(types)}}
+    demand = load_settings(write_profile(home / "all.yaml", values)).demand
+    unasked = {"policy": demand.policy_steps, "prover": demand.prover_steps}
+    values["models"] = {role: None for role, steps in unasked.items() if steps == 0}
+    values["benchmarks"] = SMALL["benchmarks"] | {"best_of_n": []}
+    settings = load_settings(write_profile(home / "mine.yaml", values), home)
+    home_ = home_of(settings)
+    for stage in labels.STAGES:
+        stage.bring_up_to_date(StageRun(stage, home_, SHARD, "run", lambda _: None))
+    return settings, home_.lake
 
-    def counted(*arguments, wanted, **options):
-        scores = answer_logprobs(*arguments, wanted=wanted, **options)
-        found.update(scores.logprobs.select("context", "template").unique().iter_rows())
-        return scores
 
-    answer_logprobs = kept_answers.answer_logprobs
-    monkeypatch.setattr(kept_answers, "answer_logprobs", counted)
-    return found
+KEYS = {
+    NEGATIVES: ["trajectory_id", "rank"],
+    LOGPROBS: ["trajectory_id", "template", "context", "step_index", "answer_rank"],
+    POLICY_ROLLOUTS: ["trajectory_id", "prefix_length", "rollout"],
+    PROVER_ROLLOUTS: ["trajectory_id", "prefix_length", "rollout"],
+    STEP_REWARDS: ["trajectory_id", "step_index", "reward_type"],
+}
+
+
+def assert_part_of(lake: Lake, whole: Lake, *tables: str) -> None:
+    """The rows of a home are those of a home that was asked for everything, but for rounding."""
+    for table in tables:
+        rows, model_dependent = lake.read(table, SHARD), ["run_id", "model"]
+        same = rows.select(KEYS[table]).join(whole.read(table), on=KEYS[table], how="left", maintain_order="left")
+        columns = [name for name in rows.columns if name not in model_dependent]
+        assert_frame_equal(rows.select(columns), same.select(columns), abs_tol=1e-4, rel_tol=0)
+        assert rows.height
+
+
+def test_only_what_the_reward_types_need_is_computed_and_only_what_is_added_later(finished, own_copy, prompts):
+    whole = Lake.of(finished)
+    shutil.rmtree(Lake.of(own_copy).root / "labels")
+    settings, lake = labelled(own_copy.home, "cpmi")
+    assert settings.models.policy is settings.models.prover is None
+    assert prompts["answer"] == 0 < prompts["line"]
+    assert_part_of(lake, whole, NEGATIVES, LOGPROBS, STEP_REWARDS)
+    assert set(lake.read(LOGPROBS)["context"]) == {"question", "step"}
+    assert lake.read(POLICY_ROLLOUTS).is_empty() and lake.read(PROVER_ROLLOUTS).is_empty()
+    assert lake.record(POLICY_ROLLOUTS, SHARD).notes == ["empty: no reward type of the profile needs it"]
+    assert lake.read(COSTS)["method"].unique().to_list() == ["cpmi"]
+    lines = prompts["line"]
+    _, lake = labelled(own_copy.home, "mc_hard")
+    assert lake.read(LOGPROBS).is_empty() and lake.read(NEGATIVES).is_empty()
+    _, lake = labelled(own_copy.home, "mc_hard", "pav_merge2")
+    assert lake.read(PROVER_ROLLOUTS)["prefix_length"].unique().sort().to_list() == [0, 1, 2]
+    _, lake = labelled(own_copy.home, "cpmi", "pav", "mc")
+    assert_part_of(lake, whole, *KEYS)
+    assert lake.read(POLICY_ROLLOUTS)["prefix_length"].min() == 1
+    policy, prover = (whole.read(table, SHARD).height for table in (POLICY_ROLLOUTS, PROVER_ROLLOUTS))
+    assert lake.read(POLICY_ROLLOUTS).height == policy and lake.read(PROVER_ROLLOUTS).height == prover
+    assert prompts == {"line": lines, "answer": policy / 2 + prover}
+
+
+def test_predictions_from_kept_states_are_those_of_the_whole_model(finished):
+    lake, key = Lake.of(finished), ["benchmark", "problem_id"]
+    model = load_reward_model(lake.home / lake.read(MODELS, "mc_bce")["path"][0])
+    kept = lake.read(PROCESSBENCH, "mc_bce").select(*key, "step_index", "probability")
+    problems = lake.read(PROBLEMS).join(kept.select(key).unique(), on=key, how="semi").select(*key, "question", "steps")
+    whole = score_steps(model, problems, 4096)
+    assert_frame_equal(kept, whole, abs_tol=1e-4, check_row_order=False, check_dtypes=False)
+
+
+def test_a_recipe_that_is_added_asks_the_backbone_nothing(own_copy, monkeypatch):
+    monkeypatch.setattr(features, "step_features", lambda *_: pytest.fail("the backbone was asked"))
+    added = Recipe(name="mc_mse", reward_type="mc", objective="mse")
+    settings = own_copy.model_copy(update={"recipes": (*own_copy.recipes, added)})
+    assert not run_all(settings, only=("models", "benchmarks")).failures
+    lake = Lake.of(settings)
+    assert lake.read(PROCESSBENCH, "mc_mse").height == lake.read(PROCESSBENCH, "mc_bce").height
+    assert lake.read(CHOICES, "mc_mse").height
+
+
+def test_a_run_ends_with_its_labels_by_reward_type_and_what_has_none_by_reason(finished, tmp_path):
+    rewards = Lake.of(finished).read(STEP_REWARDS).filter(reward_type="mc")
+    (row,) = reports.labels_made(finished).filter(reward="mc").iter_rows(named=True)
+    assert (row["steps"], row["trajectories"]) == (rewards.height, rewards["trajectory_id"].n_unique())
+    assert row["mean"] == pytest.approx(rewards["reward"].mean())
+    name, step = row["lowest at"].split()
+    assert rewards.filter(trajectory_id=name, step_index=int(step))["reward"].item() == rewards["reward"].min()
+    rejected, left_out = Lake.of(finished).read("alignment/rejected_rows"), reports.left_out(finished)
+    assert left_out["count"].sum() == rejected.height and left_out["count"].is_sorted(descending=True)
+    rows = rejected.filter(reason=left_out["reason"][0])["row_number"]
+    assert (left_out["first"][0], left_out["count"][0]) == (f"row {rows[0] + 1}", len(rows))
+    empty = finished.model_copy(update={"home": tmp_path})
+    assert reports.labels_made(empty).is_empty() and reports.left_out(empty).is_empty()
+
+
+def test_a_summary_that_fails_fails_no_run(finished, monkeypatch, caplog):
+    def fails(*_: object) -> None:
+        raise CpmiError("the query was stopped")
+
+    monkeypatch.setattr(reports, "ask", fails)
+    assert reports.labels_made(finished).is_empty()
+    assert "the query was stopped" in caplog.text
+
+
+def test_a_run_ends_with_how_good_each_model_is_on_questions_it_has_not_learned_from(finished):
+    lake, recipe = Lake.of(finished), finished.recipes[0]
+    model = lake.read(MODELS, recipe.name)
+    scores = model.select("scores").explode("scores").unnest("scores")
+    assert scores["probability"].is_between(0, 1).all() and scores["label"].null_count() == 0
+    questions = dict(lake.read("alignment/trajectories").select("trajectory_id", "question_id").iter_rows())
+    soft = lake.read("dataset/soft_labels").filter(reward_type=recipe.reward_type)
+    share = recipe.trained_with(finished.training).validation_share
+    asked = soft["trajectory_id"].unique().replace_strict(questions)
+    held_out = validation_questions(asked, share, finished.seed + recipe.seed)
+    assert {questions[name] for name in scores.filter("held_out")["trajectory_id"]} == held_out
+    for each in finished.recipes:
+        learned = lake.read(MODELS, each.name).select("scores").explode("scores").unnest("scores")
+        own = lake.read("dataset/soft_labels").filter(reward_type=each.reward_type)
+        both = learned.join(own, on=["trajectory_id", "step_index"])
+        assert both.height == learned.height and both["label"].to_list() == pytest.approx(both["soft_label"].to_list())
+    said = reports.verdicts(finished)
+    assert list(said) == [each.name for each in finished.recipes]  # the embedded world is nobody's own data
+    assert "against its own labels" in said[recipe.name] or "no labels held out" in said[recipe.name]
+    assert "Scores, the middle nine tenths" in (finished.home / model["path"][0] / "README.md").read_text()

@@ -12,29 +12,16 @@ from cpmi_dagster.negatives.hard_negatives import trajectory_seed
 from scripts.miniature_world.held_out import is_held_out
 
 
-def test_a_derived_seed_depends_on_seed_ids_and_their_order():
-    assert len({derived_seed(0, "ab"), derived_seed(1, "ab"), derived_seed(0, "ba"), derived_seed(0, "a")}) == 4
-
-
-def test_the_seeds_of_groups_of_rows_stay():
+def test_seeds_hashes_and_draws_stay():
     assert derived_seed(0, []) == 1609362278
     assert derived_seed(1715, ["t000000000", "2"]) == 1464969805
     assert derived_seed(7, pl.Series(["1", "Ann has 3 hats."])) == 1282810929
-
-
-def test_the_hashes_of_texts_stay_and_every_split_has_its_own():
-    assert text_hash("2 + 3?", "2 + 3 = 5") == 5567548450906413266
-    splits = [(), ("",), ("", ""), ("ab",), ("a", "b"), ("", "ab"), ("ab", ""), ("b", "a"), ("a\0b",)]
-    assert len({text_hash(*texts) for texts in splits}) == len(splits)
-
-
-def test_random_rewards_stay():
-    assert uniform_number(0, ("t000000000", 1)) == 0.28899801574171846
     assert uniform_number(1715, ("t000000007", 3)) == 0.009740016102895765
-
-
-def test_the_seeds_of_prompts_stay():
+    assert text_hash("2 + 3?", "2 + 3 = 5") == 5567548450906413266
     assert [prompt_seed(prompt, 7) for prompt in "ab"] == [1449851316, 2028071378]
+    assert trajectory_seed(1715, "t000000007") == 142547474471314
+    assert [proposal.answer for proposal in islice(propose("12", 7), 6)] == ["14", "13", "10", "11", "17", "22"]
+    assert [letter for letter in "abcdefghijkl" if is_held_out(letter)] == ["d", "j", "l"]
 
 
 @pytest.mark.parametrize(
@@ -42,18 +29,12 @@ def test_the_seeds_of_prompts_stay():
     [
         ("a", 0, [0.5607158541679382, 0.751985490322113, 0.9346738457679749]),
         ("How many √?", 1715, [0.47016584873199463, 0.7478781342506409, 0.029731452465057373]),
-        ("b", 0, [0.2149217128753662, 0.36987918615341187, 0.25275522470474243]),
     ],
 )
 def test_the_numbers_that_decide_tokens_stay(prompt, seed, numbers):
     assert uniform_numbers(prompt, seed, samples=1, limit=3).tolist() == [numbers]
 
 
-def test_the_seeds_of_heuristic_negatives_and_their_order_stay():
-    assert trajectory_seed(0, "t000000000") == 248459439707204
-    assert trajectory_seed(1715, "t000000007") == 142547474471314
-    assert [proposal.answer for proposal in islice(propose("12", 7), 6)] == ["14", "13", "10", "11", "17", "22"]
-
-
-def test_the_held_out_questions_stay():
-    assert [letter for letter in "abcdefghijkl" if is_held_out(letter)] == ["d", "j", "l"]
+def test_every_split_of_a_text_has_a_hash_of_its_own():
+    splits = [(), ("",), ("", ""), ("ab",), ("a", "b"), ("", "ab"), ("ab", ""), ("b", "a"), ("a\0b",)]
+    assert len({text_hash(*texts) for texts in splits}) == len(splits)

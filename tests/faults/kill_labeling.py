@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,15 +47,7 @@ def start(profile: str, home: Path, *groups: str, shards: str | None = None) -> 
 def label_and_kill(
     profile: str, home: Path, undisturbed: Path, kills: int, seconds: float, seed: int, shards: int = 4
 ) -> None:
-    """Label a home, killed at random moments and resumed, and compare it with an undisturbed one.
-
-    Args:
-        seconds: how long an undisturbed run takes; a moment is drawn from it.
-        shards: so many of the first ones are labelled.
-
-    Raises:
-        AssertionError: rows differ, or something is left over.
-    """
+    """Label the first shards of a home, killed at moments of the first `seconds` and resumed, and compare it."""
     moments, left, stretch = random.Random(seed), kills, f"0-{shards - 1}"
     while left:
         run = start(profile, home, "labels", shards=stretch)
@@ -76,13 +68,6 @@ def label_and_kill(
     compare(home, undisturbed, shards=shards)
 
 
-def remove_tables(home: Path, tables: Sequence[str], shard: str = "*") -> None:
-    """Remove the files of tables; what models answered for them stays."""
-    for key in tables:
-        for path in (home / "lake" / key).glob(f"{shard}.parquet"):
-            path.unlink()
-
-
 def freeze_at_work(run: subprocess.Popen[bytes], home: Path) -> None:
     """Stop a run (SIGSTOP) when it has just kept answers of a model, unless it ends before."""
     labels = home / "lake" / "labels"
@@ -99,17 +84,10 @@ def answer_files(folder: Path) -> Iterator[Path]:
     return folder.glob(f"**/{CALLS}/*/*/*/*.parquet")
 
 
-def compare(home: Path, undisturbed: Path, tables: Sequence[str] = LABEL_TABLES, shards: int = MANY) -> None:
-    """Make sure that two homes have the same labels, that no model was asked twice, and that nothing is left over.
-
-    Args:
-        shards: so many of the first ones are compared.
-
-    Raises:
-        AssertionError: they differ, a question was asked again, or something is left over.
-    """
+def compare(home: Path, undisturbed: Path, shards: int = MANY) -> None:
+    """Assert that the first shards have the same labels, no model was asked twice, and nothing is left over."""
     lake, other = Lake(home), Lake(undisturbed)
-    for key in tables:
+    for key in LABEL_TABLES:
         names = other.partitions(key)[:shards]
         assert lake.partitions(key)[:shards] == names, f"{key} has other shards"
         for shard in names:

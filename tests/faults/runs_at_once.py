@@ -38,12 +38,7 @@ def label_at_once(profile: str, home: Path, runs: int) -> list[subprocess.Popen[
 
 
 def watch(settings: Settings, runs: list[subprocess.Popen[bytes]]) -> dict[tuple[str, str], set[int]]:
-    """Ask until all runs have ended; the numbers of rows that each table's shards were seen with.
-
-    Raises:
-        CpmiError: a query failed.
-        AssertionError: the runs do not end.
-    """
+    """Ask until all runs have ended; returns the row counts that each shard of each table was seen with."""
     seen: dict[tuple[str, str], set[int]] = defaultdict(set)
     deadline, asked, slowest = time.monotonic() + LONGEST_RUN_SECONDS, 0, 0.0
     alive = True
@@ -62,11 +57,7 @@ def watch(settings: Settings, runs: list[subprocess.Popen[bytes]]) -> dict[tuple
 
 
 def check_whole(seen: dict[tuple[str, str], set[int]], home: Path) -> None:
-    """Make sure that shards were seen with all of their rows or not at all.
-
-    Raises:
-        AssertionError: a part of a shard was seen, or a shard was not.
-    """
+    """Assert that every shard was seen, and with all of its rows or not at all."""
     lake = Lake(home)
     assert {key for key, counts in seen.items() if counts} == {
         (table, shard) for table in TABLES for shard in lake.partitions(f"labels/{table}")

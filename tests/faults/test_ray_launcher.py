@@ -20,7 +20,7 @@ from kill_labeling import ROOT, compare
 from small_run import SMALL, run_all, write_profile
 from waiting import free_port, wait_until
 
-from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag.automation import LABEL
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.run_life import ALIVE, life_of
@@ -31,13 +31,9 @@ pytestmark = pytest.mark.slow
 HEAD, OTHER = "127.0.0.2", "127.0.0.3"
 SECONDS = 600
 FEW = {
-    **SMALL,
-    "selection": {"trajectories": 8},
-    "shards": 2,
-    "rewards": {"types": ["cpmi", "mc"]},
-    "recipes": [{"name": "mc_bce", "reward_type": "mc"}],
-    "benchmarks": {"best_of_n": []},
-}
+    **SMALL, "selection": {"trajectories": 8}, "shards": 2, "rewards": {"types": ["cpmi", "mc"]},
+    "recipes": [{"name": "mc_bce", "reward_type": "mc"}], "benchmarks": {"best_of_n": []},
+}  # fmt: skip
 
 
 @contextmanager
@@ -72,15 +68,14 @@ def node_command(address: str, gcs: int, dashboard: int) -> list[str]:
     return ["ray", "start", "--block", f"--node-ip-address={address}", *role, *limits]
 
 
-def has_started(node: psutil.Process, log: Path) -> bool:
-    """Whether a node says so in its log; skips the test, with the log, if it has ended instead."""
-    said = log.read_text()
-    if not node.is_running() or node.status() == psutil.STATUS_ZOMBIE:
-        pytest.skip(f"Ray does not start here: {said}")
-    return "Ray runtime started" in said
+def has_started(nodes: list[psutil.Process], log: Path) -> bool:
+    """Whether the last node says so in its log; skips the test, with the log, if a node has ended instead."""
+    if any(not node.is_running() or node.status() == psutil.STATUS_ZOMBIE for node in nodes):
+        pytest.skip(f"Ray does not start here: {log.read_text()}")
+    return "Ray runtime started" in log.read_text()
 
 
-def write_launcher(settings: Settings, dashboard: int) -> None:
+def write_launcher(folder: Path, dashboard: int) -> None:
     """The `dagster.yaml` of docs/operating.md, which looks at the runs more often."""
     variables = ["CPMI_HOME", "CPMI_PROFILE", "DAGSTER_HOME", "PYTHONPATH", "OMP_NUM_THREADS"]
     ray = {"address": f"http://127.0.0.1:{dashboard}", "num_cpus": 1, "env_vars": variables}
@@ -91,58 +86,49 @@ def write_launcher(settings: Settings, dashboard: int) -> None:
         },
         "telemetry": {"enabled": False},
     }  # fmt: skip
-    dagster_folder(settings).mkdir(parents=True, exist_ok=True)
-    (dagster_folder(settings) / "dagster.yaml").write_text(yaml.safe_dump(values))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "dagster.yaml").write_text(yaml.safe_dump(values))
 
 
 def launch(shard: str, environment: dict[str, str]) -> str:
     """Have the launcher start the run of a shard; returns its id."""
     run_id, tags = str(uuid.uuid4()), json.dumps({"dagster/partition": shard})
     command = [str(Path(sys.executable).with_name("dagster")), "job", "launch", "-m", "cpmi_dagster.definitions"]
-    command += ["-j", LABEL, "--run-id", run_id, "--tags", tags]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    subprocess.run([*command, "-j", LABEL, "--run-id", run_id, "--tags", tags], env=environment, check=True)
     return run_id
 
 
-def runs_on(node: psutil.Process, settings: Settings, runs: list[str]) -> list[str]:
+def runs_on(node: psutil.Process, folder: Path, runs: list[str]) -> list[str]:
     """The runs whose process is on a node and holds its lock."""
-    commands = []
+    commands = ""
     for process in node.children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            commands.append(" ".join(process.cmdline()))
-    held = [run for run in runs if life_of(dagster_folder(settings) / ALIVE / f"{run}.lock") == "held"]
-    return [run for run in held if any(run in command for command in commands)]
+            commands += " ".join(process.cmdline())
+    return [run for run in runs if run in commands and life_of(folder / ALIVE / f"{run}.lock") == "held"]
 
 
-@pytest.fixture
-def selected(tmp_path) -> tuple[Settings, Path]:
-    """A home of two shards without labels, and a copy that one undisturbed process has labelled."""
+def test_a_run_whose_node_is_killed_goes_on_on_another_and_each_shard_is_made_once(tmp_path):
     profile, whole = write_profile(tmp_path / "few.yaml", FEW), tmp_path / "whole"
     assert not run_all(load_settings(profile, whole), only=("sources", "alignment", "selection")).failures
-    shutil.copytree(whole / "lake", tmp_path / "home" / "lake")
+    settings = load_settings(profile, tmp_path / "home")
+    shutil.copytree(whole / "lake", settings.home / "lake")
     assert not run_all(load_settings(profile, whole), only=("labels",)).failures
-    return load_settings(profile, tmp_path / "home"), whole
-
-
-def test_a_run_whose_node_is_killed_goes_on_on_another_and_each_shard_is_made_once(selected, tmp_path):
-    settings, whole = selected
-    gcs, dashboard = free_port(), free_port()
-    write_launcher(settings, dashboard)
+    gcs, dashboard, folder = free_port(), free_port(), dagster_folder(settings)
+    write_launcher(folder, dashboard)
     environment = os.environ | {
-        "CPMI_HOME": str(settings.home), "CPMI_PROFILE": str(tmp_path / "few.yaml"), "PYTHONPATH": str(ROOT),
-        "DAGSTER_HOME": str(dagster_folder(settings)), "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32), "OMP_NUM_THREADS": "1",
+        "CPMI_HOME": str(settings.home), "CPMI_PROFILE": profile, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1",
+        "DAGSTER_HOME": str(folder), "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }  # fmt: skip
     with ExitStack() as stack:
         # its tables are made before two processes would make them at once
-        instance = stack.enter_context(dg.DagsterInstance.from_config(str(dagster_folder(settings))))
+        instance = stack.enter_context(dg.DagsterInstance.from_config(str(folder)))
         nodes = []
         for address in (HEAD, OTHER):
             log = tmp_path / f"{address}.log"
             nodes.append(stack.enter_context(running(node_command(address, gcs, dashboard), environment, log)))
-            wait_until(partial(has_started, nodes[-1], log), SECONDS, f"{address} does not start")
+            wait_until(partial(has_started, nodes, log), SECONDS, f"{address} does not start")
         # both are in the queue before the daemon takes them; one after the other they could be on the same node
         runs = [launch(shard, environment) for shard in settings.shard_keys]
         daemon = ["dagster-daemon", "run", "-m", "cpmi_dagster.definitions"]
@@ -152,13 +138,13 @@ def test_a_run_whose_node_is_killed_goes_on_on_another_and_each_shard_is_made_on
             return all(run.is_finished for run in instance.get_runs(dg.RunsFilter(run_ids=runs)))
 
         lost: list[str] = []
-        wait_until(lambda: lost.extend(runs_on(nodes[1], settings, runs)) or lost or ended(), SECONDS, "no run")
+        wait_until(lambda: lost.extend(runs_on(nodes[1], folder, runs)) or lost or ended(), SECONDS, "no run")
         if not lost:
             pytest.skip("Ray has started no run on the second node, which was to be killed")
         kill(nodes[1])
         wait_until(ended, SECONDS, "the runs do not end", every=1)
-        found = {run.run_id: run.status.name for run in instance.get_runs(dg.RunsFilter(run_ids=runs))}
-        assert found == dict.fromkeys(runs, "SUCCESS")
+        states = {run.run_id: run.status.name for run in instance.get_runs(dg.RunsFilter(run_ids=runs))}
+        assert states == dict.fromkeys(runs, "SUCCESS")
         assert instance.count_resume_run_attempts(lost[0]) == 1
         key = dg.AssetKey(["labels", "step_rewards"])
         made = [record.partition_key for record in instance.fetch_materializations(key, limit=10).records]

@@ -119,7 +119,7 @@ def test_the_command_says_which_solutions_were_left_out(files_of):
     assert command().exit_code == 1
 
 
-def test_chats_and_texts_are_split_and_numbered_if_they_have_no_id(files_of):
+def test_chats_and_texts_are_split_and_numbered_if_they_have_no_id(files_of, trained):
     text = "we add two\n\noops so five"
     said = [{"from": "human", "value": "How many two ?"}, {"from": "gpt", "value": text}]
     lines = [{"conversations": said, "answer": 4}, {"question": "How many two ?", "response": text}, SOLUTIONS[0]]

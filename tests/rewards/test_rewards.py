@@ -186,6 +186,17 @@ def test_a_merge_needs_the_rollouts_of_its_first_steps_alone_and_leaves_out_traj
         assert set(rewards_of(reward_type, policy={"t1": CORRECT["t1"]})[reward_type]) == {"t1"}
 
 
+def test_pav_in_a_merge_needs_no_prover_where_another_type_has_asked_the_policy_alone():
+    prover = {trajectory: {0: prefixes[0], 1: prefixes[1]} for trajectory, prefixes in PROVER_CORRECT.items()}
+    assert rewards_of("mc", "pav_merge1", prover=prover) == rewards_of("mc", "pav_merge1")
+
+
+def test_without_scored_trajectories_only_rollouts_give_rewards():
+    assert set(rewards_of("mc", "cpmi", "gold_only", "cpmi_merge1", logprobs_=logprobs().head(0))) == {"mc"}
+    gold = logprobs().filter(pl.col("answer_rank") == 0)
+    assert rewards_of("gold_only", logprobs_=gold) == rewards_of("gold_only")
+
+
 @hypothesis_settings(max_examples=20, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_rewards_do_not_depend_on_the_order_of_templates_or_rows(random):

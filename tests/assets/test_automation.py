@@ -1,0 +1,226 @@
+"""What happens without somebody who asks: the schedule, tick by tick, the sensor of failed runs, watches of age."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.schedule_definition import ScheduleExecutionData
+
+from cpmi_dagster.contracts.keys import SELECTED
+from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.definitions import build_definitions, home_of
+from cpmi_dagster.files.life_locks import hold
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.resources.dag.asset_keys import asset_key
+from cpmi_dagster.resources.dag.automation import (
+    FOLLOW_DATASET,
+    FOLLOW_LABELS,
+    LABEL,
+    LABEL_TABLES,
+    PARTITION_TAG,
+    SHARDS_TAG,
+    shards_of,
+)
+from cpmi_dagster.resources.dag.dagster_home import dagster_folder
+from cpmi_dagster.resources.dag.presentation import ON_CHANGED_ROWS
+from cpmi_dagster.resources.dag.run_life import ALIVE
+from cpmi_dagster.resources.dag.run_sensors import failed_runs, post
+from cpmi_dagster.resources.dag.shard_schedule import NOTHING_TO_DO
+from cpmi_dagster.resources.dag.states import CURRENT, MISSING, State, States
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import Record
+
+
+def settings_with(home, **orchestration) -> Settings:
+    settings = load_settings("miniature", home)
+    return settings.model_copy(update={"orchestration": settings.orchestration.model_copy(update=orchestration)})
+
+
+class World:
+    """A home of six shards that are labelled by marking them, and the schedule's ticks on it.
+
+    Args:
+        failing: how often labeling a shard fails; those not named never.
+        stale: the shards whose files count as stale.
+    """
+
+    def __init__(self, settings: Settings, instance: dg.DagsterInstance, failing: dict[str, int], stale: set[str]):
+        self.settings, self.instance, self.lake = settings, instance, Lake.of(settings)
+        self.failing, self.stale = failing, stale
+        definitions = build_definitions(home_of(settings))
+        self.repository = definitions.get_repository_def()
+        self.schedule = definitions.resolve_schedule_def("missing_or_failed_shards")
+        for shard in settings.shard_keys:
+            self.lake.write(TABLES[SELECTED].schema.create_empty(), Record(SELECTED, shard, "key", "r"))
+
+    def tick(self) -> ScheduleExecutionData:
+        now, repository = datetime.now(UTC), self.repository
+        with dg.build_schedule_context(self.instance, scheduled_execution_time=now, repository_def=repository) as asked:
+            return self.schedule.evaluate_tick(asked)
+
+    def asks_for(self) -> list[str | None]:
+        return [request.partition_key for request in self.tick().run_requests or []]
+
+    def label(self, request: dg.RunRequest) -> str:
+        """A Dagster run that marks the shard of a request as labelled, if it does not fail."""
+        tags = dict(request.tags) | {PARTITION_TAG: request.partition_key}
+        run = self.instance.create_run_for_job(self.repository.get_job(LABEL), tags=tags)
+        (shard,) = shards_of(run, self.settings)
+        if self.failing.get(shard, 0) > 0:
+            self.failing[shard] -= 1
+            self.instance.report_run_failed(run)
+        else:
+            self.mark(shard, run.run_id)
+        return shard
+
+    def mark(self, shard: str, run_id: str = "r") -> None:
+        """Write the labels of a shard, and have Dagster know of it."""
+        for key in LABEL_TABLES:
+            self.lake.write(TABLES[key].schema.create_empty(), Record(key, shard, "key", run_id))
+            self.instance.report_runless_asset_event(dg.AssetMaterialization(asset_key(key), partition=shard))
+
+
+@pytest.fixture
+def world(tmp_path, tmp_path_factory, monkeypatch):
+    stale: set[str] = set()
+
+    def state(states: States, key: str, shard: str) -> State:
+        return State("other", "changed") if shard in stale else CURRENT if states.lake.has(key, shard) else MISSING
+
+    monkeypatch.setattr(States, "state", state)
+    # a tick needs an instance that it can open by its folder
+    with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("dagster"))) as instance:
+
+        def build(failing=(), **orchestration) -> World:
+            settings = settings_with(tmp_path, **orchestration).model_copy(update={"shards": 6})
+            return World(settings, instance, dict(failing), stale)
+
+        yield build
+
+
+def test_ticks_ask_for_every_shard_failed_ones_last_and_again_and_then_for_stale_ones(world):
+    here = world(failing={"001": 1, "003": 99}, shards_per_tick=4)
+    asked: Counter[str] = Counter()
+    for tick in range(5):
+        requests = here.tick().run_requests
+        assert len(requests) <= 4 and all(request.tags[SHARDS_TAG] == request.partition_key for request in requests)
+        if tick == 1:
+            assert [request.partition_key for request in requests] == ["004", "005", "001", "003"]
+        asked.update(map(here.label, requests))
+    assert asked["001"] == 2 and asked["003"] > 2 and asked.total() == 4 + 2 + asked["003"]
+    here.mark("003")
+    assert here.tick().skip_message == NOTHING_TO_DO
+    here.stale.update({"000", "002"})
+    here.lake.path("labels/step_rewards", "005").unlink()
+    assert here.asks_for() == ["000", "002", "005"]
+
+
+def test_a_shard_that_is_being_labelled_is_not_asked_for_and_a_run_without_a_process_is_ended(world):
+    here = world(shards_per_tick=1)
+    run = here.instance.create_run_for_job(here.repository.get_job(LABEL), tags={PARTITION_TAG: "000"})
+    here.instance.report_dagster_event(dg.DagsterEvent("PIPELINE_START", LABEL), run.run_id)
+    lock = hold(dagster_folder(here.settings) / ALIVE / f"{run.run_id}.lock")
+    assert here.asks_for() == ["001"]
+    assert not here.instance.get_run_by_id(run.run_id).is_finished
+    del lock  # as after a kill
+    here.tick()
+    assert here.instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE
+    for shard in here.settings.shard_keys:
+        here.lake.path(SELECTED, shard).unlink()
+    assert "run the job `ingest` first" in (here.tick().skip_message or "")
+
+
+@pytest.fixture
+def webhook() -> Iterator[tuple[str, list[dict]]]:
+    """A server's address, and what is posted to it."""
+    received: list[dict] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204 if self.path == "/hook" else 500)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/hook", received
+    server.shutdown()
+
+
+def test_a_failed_run_is_one_line_of_json_in_the_log_and_is_posted(tmp_path, webhook, monkeypatch, capfd):
+    @dg.op
+    def labels() -> None:
+        raise dg.Failure("negatives 001: trajectory t7 cannot be scored", allow_retries=False)
+
+    @dg.job(name=LABEL)
+    def job() -> None:
+        labels()
+
+    monkeypatch.setenv("TEAM_WEBHOOK", webhook[0])
+    with dg.DagsterInstance.ephemeral() as instance:
+        tags = {"dagster/partition": "001"}
+        result = job.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
+        event = next(event for event in result.all_events if event.is_failure and event.is_job_event)
+        with dg.build_run_status_sensor_context("failed_runs", event, instance, result.dagster_run) as context:
+            failed_runs(settings_with(tmp_path, webhook_variable="TEAM_WEBHOOK"))(context.for_run_failure())
+    (posted,) = webhook[1]
+    assert posted["text"].endswith("of shards 001 failed: labels: negatives 001: trajectory t7 cannot be scored")
+    assert (posted["profile"], posted["job"], posted["shards"]) == ("miniature", LABEL, ["001"])
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if '"shards": ["001"]' in line]
+    assert json.loads(line[line.index("{") :]) == posted
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [("", "is not set"), ("http://127.0.0.1:9/secret", "ConnectError"), ("refusing", "status 500")],
+)
+def test_a_webhook_that_cannot_be_reached_is_no_error_and_its_address_is_not_shown(webhook, url, reason):
+    url = webhook[0].replace("hook", "wrong") if url == "refusing" else url
+    problem = post(url, {})
+    assert reason in problem and (not url or url not in problem)
+
+
+@pytest.mark.parametrize("days", [None, 7.0])
+def test_nothing_trains_by_itself_unless_turned_on_and_age_is_watched_if_the_profile_says_so(tmp_path, days):
+    definitions = build_definitions(home_of(settings_with(tmp_path, fresh_within_days=days)))
+    repository = definitions.get_repository_def()
+    sensors = {sensor.name: sensor for sensor in repository.sensor_defs}
+    assert "default_automation_condition_sensor" not in sensors
+    for sensor in (FOLLOW_LABELS, FOLLOW_DATASET):
+        assert sensors[sensor.name].default_status == dg.DefaultSensorStatus.STOPPED
+    followers = {key.to_user_string() for key in FOLLOW_LABELS.asset_selection.resolve(repository.asset_graph)}
+    assert followers == {key for key, table in TABLES.items() if table.group == "dataset"}
+    policies = {spec.key.to_user_string(): spec.freshness_policy for spec in definitions.resolve_all_asset_specs()}
+    assert (policies["dataset/soft_labels"] is not None) == (days is not None)
+    assert policies["labels/step_rewards"] is None
+
+
+def test_what_follows_runs_by_itself_after_changed_rows_and_not_after_a_skip():
+    versions = iter(["one", "two", "two", "three"])
+
+    @dg.asset
+    def made(context: dg.AssetExecutionContext):
+        return dg.MaterializeResult(data_version=dg.DataVersion(next(versions)))
+
+    @dg.asset(deps=[made], automation_condition=ON_CHANGED_ROWS)
+    def follows() -> None: ...
+
+    requested, cursor = [], None
+    with dg.DagsterInstance.ephemeral() as instance:
+        dg.materialize([made, follows], instance=instance)
+        for _ in range(4):
+            result = dg.evaluate_automation_conditions([made, follows], instance, cursor=cursor)
+            cursor = result.cursor
+            requested.append(result.total_requested)
+            if result.total_requested:
+                dg.materialize([made, follows], instance=instance, selection=[follows])
+            if len(requested) < 4:
+                dg.materialize([made, follows], instance=instance, selection=[made])
+    assert requested == [0, 1, 0, 1]
