@@ -25,6 +25,7 @@ _ASSIGNED = re.compile(rf"^{NAME}\s*=\s*(?=[^=]+$)(?![^{{]*\}})")
 _NO_FORMULA = re.compile(
     r"<<|>>|(?<!\\)\{\s*\}|[-+*/=^(\[{\\_:]\s*$"  # something is missing
     r"|(?<![A-Za-z\\])(?!and\b)[A-Za-z]{3,}|\\(?:[pb]?mod|equiv|cong|mid)(?![A-Za-z])"  # prose, congruences
+    r"|[0-9]\s*\^\s*\{?\s*[0-9]+\s*\^"  # a tower of powers, whose digits would not end
 )
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[A-Za-z]+\}")
 _BARE_LOGARITHM = re.compile(r"\\log(?!\s*_)")
@@ -70,7 +71,7 @@ def decide(gold: str, candidate: str) -> bool | None:
 
 
 def is_formula(text: str) -> bool:
-    """Whether a plain text is one complete formula for math-verify: no prose, no congruence, not cut off."""
+    """Whether a plain text is one complete formula for math-verify: no prose, congruence or tower of powers, not cut off."""
     if _NO_FORMULA.search(_ENVIRONMENT.sub("", text)):
         return False
     return text.count("{") == text.count("}") and sum(map(text.count, "([")) == sum(map(text.count, ")]"))
