@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 class CpmiError(Exception):
-    """Base of all errors here; commands print the message and exit with 1."""
+    """Base of the errors of this package; a command prints the message and exits with 1 (`UsageError`: 2)."""
 
 
 class SettingsError(CpmiError):
@@ -22,23 +22,23 @@ class SourceError(CpmiError):
     """A data source cannot be read, or its rows lack a field."""
 
 
-class RepeatedField(SourceError):
+class RepeatedFieldError(SourceError):
     """A JSON object has a field twice."""
 
 
-class MalformedRow(CpmiError, ValueError):
+class MalformedRowError(CpmiError, ValueError):
     """A source row that cannot become a trajectory; the message is its reason in `rejected_rows`."""
 
 
 class ModelError(CpmiError):
-    """A model folder is incomplete, or a model lacks a required ability."""
+    """A model folder is incomplete, or a model lacks what a stage needs: a decoder, a tokenizer, context length."""
 
 
-class PassingError(ModelError):
+class TransientError(ModelError):
     """A failure that may pass: a server that does not answer, memory that other processes hold."""
 
 
-class MissingModel(ModelError):
+class MissingModelError(ModelError):
     """A model of the profile does not exist or cannot be loaded."""
 
 
@@ -63,21 +63,21 @@ class BenchmarkError(CpmiError):
 
 
 # names, so that libraries which a profile does not use are not imported
-PASSING = {"OutOfMemoryError", "APIConnectionError", "RateLimitError", "InternalServerError", "TransportError"}
-PASSING_TYPES = (PassingError, MemoryError, ConnectionError, TimeoutError)
+TRANSIENT_NAMES = {"OutOfMemoryError", "APIConnectionError", "RateLimitError", "InternalServerError", "TransportError"}
+TRANSIENT_TYPES = (TransientError, MemoryError, ConnectionError, TimeoutError)
 
 
-def may_pass(error: BaseException | None) -> bool:
+def is_transient(error: BaseException | None) -> bool:
     """Whether an error or one of its causes may pass: memory, a server, the network."""
     while error is not None:
         names = {kind.__name__ for kind in type(error).__mro__}
-        if isinstance(error, PASSING_TYPES) or names & PASSING:
+        if isinstance(error, TRANSIENT_TYPES) or names & TRANSIENT_NAMES:
             return True
         error = error.__cause__
     return False
 
 
-PLAIN_REASONS = {
+PLAIN_REASONS = {  # by pydantic's message; follows the name of a field
     "Field required": "it is missing",
     "List should have at least 1 item after validation, not 0": "it is empty",
     "Input should be a valid string": "it must be text",
@@ -118,7 +118,7 @@ def first_line(error: BaseException) -> str:
 
 
 def described(error: BaseException) -> str:
-    """The message of an error of ours; type and first line of any other."""
+    """The message of an error of this package; type and first line of any other."""
     return with_notes(error) if isinstance(error, CpmiError) else f"{type(error).__name__}: {first_line(error)}"
 
 

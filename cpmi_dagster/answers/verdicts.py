@@ -71,7 +71,7 @@ def decide(gold: str, candidate: str) -> bool | None:
 
 
 def is_formula(text: str) -> bool:
-    """Whether a plain text is one complete formula for math-verify: no prose, congruence or tower of powers, not cut off."""
+    """Whether a plain text is one whole formula for math-verify: no prose, congruence, tower of powers, cut."""
     if _NO_FORMULA.search(_ENVIRONMENT.sub("", text)):
         return False
     return text.count("{") == text.count("}") and sum(map(text.count, "([")) == sum(map(text.count, ")]"))

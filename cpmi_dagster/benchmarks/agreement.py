@@ -54,7 +54,7 @@ def agreement(
 
 
 def share_lacking(figure: Estimate) -> float | None:
-    """How many times what is judged has to be judged beside it to bring a figure's interval down to ± `HALF_WIDTH`.
+    """Further judgements, as a multiple of those made, that narrow a figure's interval to ± `HALF_WIDTH`.
 
     Returns:
         None for a point or no interval.

@@ -1,16 +1,15 @@
-"""Rules that name the first wrong step of a solution, and the choice of the best of them.
+"""Predicts the first wrong step from step probabilities, and chooses the threshold with the best F1 (ProcessBench).
 
 A rule flags a step whose probability is below its threshold; the first flagged step is predicted, -1 if none is. So a
-problem is judged right by exactly the thresholds of one interval:
+problem is predicted correctly by exactly the thresholds of one interval:
 
-    probabilities        first error   judged right by thresholds in
+    probabilities        first error   predicted by thresholds in
     [0.9, 0.8, 0.3]      2             (0.3, 0.8]
-    [0.9, 0.8, 0.3]      0             none: a threshold above 0.9 flags step 0, so (0.9, inf)
+    [0.9, 0.8, 0.3]      0             (0.9, inf]: it flags step 0
     [0.9, 0.8, 0.3]      -1            (-inf, 0.3]
 
 With patience 2 or 3 it takes that many consecutive steps below the threshold, and the first of them is predicted: the
-highest probability of each run of that length then stands in for the step that the run begins with. Inverted, each
-probability p is read as 1 - p.
+highest probability of each such window stands in for its first step. Inverted, each probability p is read as 1 - p.
 """
 
 from collections.abc import Mapping

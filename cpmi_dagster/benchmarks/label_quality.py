@@ -83,8 +83,8 @@ def labelled_steps(step_rewards: pl.DataFrame, trajectories: pl.DataFrame, step_
         is_missing = ~pl.col("reward").is_finite().fill_null(False)
         if step := first_row(rows.filter(is_missing | pl.struct(STEP).is_duplicated())):
             raise BenchmarkError(
-                f"step {step['step_index']} of trajectory {step['trajectory_id']} does not have exactly one finite "
-                f"reward of type `{name}`; compute the rewards of its shard again"
+                f"step_index {step['step_index']} of trajectory {step['trajectory_id']} does not have exactly one "
+                f"finite reward of type `{name}`; compute the rewards of its shard again"
             )
         parts.append(rows.select(pl.lit(name).alias("reward_type"), pl.all()))
     corpus = steps.drop_nulls(CORPUS_LABELS).rename({CORPUS_LABELS: "reward"}).cast({"reward": pl.Float64})

@@ -75,7 +75,8 @@ def _bootstrap(
     if not np.isfinite(values).all():
         raise BenchmarkError(f"score {int(np.argmin(np.isfinite(values)))} is not a finite number; score it again")
     if truth.all() or not truth.any():
-        raise BenchmarkError("correct and wrong steps cannot be compared if there is only one kind")
+        kind = "correct" if truth.all() else "wrong"
+        raise BenchmarkError(f"an AUC needs correct and wrong steps, and these are all {kind}: judge more solutions")
     order, numbers = np.argsort(values, kind="stable"), group_numbers(groups)
     distinct, starts = np.unique(values[order], return_index=True)
     figures = []

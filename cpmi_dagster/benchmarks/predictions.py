@@ -70,4 +70,4 @@ def with_probabilities(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.
 
 
 def _step(row: dict[str, object]) -> str:
-    return f"step {row['step_index']} of problem `{row['problem_id']}` of {row['benchmark']}"
+    return f"step_index {row['step_index']} of problem `{row['problem_id']}` of {row['benchmark']}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(name="cpmi", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
 GIVEN = {"profile": ""}
-"""The profile option of this command, ` -p mine.yaml`, for the commands that its errors suggest."""
+"""The profile option of this command, e.g. ` -p mine.yaml`, for the commands that its errors suggest."""
 ProfileOption = Annotated[
     str | None,
     typer.Option(
@@ -37,7 +37,7 @@ MapOption = Annotated[
 ]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 DtypeOption = Annotated[DtypeOrAuto, typer.Option(help="Precision of the weights.")]
-# a closed stream is None, and the next file that is opened would get its number
+# if a stream is closed, the next file opened gets its descriptor, and prints land in that file
 for _name, _mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
     if getattr(sys, _name) is None:
         setattr(sys, _name, open(os.devnull, _mode))  # noqa: SIM115
@@ -74,6 +74,6 @@ def load_profile(given: str | None, quiet: bool = False) -> "Settings":
     if not given and not environment_variable("CPMI_PROFILE"):
         given = next((home.profile for home in known_homes()), None)
         if given and given != DEFAULT_PROFILE and not quiet:
-            ERR.warn(f"Profile {given}, as in the last run here; -p names another.")
+            ERR.warn(f"Profile {given}, as in the last run in this folder; -p names another.")
     GIVEN["profile"] = f" -p {shlex.quote(given)}" if given else ""
     return load_settings(given)

@@ -72,11 +72,11 @@ CONDITIONINGS: dict[str, ConditioningEntry] = by_name(
         ConditioningEntry(
             "incremental",
             "incremental",
-            "steps 1 to i against 1 to i − 1",
+            "steps up to i against steps before i",
             lambda step, last: (Context("prefix", step), Context("prefix", step - 1) if step else QUESTION),
         ),
         ConditioningEntry(
-            "prefix", "prefix", "steps 1 to i against none", lambda step, last: (Context("prefix", step), QUESTION)
+            "prefix", "prefix", "steps up to i against none", lambda step, last: (Context("prefix", step), QUESTION)
         ),
         # its contexts cost as much as those of the others together
         ConditioningEntry(

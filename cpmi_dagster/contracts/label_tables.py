@@ -36,6 +36,11 @@ class ControlLogprobs(AnswerLogprobs):
     """Log-probability of the step that follows each context; empty unless `step_surprisal` is a reward type."""
 
     control = dy.Enum(list(SCORED_CONTROLS), primary_key=True, description="control that reads it")
+    step_index = dy.Int64(
+        primary_key=True, min=-1, description="last step of the context, -1 for none; the step scored is the next one"
+    )
+    answer_rank = dy.Int64(primary_key=True, min=0, description="always 0")
+    token_count = dy.Int64(min=1, description="tokens of the step scored")
 
 
 class RejectedTrajectories(dy.Schema):
@@ -82,7 +87,7 @@ class StepRewards(dy.Schema):
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
     reward_type = dy.String(primary_key=True, description="e.g. mc, pav, cpmi, cpmi_merge1")
     reward = dy.Float64(
-        description="mc in [0, 1]; cpmi in nats per token; pav in [-alpha, 1 + alpha]; the user's labels as given"
+        description="larger is better; cpmi in nats per token, mc in [0, 1], pav in [-alpha, 1 + alpha]"
     )
 
 

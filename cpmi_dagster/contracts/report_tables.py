@@ -43,7 +43,7 @@ class PaperComparison(dy.Schema):
     low = dy.Float64(nullable=True, description="lower end of the 95 % interval; null if units < 10")
     high = dy.Float64(nullable=True, description="upper end of the 95 % interval; null if units < 10")
     n = dy.Int64(nullable=True, description="number of problems, steps or trajectories behind the figure")
-    units = dy.Int64(nullable=True, description="units resampled; of two kinds, units with the rarer")
+    units = dy.Int64(nullable=True, description="units resampled; of two classes compared, those of the smaller")
     unit = dy.String(nullable=True, description="what is resampled: question, shard or judge")
     profile = dy.String(description="profile that our figure was measured on")
 

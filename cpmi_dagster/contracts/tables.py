@@ -354,7 +354,7 @@ def columns_of(table: Table) -> dict[str, pl.DataType]:
 
 
 def provenance_of(table: Table) -> dict[str, pl.DataType]:
-    """Type of each provenance column that the schema of a table has no column of the same name for."""
+    """Types of the provenance columns that a table does not declare itself."""
     return {name: dtype for name, dtype in PROVENANCE.items() if name not in table.schema.columns()}
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from cpmi_dagster.errors import RepeatedField, SourceError, first_complaint
+from cpmi_dagster.errors import RepeatedFieldError, SourceError, first_complaint
 from cpmi_dagster.files.bounded_reading import LINE_CHARACTERS, bounded_lines, open_text
 from cpmi_dagster.files.text import NOT_UTF8, cut, encodable
 
@@ -23,13 +23,13 @@ def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise RepeatedField(f"the field `{cut(encodable(name), NAME_CHARACTERS)}` occurs twice")
+        raise RepeatedFieldError(f"the field `{cut(encodable(name), NAME_CHARACTERS)}` occurs twice")
     return fields
 
 
 # `json.loads` would construct a decoder for every line
 DECODER = json.JSONDecoder(object_pairs_hook=_fields)
-"""Decodes JSON; raises RepeatedField if an object has a field twice."""
+"""Decodes JSON; raises RepeatedFieldError if an object has a field twice."""
 
 
 def read_json_lines(path: Path, form: type[Form], holds: str) -> Iterator[tuple[str, Form]]:
@@ -70,7 +70,7 @@ def parse_line(text: str, form: type[Form], place: str) -> Form:
         if not isinstance(row, dict):
             raise SourceError(f"{place} is not a JSON object of fields and values; correct or remove the line")
         return form.model_validate(row)
-    except RepeatedField as error:
+    except RepeatedFieldError as error:
         raise SourceError(f"{place}: {error}; correct or remove the line") from error
     except RecursionError as error:
         raise SourceError(f"{place} is nested too deeply; correct or remove the line") from error

@@ -27,7 +27,7 @@ from typing import Any
 import openai
 from anyio.from_thread import start_blocking_portal
 
-from cpmi_dagster.errors import ModelError, PassingError
+from cpmi_dagster.errors import ModelError, TransientError
 from cpmi_dagster.files.text import cut, encodable, printable
 from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
 from cpmi_dagster.generation.settings import Sampling
@@ -146,7 +146,7 @@ class EndpointEngine:
                 return generation_of(response.text, stop)
             except (ValueError, LookupError, TypeError, RecursionError):
                 message = self._shown(f"a reply that is no finished completion: {response.text}")
-        raise PassingError(
+        raise TransientError(
             f"endpoint {self.url} failed at {place}, at last with: {message}; see that the server runs, or raise "
             "`timeout_seconds` or `max_retries`, then run again: chunks that were finished are kept"
         )

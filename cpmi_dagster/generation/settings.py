@@ -26,7 +26,7 @@ SOLUTIONS = Sampling(temperature=0.7, top_p=0.95, max_new_tokens=1024)
 class SolutionSampling(Frozen):
     """Sampling of solutions by the policy, for sources of questions."""
 
-    solutions: int = Field(ge=1, le=SOLUTIONS_PER_QUESTION, description="of each question")
+    solutions: int = Field(ge=1, le=SOLUTIONS_PER_QUESTION, description="solutions sampled per question")
     chat: bool = Field(default=False, description="ask through the chat template of the policy's tokenizer")
     sampling: Sampling = Field(default=SOLUTIONS, description="how tokens are drawn")
 

@@ -93,7 +93,7 @@ def check_terms(module: Any, structure: Any, terms: dict[str, Any], unknown: tup
     given = [name for name in unknown if terms.get(name) is not None]
     if structure is None or given:
         reason = f"it adds {', '.join(given)}" if given else "it does not pass further arguments to its layers"
-        raise ModelError(f"{type(module).__name__} cannot be read this way: {reason}")
+        raise ModelError(f"{type(module).__name__} cannot be read this way: {reason}; use `scorer: reference`")
 
 
 def shown_mask(size: int, device: "torch.device") -> "torch.Tensor":

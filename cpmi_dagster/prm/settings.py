@@ -110,7 +110,7 @@ class Recipe(Frozen):
         max_length=200,
         description="of the reward model: partition key, row label and folder",
     )
-    reward_type: str = Field(description="whose soft labels it learns from")
+    reward_type: str = Field(description="reward type whose soft labels the model is trained on")
     objective: Objective = Field(default="bce", description="loss of a step's label")
     backbone: LanguageModel | None = Field(default=None, description="models.backbone if null")
     head: Head = Field(

@@ -86,7 +86,7 @@ class Settings(BaseSettings):
 
     profile: str = Field(description="name of the results' folder below `.cpmi`; by default the file's name")
     home: Path = Field(description="folder of the results; by default CPMI_HOME, else .cpmi/PROFILE")
-    seed: int = Field(default=0, ge=0, lt=2**31, description="of all random numbers")
+    seed: int = Field(default=0, ge=0, lt=2**31, description="seed of all random numbers")
     shards: int = Field(
         default=80, ge=1, lt=100, description="parts that are labelled one by one, about 1250 trajectories in each"
     )

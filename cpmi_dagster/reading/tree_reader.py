@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from cpmi_dagster.errors import PassingError, first_line
+from cpmi_dagster.errors import TransientError, first_line
 from cpmi_dagster.models.attention import attention_implementation
 from cpmi_dagster.models.memory import is_out_of_memory, release_memory
 from cpmi_dagster.reading import Reader
@@ -39,7 +39,7 @@ ROW_TOKENS = "row tokens"
 """Key in `Readable.remembered` of the longest row since memory ran out."""
 
 
-class OutOfMemory(PassingError):
+class OutOfMemory(TransientError):
     """The shortest row does not fit into memory."""
 
 

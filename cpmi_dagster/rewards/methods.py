@@ -98,7 +98,7 @@ def _complete(rewards: pl.DataFrame, model: str) -> pl.DataFrame:
     if not missing.is_empty():
         trajectory_id, step = missing.row(0)[:2]
         raise ScoringError(
-            f"trajectory `{trajectory_id}` lacks {model} rollouts that the reward of step {step + 1} needs; "
+            f"trajectory `{trajectory_id}` lacks {model} rollouts that the reward of step_index {step} needs; "
             "compute its rollouts again"
         )
     return rewards

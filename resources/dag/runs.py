@@ -31,7 +31,7 @@ from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.step_errors import INTERRUPTED, reason_of
 from cpmi_dagster.resources.lake.lake import partitions_of
 
-OF_ALL = {"MissingModel", "SettingsError", "StorageError", "UsageError"}
+FATAL_ERRORS = {"MissingModelError", "SettingsError", "StorageError", "UsageError"}
 """Names of errors that every partition would meet."""
 CHECK_FAILED = "DagsterAssetCheckFailedError"
 DATA_VERSION, INPUT_VERSION = "dagster/data_version", "dagster/input_data_version"
@@ -100,7 +100,7 @@ class Runner:
 
     def _run_phase(self, phase: str, shards: Sequence[str], selection: Sequence[str]) -> None:
         """Make some tables of a phase; a partition that fails stops what follows, but no other partition."""
-        for stages in alike(self.home.stages, selection):
+        for stages in group_by_partitioning(self.home.stages, selection):
             keys = partitions_of(stages[0].table, self.home.settings) if stages[0].partitioning else None
             partitions = [None] if keys is None else list(shards) if phase == LABEL else keys
             states, checked = self.home.states(), self._evaluations(stages, partitions)
@@ -224,11 +224,11 @@ class Runner:
             self.outcome.failures.append(unfinished)
             return True
         causes = {getattr(getattr(error, "cause", None), "cls_name", "") for error in errors}
-        return bool(causes & OF_ALL) or any(reason_of(event) == INTERRUPTED for event in failures)
+        return bool(causes & FATAL_ERRORS) or any(reason_of(event) == INTERRUPTED for event in failures)
 
 
-def alike(stages: dict[str, Declaration], selection: Sequence[str]) -> Iterator[list[Declaration]]:
-    """The stages of some tables in groups of one partitioning, each group after its inputs."""
+def group_by_partitioning(stages: dict[str, Declaration], selection: Sequence[str]) -> Iterator[list[Declaration]]:
+    """Groups the stages of some tables by partitioning; a group comes after its inputs."""
     depth: dict[str, int] = {}
     for stage in distinct(stages.values()):  # in the order of the DAG
         parents = [(stages[key], depth[key]) for key in stage.inputs if key in depth]

@@ -1,6 +1,6 @@
 """Errors in a step: a transient one is retried, one that the user must correct fails at once.
 
-PassingError, MemoryError, ConnectionError, torch.OutOfMemoryError, …    retried after 30 s, 60 s, 120 s
+TransientError, MemoryError, ConnectionError, torch.OutOfMemoryError, …    retried after 30 s, 60 s, 120 s
 any other CpmiError                                                     failed, with its sentence
 anything else                                                           failed, with its traceback
 """
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import dagster as dg
 
-from cpmi_dagster.errors import CpmiError, first_line, may_pass, with_notes
+from cpmi_dagster.errors import CpmiError, first_line, is_transient, with_notes
 from cpmi_dagster.profiles.orchestration import Orchestration
 
 INTERRUPTED = "interrupted; run again to continue where it stopped"
@@ -30,7 +30,7 @@ def step_errors(context: dg.AssetExecutionContext, orchestration: Orchestration)
         yield
     except Exception as error:
         attempt = context.op_execution_context.retry_number
-        if may_pass(error) and attempt < orchestration.retries:
+        if is_transient(error) and attempt < orchestration.retries:
             wait = orchestration.retry_seconds * 2**attempt
             again = f"trying again in {wait:g} s ({attempt + 1} of {orchestration.retries})"
             said = f"{context.op_execution_context.op.name}: {first_line(error)}; {again}"

@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from cpmi_dagster.errors import RepeatedField, SourceError, first_line
+from cpmi_dagster.errors import RepeatedFieldError, SourceError, first_line
 from cpmi_dagster.files.bounded_reading import BYTE_ORDER_MARK, LINE_CHARACTERS, bounded_lines, open_text
 from cpmi_dagster.files.json_lines import DECODER
 from cpmi_dagster.files.text import NOT_UTF8, did_you_mean, encodable
@@ -291,7 +291,7 @@ def _read_line(line: str, place: str) -> Row:
         return Unreadable(line, "not UTF-8; save the file as UTF-8", place)
     try:
         return _row(DECODER.decode(line), line, place)
-    except RepeatedField as error:
+    except RepeatedFieldError as error:
         return Unreadable(line, str(error), place)
     except json.JSONDecodeError as error:
         return Unreadable(line, f"not JSON ({error.msg}, column {error.colno})", place)

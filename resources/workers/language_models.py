@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from cpmi_dagster.errors import MissingModel, ModelError, SettingsError, SourceError
+from cpmi_dagster.errors import MissingModelError, ModelError, SettingsError, SourceError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.generation.engine import RolloutEngine
 from cpmi_dagster.generation.solutions import chat_prompt
@@ -151,13 +151,13 @@ class LanguageModels:
 
 @contextmanager
 def _needed() -> Iterator[None]:
-    """Turn an error of loading into `MissingModel`, which ends the run."""
+    """Turn an error of loading into `MissingModelError`, which ends the run."""
     try:
         yield
     except (ModelError, SourceError) as error:
         if error.__cause__ and is_out_of_memory(error.__cause__):
             raise  # memory may be free later
-        raise MissingModel(str(error)) from error
+        raise MissingModelError(str(error)) from error
 
 
 def _has_weights(role: str, spec: LanguageModel) -> bool:

@@ -67,7 +67,7 @@ def test_resampling_an_auc_equals_repeating_each_step_as_often_as_its_question_i
 @pytest.mark.parametrize(
     ("work", "message"),
     [
-        (lambda: figures([0.1, 0.2], [True, True]), "only one kind"),
+        (lambda: figures([0.1, 0.2], [True, True]), "these are all correct"),
         (lambda: figures([0.1, float("nan"), 0.2], [True, False, True]), "score 1 is not a finite number"),
         (lambda: bootstrap(np.empty((0, 2)), lambda totals: totals[..., 0], 10, 0), "no problems"),
         (lambda: Resampled(0.5, np.array([np.nan]), 20, 20).estimate(), "too small for an interval"),

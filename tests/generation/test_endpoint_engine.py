@@ -11,7 +11,7 @@ import openai
 import pytest
 from completions_server import Answer, Server, completion, serve
 
-from cpmi_dagster.errors import ModelError, PassingError
+from cpmi_dagster.errors import ModelError, TransientError
 from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 from cpmi_dagster.generation.engine import NO_ROOM, Generation
 from cpmi_dagster.generation.settings import Sampling
@@ -69,7 +69,7 @@ def test_what_may_pass_is_asked_again_with_the_same_seed():
     ids=str,
 )
 def test_a_reply_that_is_no_finished_completion_is_an_error_that_may_pass(reply):
-    with pytest.raises(PassingError, match=r"prompt 1 of 1, .* no finished"):
+    with pytest.raises(TransientError, match=r"prompt 1 of 1, .* no finished"):
         generate(reply)
 
 
@@ -77,7 +77,7 @@ def test_after_the_last_try_the_error_names_endpoint_prompt_reason_and_what_to_d
     def answer(body: dict[str, Any]) -> Answer:
         return Answer({"error": {"message": f"boom {KEY}"}}, 500) if body["prompt"] == "bad" else GOOD
 
-    with serve(answer) as server, pytest.raises(PassingError) as caught:
+    with serve(answer) as server, pytest.raises(TransientError) as caught:
         engine_of(server, requests_in_flight=1).generate(["good", "bad"], SAMPLING, 1, 0)
     message = str(caught.value)
     assert f"endpoint {server.url} failed at prompt 2 of 2, at last with: status 500: boom ***" in message

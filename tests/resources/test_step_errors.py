@@ -4,7 +4,7 @@ import dagster as dg
 import httpx2
 import pytest
 
-from cpmi_dagster.errors import PassingError, ScoringError
+from cpmi_dagster.errors import ScoringError, TransientError
 from cpmi_dagster.profiles.orchestration import Orchestration
 from cpmi_dagster.reading.tree_reader import OutOfMemory
 from cpmi_dagster.resources.dag.step_errors import step_errors
@@ -16,7 +16,7 @@ UNSCORED.add_note("among 9 trajectories from t1 on")
 @pytest.mark.parametrize(
     ("error", "attempts", "reason"),
     [
-        (PassingError("the server does not answer"), 3, "the server does not answer"),
+        (TransientError("the server does not answer"), 3, "the server does not answer"),
         (httpx2.ConnectError("no route"), 3, "no route"),
         (OutOfMemory("no memory"), 3, "no memory"),
         (UNSCORED, 1, "a value is not finite (among 9 trajectories from t1 on)"),
