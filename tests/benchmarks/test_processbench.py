@@ -177,7 +177,10 @@ PAIRS = [([0.9, 0.2], 1), ([0.9, 0.8], -1)]
     [
         (lambda rows: rows.filter(pl.col("problem_id") != "math-1"), "`math-1` of processbench_math has no pred"),
         (lambda rows: rows.filter((pl.col("problem_id") != "math-1") | (pl.col("step_index") != 1)), "2 steps, but"),
-        (lambda rows: pl.concat([rows, rows.head(1)]), "step 0 of problem `gsm8k-0` of processbench_gsm8k has two"),
+        (
+            lambda rows: pl.concat([rows, rows.head(1)]),
+            "step_index 0 of problem `gsm8k-0` of processbench_gsm8k has two",
+        ),
         (lambda rows: rows.with_columns(probability=pl.lit(float("nan"))), r"must lie in \[0, 1\]"),
         (lambda rows: rows.with_columns(problem_id=pl.col("problem_id") + "x"), "not a problem of processbench_gsm8k"),
         (lambda rows: rows.with_columns(recipe=pl.Series(["a", "b"] * 8)), "several recipes"),
