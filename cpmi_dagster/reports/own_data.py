@@ -3,7 +3,7 @@
 Train on CPMI?   Not known: 12 of the 50 solutions that an answer needs are judged.
 Labelled         38 of 40 solutions of 14 questions, 179 steps
 Cost             CPMI: 38 solutions, 6.1 s, 0.16 s a solution
-Wrong answers    chat-04   gold 17   18, 15, 1700, 16      1700 is far from the gold answer
+Wrong answers    chat-04   gold 17   18, 15, 17000, 16     17000: far from the gold answer
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from cpmi_dagster.rewards.registry import reward_label
 MOST_READ, SHOWN = 2_000, 8
 """Solutions whose wrong answers are looked over, and how many of them the report shows."""
 FAR = 100
-"""Times the gold answer from which a wrong answer gives itself away."""
+"""Ratio to the gold answer, or of it, above which a wrong answer gives itself away; both count as 1 at least."""
 OWN_NAME = pl.coalesce("source_id", "trajectory_id")
 """What a reader calls a solution: by the id of their own row, if it has one."""
 
@@ -61,8 +61,8 @@ def own_data(
         option: of commands, as `render_report` takes it.
     """
     verdict, looked_over = judge_label(frames, reward_type, option), odd_negatives(inputs)
-    odd = (int(looked_over["odd"].list.len().sum()), int(looked_over["wrong"].list.len().sum()))
-    odd_first = looked_over.sort(pl.col("odd").list.len() == 0, maintain_order=True).head(SHOWN)
+    odd = (int(looked_over["count"].sum()), int(looked_over["wrong"].list.len().sum()))
+    odd_first = looked_over.sort(pl.col("count") == 0, maintain_order=True).head(SHOWN)
     return OwnData(
         label=reward_label(reward_type),
         verdict=verdict,
@@ -72,7 +72,7 @@ def own_data(
             solution="name",
             gold_answer="gold",
             wrong_answers=pl.col("wrong").list.join(", "),
-            odd=pl.col("odd").list.join("; "),
+            odd="odd",
         ),
         odd=odd,
     )
@@ -118,32 +118,38 @@ def odd_negatives(inputs: ReportInputs) -> pl.DataFrame:
     """The wrong answers of each solution, and what is odd about some of them.
 
     Returns:
-        name, gold, wrong (list), odd (list of sentences): of one solution a question, at most `MOST_READ` of them.
+        name, gold, wrong (list), count of odd ones, odd (`2, 7: far from the gold answer`): of one solution a question,
+        at most `MOST_READ` of them.
     """
     wrong = inputs.table(NEGATIVES).sort("rank").group_by("trajectory_id").agg(wrong="answer")
     solutions = inputs.table(TRAJECTORIES).unique("question_id", keep="first", maintain_order=True).head(MOST_READ)
     both = solutions.join(wrong, on="trajectory_id", maintain_order="left")
-    odd = [
-        [f"{each} {words}" for each in answers if (words := oddity(gold, each))]
-        for gold, answers in both.select("gold_answer", "wrong").iter_rows()
-    ]
-    series = pl.Series("odd", odd, dtype=pl.List(pl.String))
-    return both.select(name=OWN_NAME, gold="gold_answer", wrong="wrong").with_columns(series)
+    odd = []
+    for gold, answers in both.select("gold_answer", "wrong").iter_rows():
+        by_words: dict[str, list[str]] = {}
+        for each in answers:
+            by_words.setdefault(oddity(gold, each), []).append(each)
+        by_words.pop("", None)
+        texts = [f"{', '.join(each)}: {words}" for words, each in by_words.items()]
+        odd.append((sum(map(len, by_words.values())), "; ".join(texts)))
+    counts = pl.DataFrame(odd, {"count": pl.Int64, "odd": pl.String}, orient="row")
+    return pl.concat([both.select(name=OWN_NAME, gold="gold_answer", wrong="wrong"), counts], how="horizontal")
 
 
 def oddity(gold: str, wrong: str) -> str:
-    """Why a wrong answer gives itself away, as a clause; empty if it does not."""
+    """Why a wrong answer gives itself away; empty if it does not."""
     right_form, wrong_form = (read_form(plain_text(answer)) for answer in (gold, wrong))
     if right_form is not None and (wrong_form is None or _kind(right_form) != _kind(wrong_form)):
-        return "is of another kind than the gold answer"
+        return "of another kind than the gold answer"
     quantities = [form for form in (right_form, wrong_form) if isinstance(form, Quantity) and form.value.numbers]
     numbers = [number for form in quantities if (number := real_value(form.value)) is not None]
     if len(numbers) == 2:
         right, other = numbers
-        if abs(other) > FAR * max(1.0, abs(right)):
-            return "is far from the gold answer"
+        smaller, larger = sorted(max(1.0, abs(number)) for number in numbers)
+        if larger > FAR * smaller:
+            return "far from the gold answer"
         if right.is_integer() and not other.is_integer():
-            return "is no whole number, as the gold answer is"
+            return "not whole, as the gold answer is"
     return ""
 
 
