@@ -175,7 +175,7 @@ def _final_answers(frames: Frames) -> Finding:
         verdict = _verdict(_minus(ours, CHANCE_AUC))
     if ours is None or isinstance(verdict, str):
         unsaid = f"Whether labels tell right from wrong final answers cannot be said: {verdict}."
-        return Finding(title, NECESSARY, answer, (known, unsaid))
+        return Finding(title, _state([verdict]), answer, (known, unsaid))
     words = {
         True: "tell right from wrong final answers",
         False: "are lower where the final answer is right",
@@ -184,8 +184,8 @@ def _final_answers(frames: Frames) -> Finding:
     beside = {row: row for row in (*GOLDLESS_ROWS, best_free(aucs) or "")}
     others = ", ".join([*_list_figures(aucs, beside), f"chance {CHANCE_AUC}"])
     over = (
-        f"Of final answers, not of steps: {METHOD}'s labels {words}, with AUC {_format(ours)} over {ours.n:,} solutions "
-        f"({counted}), by their mean label, without last steps; {others}."
+        f"Of final answers, not of steps: {METHOD}'s labels {words}, with AUC {_format(ours)} over {ours.n:,} "
+        f"solutions ({counted}), by their mean label, without last steps; {others}."
     )
     return Finding(title, NECESSARY, answer, (known, over))
 

@@ -11,12 +11,13 @@
     Counts: Judged solutions, CPMI            Labelled                          36    since 4 have no gold answer
     Counts: Final answer before the last step Solutions                         34    of the first 2,000 with labels
 
-Only if the labeler half knows the answer can CPMI tell steps apart; whether it does, judged steps say. A label that says something of the steps should rank solutions with
-a right final answer above those with a wrong one, also before the last step states it. Two labels that agree are not
-two independent witnesses. Counts are of the solutions that have labels beside that of the last step, and of the steps
-with labels that `sources.step_truth` judges; a judged solution is one of them with a judged step that is not the last
-one, and it is right if no judged step is wrong. A label of fewer solutions has a row of its own. If a step before the
-last one states the final answer too, as in chats that repeat it after `</think>`, figures without last steps know it.
+Only if the labeler half knows the answer can CPMI tell steps apart; whether it does, judged steps say. A label that
+says something of the steps should rank solutions with a right final answer above those with a wrong one, also before
+the last step states it. Two labels that agree are not two independent witnesses. Counts are of the solutions that have
+labels beside that of the last step, and of the steps with labels that `sources.step_truth` judges; a judged solution is
+one of them with a judged step that is not the last one, and it is right if no judged step is wrong. A label of fewer
+solutions has a row of its own. If a step before the last one states the final answer too, as in chats that repeat it
+after `</think>`, figures without last steps know it.
 """
 
 from collections.abc import Iterator
@@ -49,6 +50,8 @@ GROUPINGS = {
     COUNTS: "What there is to compare labels with",
 }
 """What begins the label of a row, and the title of its rows."""
+COUNTED = {KNOWLEDGE: "questions", ANSWERS: "solutions", AGREEMENT: "steps", COUNTS: ""}
+"""What the n of figures counts, by the same beginnings."""
 LEAST, MOST = 0.05, 0.95
 """Probabilities of the gold answer between which it can still rise, and fall, as CPMI needs it."""
 TOO_LITTLE, HALF, ALREADY = (

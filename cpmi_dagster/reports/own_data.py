@@ -18,7 +18,7 @@ from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, STEP_REWARDS, TRAJECTO
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.reports.inputs import ReportInputs, figures_by_column
 from cpmi_dagster.reports.labels import WITHOUT_LAST, in_order
-from cpmi_dagster.reports.paper import format_estimate
+from cpmi_dagster.reports.paper import say_estimate
 from cpmi_dagster.reports.reward_models import describe_models
 from cpmi_dagster.reports.verdict import Verdict, judge_label
 from cpmi_dagster.rewards.registry import reward_label
@@ -66,7 +66,7 @@ def own_data(
     return OwnData(
         label=reward_label(reward_type),
         verdict=verdict,
-        facts=_facts(inputs, frames, verdict, rejected),
+        facts=_facts(inputs, frames, verdict, reward_type, rejected),
         costs=_costs(inputs),
         negatives=odd_first.select(
             solution="name",
@@ -78,21 +78,25 @@ def own_data(
     )
 
 
-def _facts(inputs: ReportInputs, frames: Mapping[str, pl.DataFrame], verdict: Verdict, rejected: int) -> dict[str, str]:
+def _facts(
+    inputs: ReportInputs, frames: Mapping[str, pl.DataFrame], verdict: Verdict, reward_type: str, rejected: int
+) -> dict[str, str]:
     rewards, trajectories = inputs.table(STEP_REWARDS), inputs.table(TRAJECTORIES)
-    labelled = trajectories.join(rewards, on="trajectory_id", how="semi")
+    labelled = trajectories.join(rewards.filter(reward_type=reward_type), on="trajectory_id", how="semi")
+    others = trajectories.join(rewards, on="trajectory_id", how="semi").height - labelled.height
     questions, steps = labelled["question_id"].n_unique(), int(labelled["steps"].list.len().sum())
     solutions = counted(trajectories.height, "solution")
     labels = ", ".join(reward_label(name) for name in in_order(rewards["reward_type"].unique()))
     aucs = figures_by_column(frames.get("label_quality"))[WITHOUT_LAST]
     best = max(aucs, key=lambda name: aucs[name].value, default="")
     facts = {
-        "Labelled": f"{labelled.height:,} of {solutions} of {counted(questions, 'question')}, {counted(steps, 'step')}",
+        "Labelled": f"{labelled.height:,} of {solutions} of {counted(questions, 'question')}, {counted(steps, 'step')}"
+        + (f"; {others:,} more have other labels, but none of {reward_label(reward_type)}" if others else ""),
         "Rows of the file that are no solution": f"{rejected:,}" if rejected else "",
         "Labels": labels,
         "Judged": f"{counted(verdict.judged, 'solution')}" if verdict.judged else "no solution yet",
         "Best label that costs nothing": verdict.free or "not known before solutions are judged",
-        "Best of all labels": best and f"{best}, AUC without last steps {format_estimate(aucs[best], 3)}",
+        "Best of all labels": best and f"{best}, AUC without last steps {say_estimate(aucs[best], 3)}",
     }
     models = {f"Reward model {name}": words for name, words in describe_models(frames.get("reward_models")).items()}
     return {name: words for name, words in (facts | models).items() if words}
@@ -107,7 +111,7 @@ def _costs(inputs: ReportInputs) -> pl.DataFrame:
     return costs.sort(pl.col("method").replace_strict(order, return_dtype=pl.Int64)).select(
         label=labels,
         solutions="trajectories",
-        seconds=pl.col("wall_seconds").round(1),
+        seconds="wall_seconds",
         seconds_a_solution=pl.col("wall_seconds") / pl.max_horizontal("trajectories", 1),
         tokens_read="forward_tokens",
         tokens_generated="generated_tokens",

@@ -121,9 +121,8 @@ def test_solutions_that_labels_are_compared_on_and_judged_steps_are_counted():
 
 def test_solutions_that_state_the_final_answer_before_the_last_step_are_counted():
     """t0 does, as `<think>` does; t1 states another answer first."""
-    trajectories = inputs().table("alignment/trajectories").with_columns(
-        steps=pl.Series([["2 + 5.", "So \\boxed{7}.\n</think>", "It is 7."], *[["The answer is: 6.", "4", "It is 8."]] * 4])
-    )
+    steps = [["2 + 5.", "So \\boxed{7}.\n</think>", "It is 7."], *[["The answer is: 6.", "4", "It is 8."]] * 4]
+    trajectories = inputs().table("alignment/trajectories").with_columns(steps=pl.Series(steps))
     table = figure_frame(measure_label_trust(inputs(**{"alignment/trajectories": trajectories})))
     early = table.filter(row="Counts: Final answer before the last step").select("column", "measured", "n")
     assert early.rows() == [("Solutions", 1, 4)]

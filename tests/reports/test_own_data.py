@@ -46,5 +46,6 @@ def test_the_report_of_own_data_opens_with_the_verdict_and_names_no_table_that_i
     assert main.index("Train on the labels of CPMI?") < main.index("What it cost") < main.index("The labels themselves")
     assert "1 of 2 look odd" in page and "90000: far from the gold answer" in page
     assert "own-" in page and "80 of 80 solutions of 40 questions, 400 steps" in page
+    assert "plot-own_labels" in main and "<h2>What was found</h2>" in main
     for words in ("not measured", "fig:main", "Merges that start from PAV", "without a figure of ours", "cpmi_80k"):
         assert words not in page, words
