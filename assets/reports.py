@@ -19,6 +19,7 @@ from cpmi_dagster.contracts.keys import (
     JUDGES,
     MODELS,
     NEGATIVES,
+    POLICY_ROLLOUTS,
     PRMBENCH_PREDICTIONS,
     PROBLEMS,
     PROCESSBENCH,
@@ -45,7 +46,6 @@ from cpmi_dagster.resources.lake.database import reader
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.resources.workers.language_models import Role
-from cpmi_dagster.rewards.dataset import DATASET_REWARD
 
 LOG = logging.getLogger(__name__)
 REPORT_FILE = Path("report") / "index.html"
@@ -82,7 +82,7 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
 
 @stage(
     FIGURES,
-    code_version="15",
+    code_version="16",
     inputs=sorted({key for artifact in ARTIFACTS.values() for key in artifact.needs}),
     feeds=lambda key, partition, _: partition is None or key in ARTIFACTS[partition].needs,
     settings=MEASURED_BY,
@@ -103,15 +103,16 @@ LABELS_MADE = r"""
     select reward_type as reward, count(distinct trajectory_id) as trajectories, count(*) as steps, avg(reward) as mean,
         approx_quantile(reward, 0.05) as "5 %", approx_quantile(reward, 0.5) as median,
         approx_quantile(reward, 0.95) as "95 %",
-        first(case when regexp_full_match(source_id, '[\w.-]+') then source_id else trajectory_id end
-            || ' ' || step_index order by reward, trajectory_id, step_index) as "lowest at"
+        first('step ' || step_index || ' of '
+            || case when regexp_full_match(source_id, '[\w.-]+') then source_id else trajectory_id end
+            order by reward, trajectory_id, step_index) as "lowest at"
     from labels.step_rewards left join alignment.trajectories using (trajectory_id) group by all order by all
 """
 
 
 @stage(
     REPORT,
-    code_version="17",
+    code_version="18",
     inputs=[FIGURES, *DRAWN_FROM, REJECTED_ROWS],
     settings=MEASURED_BY,
     models=MODEL_ROLES,
@@ -128,18 +129,19 @@ def report(run: StageRun) -> StageOutput:
     inputs, frames = _inputs(run, DRAWN_FROM), {name: run.read(FIGURES, name) for name in ARTIFACTS}
     rejected, option = run.read(REJECTED_ROWS), run.settings.profile_option
     is_own = is_of_own_data(run.settings)
+    idle = () if run.settings.demand.asks_for[POLICY_ROLLOUTS] else ("rollouts",)
     html = render_report(
         run.settings.profile,
         datetime.now(UTC).date().isoformat(),
         frames,
         inputs,
         profile_option=option,
-        models={role: run.models.identity(role) for role in MODEL_ROLES if run.models.has(role)},
+        models={role: run.models.identity(role) for role in MODEL_ROLES if run.models.has(role) and role not in idle},
         alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), rejected),
         provenance=_provenance(run.lake, run.settings, OWN_WORDS if is_own else {}),
         versions={name: version(name) for name in VERSIONS},
         changes=_changes(run),
-        own=own_data(inputs, frames, trained_label(run.settings), rejected.height, option) if is_own else None,
+        own=own_data(inputs, frames, run.settings.trained_label, rejected.height, option) if is_own else None,
     )
     remove_unfinished(run.settings.home / REPORT_FILE)
     write_whole(run.settings.home / REPORT_FILE, html)
@@ -176,11 +178,6 @@ def is_of_own_data(settings: Settings) -> bool:
     return settings.file is not None and not any(str(source.path).startswith(MINIATURE) for source in sources)
 
 
-def trained_label(settings: Settings) -> str:
-    """Reward type of the first recipe; without recipes, the first reward type."""
-    return settings.recipes[0].reward_type if settings.recipes else next(iter(settings.rewards.types), DATASET_REWARD)
-
-
 def verdicts(settings: Settings, stale: Collection[str] = ()) -> dict[str, str]:
     """Whether to train on the labels, if the data are the user's, and the quality of each reward model."""
     from cpmi_dagster.reports.reward_models import describe_models
@@ -191,7 +188,7 @@ def verdicts(settings: Settings, stale: Collection[str] = ()) -> dict[str, str]:
     frames = {name: lake.read(FIGURES, name) for name in names if name in measured}
     lines = {}
     if is_of_own_data(settings) and "label_trust" in frames:
-        lines["Train?"] = judge_label(frames, trained_label(settings), settings.profile_option).line
+        lines["Train?"] = judge_label(frames, settings.trained_label, settings.profile_option).line
     return lines | describe_models(frames.get("reward_models"))
 
 

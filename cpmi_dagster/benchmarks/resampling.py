@@ -78,9 +78,10 @@ class Estimate:
 
 
 def shown(figure: Estimate) -> str:
-    """`0.601 [0.569, 0.632; n=103]`, `0.601 too few (1 question)`"""
-    ends = f"[{figure.low:.3f}, {figure.high:.3f}; n={figure.units}]" if figure.low is not None else ""
-    return f"{figure.value:.3f} {ends or too_few(figure.units, figure.unit)}".strip()
+    """`0.601 [0.569, 0.632; n=103]`, `0.601, too few (1 question)`"""
+    ends = f" [{figure.low:.3f}, {figure.high:.3f}; n={figure.units}]" if figure.low is not None else ""
+    few = too_few(figure.units, figure.unit)
+    return f"{figure.value:.3f}{ends or (few and f', {few}')}"
 
 
 @dataclass(frozen=True, eq=False)

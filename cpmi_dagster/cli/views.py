@@ -163,7 +163,8 @@ def show_results(
             headline = headline.drop([column.title for column in HEADLINE_COLUMNS if column.is_detail], strict=False)
         console.print(table_of(headline, f"Profile {settings.profile}: {what}"))
     if labels.height and not measures_labels(headline):
-        console.print(table_of(labels, f"Profile {settings.profile}: labels made, in each reward type's own unit"))
+        what = "labels made, in each reward type's own unit; higher is better"
+        console.print(table_of(labels, f"Profile {settings.profile}: {what}"))
     for name, words in islice(verdicts.items(), SHOWN_VERDICTS):
         console.print(f"{name:9} {words}", highlight=False, markup=False, soft_wrap=True)
     if (more := len(verdicts) - SHOWN_VERDICTS) > 0:
@@ -174,7 +175,7 @@ def show_results(
     if more := left_out[SHOWN_REASONS:].height:
         tables = "alignment.rejected_rows and labels.rejected_trajectories"
         console.print(f"Left out  for {more:,} more reasons; {tables} list everything", highlight=False)
-    lowest = labels["lowest at"][0] if labels.height else "…"
+    _, step, _, solution = labels["lowest at"][0].split() if labels.height else ("", "", "", "…")
     report, option = settings.home / "report" / "index.html", settings.profile_option
     show_stale(console, stale, settings)
     lines = [f"Labels    {made}", f"Report    {report}", f"Database  {settings.home / 'cpmi.duckdb'}"]
@@ -182,7 +183,7 @@ def show_results(
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     commands = (
         f"{program()} explore{option} (labels in a browser), ui{option} (the DAG), status{option}, "
-        f'query{option} "…", trace{option} {lowest}'
+        f'query{option} "…", trace{option} {solution} {step}'
     )
     console.print(f"Next      {commands}", highlight=False, markup=False, soft_wrap=True)
 
@@ -191,9 +192,7 @@ def show_dry_run(console: Console, dry: "DryRun", settings: "Settings") -> None:
     """Print what a run would make, and what it would keep."""
     what = "would be made" if dry.to_make.height else "nothing would be made"
     console.print(table_of(dry.to_make, f"Profile {settings.profile}, home {settings.home}: {what}"))
-    lines = [
-        f"Kept: {dry.rows:,} rows of {dry.tables} tables. Answers of models that are kept are not asked for again."
-    ]
+    lines = [f"Kept: {dry.rows:,} rows of {dry.tables} tables. Kept answers of models are used again."]
     if dry.trajectories is not None and "labels/step_rewards" in dry.to_make["table"]:
         lines.append(f"To label: {dry.trajectories:,} trajectories at most.")
     console.print("\n".join(lines), highlight=False, markup=False)

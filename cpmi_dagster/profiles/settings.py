@@ -43,6 +43,7 @@ from cpmi_dagster.profiles.orchestration import Orchestration
 from cpmi_dagster.profiles.removed import STORE, was_removed
 from cpmi_dagster.profiles.sources import EARLIER_NAME, Sources, rename_trajectories
 from cpmi_dagster.profiles.spelling import settings_beside
+from cpmi_dagster.rewards.dataset import DATASET_REWARD
 from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of, reward_type
 from cpmi_dagster.rewards.reward_type import Demand
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
@@ -237,6 +238,11 @@ class Settings(BaseSettings):
     def recipe_names(self) -> list[str]:
         """Partition keys of the reward models."""
         return [recipe.name for recipe in self.recipes]
+
+    @property
+    def trained_label(self) -> str:
+        """Reward type of the first recipe; without recipes, the first reward type."""
+        return self.recipes[0].reward_type if self.recipes else next(iter(self.rewards.types), DATASET_REWARD)
 
     def recipe(self, name: str) -> Recipe:
         """The recipe with a name.

@@ -3,10 +3,10 @@
     Labels on judged steps   this data can tell      By AUC without last steps, CPMI's labels are worse than MC's, by …
     Cost against MC          too few (4 shards)      A label by CPMI takes 0.12 times the time of one by MC, and …
     Reward models            this data cannot tell   Reward models trained on CPMI's labels cannot be distinguished …
-    Trust without truth      not measured            What the labeler knows of the answers is not measured: …
+    Trust without truth      a necessary condition   For 62 % of the questions the labeler half knows the answer …
 
 The data can tell if the 95 % interval of a difference does not hold 0. From fewer than 10 resampled units the verdict
-is `too few (9 questions)`, and no difference is stated.
+is `too few (9 questions)`, and no difference is stated. Without step truth, only a necessary condition is measured.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,6 +38,8 @@ Frames = Mapping[str, pl.DataFrame]
 Verdict = bool | str | None
 """Whether a difference is above 0; None if it may be 0, `too few (9 questions)` from too few units."""
 TELLS, SILENT, NOT_MEASURED, TOO_FEW = "this data can tell", "this data cannot tell", "not measured", "too few"
+NECESSARY = "a necessary condition"
+"""The verdict of what is said without step truth."""
 
 
 class Finding(NamedTuple):
@@ -148,7 +150,12 @@ def _final_answers(frames: Frames) -> Finding:
     shares = (questions.get(row) for row in (label_trust.HALF, label_trust.TOO_LITTLE, label_trust.ALREADY))
     parts = (_format(share.scaled(100), 0).partition(" ") if share else ("0", "", "") for share in shares)
     half, too_little, already = (f"{value} % {interval}".strip() for value, _, interval in parts)
-    answer = f"For {half} of the questions the labeler half knows the answer before any step, so that CPMI can work"
+    judged = figures_by_column(frames.get("label_quality"))[WITHOUT_LAST].get(METHOD)
+    measured = f"On judged steps, the AUC of {METHOD} without last steps is {_format(judged, 3)}. " if judged else ""
+    answer = (
+        f"{measured}For {half} of the questions the labeler half knows the answer before any step: only there can "
+        f"{METHOD} tell steps apart; whether it does is what judged steps say."
+    )
     least, most = label_trust.LEAST, label_trust.MOST
     known = (
         f"Measured: the probability the labeler gives the right answer, among it and the wrong ones, from the question "
@@ -163,12 +170,12 @@ def _final_answers(frames: Frames) -> Finding:
     if right + wrong and min(right, wrong) < FEWEST_OF_EACH:
         verdict: Verdict = f"{TOO_FEW} ({counted})"
     elif ours is None:
-        return Finding(title, SILENT, f"{answer}.", (known,))
+        return Finding(title, NECESSARY, answer, (known,))
     else:
         verdict = _verdict(_minus(ours, CHANCE_AUC))
     if ours is None or isinstance(verdict, str):
-        unsaid = "whether labels tell right from wrong final answers cannot be said"
-        return Finding(title, _state([verdict]), f"{answer}; {unsaid}: {verdict}.", (known,))
+        unsaid = f"Whether labels tell right from wrong final answers cannot be said: {verdict}."
+        return Finding(title, _state([verdict]), answer, (known, unsaid))
     words = {
         True: "tell right from wrong final answers",
         False: "are lower where the final answer is right",
@@ -176,9 +183,11 @@ def _final_answers(frames: Frames) -> Finding:
     }[verdict]
     beside = {row: row for row in (*GOLDLESS_ROWS, best_free(aucs) or "")}
     others = ", ".join([*_list_figures(aucs, beside), f"chance {CHANCE_AUC}"])
-    over = f"The AUC is over {ours.n:,} solutions ({counted}), by their mean label, without last steps: {others}."
-    answer += f"; {METHOD}'s labels {words}, with AUC {_format(ours)}."
-    return Finding(title, _state([verdict]), answer, (known, over))
+    over = (
+        f"Of final answers, not of steps: {METHOD}'s labels {words}, with AUC {_format(ours)} over {ours.n:,} "
+        f"solutions ({counted}), by their mean label, without last steps; {others}."
+    )
+    return Finding(title, NECESSARY, answer, (known, over))
 
 
 def _compare(subject: str, differences: Mapping[str, Estimate], decimals: int) -> tuple[str, str]:

@@ -40,7 +40,7 @@ from cpmi_dagster.reports.paper import (
     shipped_text,
     without_protocol,
 )
-from cpmi_dagster.reports.plots import report_plots
+from cpmi_dagster.reports.plots import draw_label_histograms, report_plots
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
 OF_LABELS, OF_MODELS = ("label_quality", "label_trust"), ("reward_models", "differences")
@@ -127,6 +127,8 @@ def render_report(
         f"{entry.words}{' (CPMI)' if name == PAPERS else ''}: {entry.compares}" for name, entry in CONDITIONINGS.items()
     )
     plots, labels = report_plots(inputs, comparisons), inputs.table(STEP_REWARDS)
+    if own and (histograms := draw_label_histograms(inputs)):
+        plots["own_labels"] = histograms
     labelled = inputs.table(TRAJECTORIES).join(labels, on="trajectory_id", how="semi").sort("trajectory_id")
     environment = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(shipped_text))
     return environment.get_template("report.html.j2").render(
@@ -169,12 +171,16 @@ def _headline(texts: pl.DataFrame) -> Table:
 
 def _section(name: str, comparison: pl.DataFrame) -> dict[str, Any]:
     """An artifact as the template shows it; `label_trust` has a table for each of its groupings."""
-    paper, tables = ARTIFACTS[name].paper, {"": comparison}
+    paper = ARTIFACTS[name].paper
+    tables = {"": comparison_table(paper, comparison)}
     if name == "label_trust":
         row = pl.col("row")
         tables = {
-            title: comparison.filter(row.str.starts_with(f"{grouping}: ")).with_columns(
-                row.str.strip_prefix(f"{grouping}: ")
+            title: comparison_table(
+                paper.model_copy(update={"counted": label_trust.COUNTED[grouping]}),
+                comparison.filter(row.str.starts_with(f"{grouping}: ")).with_columns(
+                    row.str.strip_prefix(f"{grouping}: ")
+                ),
             )
             for grouping, title in label_trust.GROUPINGS.items()
         }
@@ -184,7 +190,7 @@ def _section(name: str, comparison: pl.DataFrame) -> dict[str, Any]:
         "printed": comparison["paper"].count(),
         "absent": comparison.drop_nulls("paper")["measured"].null_count(),
         "measured": comparison["measured"].count() > 0,
-        "tables": [(title, table) for title, part in tables.items() if (table := comparison_table(paper, part)).rows],
+        "tables": [(title, table) for title, table in tables.items() if table.rows],
     }
 
 
@@ -216,9 +222,8 @@ def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
         headings, lines = rows, [(heading, list(line)) for heading, line in zip(headings, turned, strict=True)]
     sizes = comparison["n"].drop_nulls()
     counts = [f"{size:,}" for size in dict.fromkeys((sizes.min(), sizes.max()))] if len(sizes) else []
-    return Table(
-        headings, lines, f"Ours: over {' to '.join(counts)} problems, steps or trajectories." if counts else ""
-    )
+    is_said = counts and table.counted
+    return Table(headings, lines, f"Ours: over {' to '.join(counts)} {table.counted}." if is_said else "")
 
 
 def order_columns(printed: Sequence[str], present: Sequence[str]) -> list[str]:
@@ -264,13 +269,13 @@ def suspicious_table(steps: pl.DataFrame) -> tuple[list[str], list[list[PlainCel
 
 
 def plain_table(frame: pl.DataFrame) -> tuple[list[str], list[list[PlainCell]]]:
-    """Headings and rows of a frame as text: shares in percent, thousands separated by commas, long texts cut."""
+    """Headings and rows of a frame as text: shares in percent, other fractions by `format_figure`, long texts cut."""
 
     def cell(value: object, column: str) -> PlainCell:
         if value is None or value == "":
             return PlainCell("–")
         if isinstance(value, float):
-            return PlainCell(f"{100 * value:.1f} %" if column == "share" else f"{value:.3f}", number=True)
+            return PlainCell(f"{100 * value:.1f} %" if column == "share" else format_figure(value), number=True)
         if isinstance(value, int):
             return PlainCell(f"{value:,}", number=True)
         text = str(value)

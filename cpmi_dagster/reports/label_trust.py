@@ -9,12 +9,15 @@
     Counts: Judged solutions                  Right                             1
     Counts: Judged solutions                  Labelled                          40
     Counts: Judged solutions, CPMI            Labelled                          36    since 4 have no gold answer
+    Counts: Final answer before the last step Solutions                         34    of the first 2,000 with labels
 
-CPMI can work if the labeler half knows the answer. A label that says something of the steps should rank solutions with
-a right final answer above those with a wrong one, also before the last step states it. Two labels that agree are not
-two independent witnesses. Counts are of the solutions that have labels beside that of the last step, and of the steps
-with labels that `sources.step_truth` judges; a judged solution is one of them with a judged step that is not the last
-one, and it is right if no judged step is wrong. A label of fewer solutions has a row of its own.
+Only if the labeler half knows the answer can CPMI tell steps apart; whether it does, judged steps say. A label that
+says something of the steps should rank solutions with a right final answer above those with a wrong one, also before
+the last step states it. Two labels that agree are not two independent witnesses. Counts are of the solutions that have
+labels beside that of the last step, and of the steps with labels that `sources.step_truth` judges; a judged solution is
+one of them with a judged step that is not the last one, and it is right if no judged step is wrong. A label of fewer
+solutions has a row of its own. If a step before the last one states the final answer too, as in chats that repeat it
+after `</think>`, figures without last steps know it.
 """
 
 from collections.abc import Iterator
@@ -23,6 +26,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
+from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
 from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap, bootstrap_mean
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES
@@ -46,8 +50,10 @@ GROUPINGS = {
     COUNTS: "What there is to compare labels with",
 }
 """What begins the label of a row, and the title of its rows."""
+COUNTED = {KNOWLEDGE: "questions", ANSWERS: "solutions", AGREEMENT: "steps", COUNTS: ""}
+"""What the n of figures counts, by the same beginnings."""
 LEAST, MOST = 0.05, 0.95
-"""Probabilities of the gold answer between which CPMI can work: it can still rise, and fall."""
+"""Probabilities of the gold answer between which it can still rise, and fall, as CPMI needs it."""
 TOO_LITTLE, HALF, ALREADY = (
     f"{KNOWLEDGE}: Too little, to {LEAST}",
     f"{KNOWLEDGE}: Half, {LEAST} to {MOST}",
@@ -56,11 +62,14 @@ TOO_LITTLE, HALF, ALREADY = (
 QUESTIONS = "Share of questions"
 SOLUTIONS, JUDGED = f"{COUNTS}: Solutions by final answer", f"{COUNTS}: Judged steps"
 JUDGED_SOLUTIONS = f"{COUNTS}: Judged solutions"
+EARLY, STATED = f"{COUNTS}: Final answer before the last step", "Solutions"
 RIGHT, WRONG, LABELLED = "Right", "Wrong", "Labelled"
 MEAN, LOWEST, INNER = "Mean step", "Lowest step", ", without last steps"
 BY_FINAL_ANSWER = [name for name, entry in REWARD_TYPES.items() if "final_answer" in entry.demand.inputs]
 """Reward types that tell final answers apart by definition."""
 MOST_SUSPICIOUS = 20
+MOST_READ = 2_000
+"""Solutions whose steps are searched for the final answer."""
 
 
 def measure_label_trust(inputs: ReportInputs) -> Iterator[Figure]:
@@ -71,6 +80,7 @@ def measure_label_trust(inputs: ReportInputs) -> Iterator[Figure]:
     yield from _agreement(inputs, rewards)
     yield from _counts(JUDGED, *right_and_wrong(inputs))
     yield from _judged_solutions(inputs, rewards)
+    yield from _early_answers(inputs, rewards)
 
 
 def judged_solutions_of(label: str) -> str:
@@ -115,15 +125,7 @@ def _knowledge(inputs: ReportInputs) -> Iterator[Figure]:
 
 def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:
     """AUC of a solution's mean and lowest reward; solutions that state no final answer are left out."""
-    stated = (
-        inputs.table(TRAJECTORIES)
-        .join(rewards, on="trajectory_id", how="semi")
-        .drop_nulls(["gold_answer", "final_answer"])
-    )
-    right = inputs.comparison.each(stated["gold_answer"].to_list(), stated["final_answer"].to_list())
-    solutions = stated.select("trajectory_id", "question_id", step_count=pl.col("steps").list.len()).with_columns(
-        correct=pl.Series(right, dtype=pl.Boolean)
-    )
+    solutions = final_answers(inputs)
     judged = rewards.filter(~pl.col("reward_type").is_in(BY_FINAL_ANSWER)).join(solutions, on="trajectory_id")
     for suffix, steps in ((INNER, judged.filter(~IS_LAST)), ("", judged)):
         by_solution = steps.group_by("reward_type", *solutions.columns, maintain_order=True)
@@ -133,6 +135,27 @@ def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figu
                 yield f"{ANSWERS}: {row}", name, figure
     compared = judged.filter(~IS_LAST).unique("trajectory_id")["correct"]
     yield from _counts(SOLUTIONS, int(compared.sum()), int((~compared).sum()))
+
+
+def final_answers(inputs: ReportInputs) -> pl.DataFrame:
+    """trajectory_id, question_id, step_count, correct: labelled solutions, and whether their final answer is right."""
+    labelled = inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how="semi")
+    stated = labelled.drop_nulls(["gold_answer", "final_answer"])
+    right = inputs.comparison.each(stated["gold_answer"].to_list(), stated["final_answer"].to_list())
+    solutions = stated.select("trajectory_id", "question_id", step_count=pl.col("steps").list.len())
+    return solutions.with_columns(correct=pl.Series(right, dtype=pl.Boolean))
+
+
+def _early_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:
+    """Solutions with a step before the last one that states the final answer too, of those with such a step."""
+    labelled = inputs.table(TRAJECTORIES).join(rewards, on="trajectory_id", how="semi")
+    solutions = labelled.filter(pl.col("steps").list.len() > 1).drop_nulls("final_answer").head(MOST_READ)
+    early = 0
+    for final, steps in solutions.select("final_answer", "steps").iter_rows():
+        stated = (extract_answer(step) for step in reversed(steps[:-1]))
+        early += any(each is not None and inputs.comparison.is_clearly_same(final, each) for each in stated)
+    if solutions.height:
+        yield EARLY, STATED, Estimate(early, n=solutions.height)
 
 
 def _agreement(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:

@@ -3,7 +3,7 @@
 Train on CPMI?   Not known: 12 of the 50 solutions that an answer needs are judged.
 Labelled         38 of 40 solutions of 14 questions, 179 steps
 Cost             CPMI: 38 solutions, 6.1 s, 0.16 s a solution
-Wrong answers    chat-04   gold 17   18, 15, 1700, 16      1700 is far from the gold answer
+Wrong answers    chat-04   gold 17   18, 15, 17000, 16     17000: far from the gold answer
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, STEP_REWARDS, TRAJECTO
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.reports.inputs import ReportInputs, figures_by_column
 from cpmi_dagster.reports.labels import WITHOUT_LAST, in_order
-from cpmi_dagster.reports.paper import format_estimate
+from cpmi_dagster.reports.paper import say_estimate
 from cpmi_dagster.reports.reward_models import describe_models
 from cpmi_dagster.reports.verdict import Verdict, judge_label
 from cpmi_dagster.rewards.registry import reward_label
@@ -26,7 +26,7 @@ from cpmi_dagster.rewards.registry import reward_label
 MOST_READ, SHOWN = 2_000, 8
 """Solutions whose wrong answers are looked over, and how many of them the report shows."""
 FAR = 100
-"""Times the gold answer from which a wrong answer gives itself away."""
+"""Ratio to the gold answer, or of it, above which a wrong answer gives itself away; both count as 1 at least."""
 OWN_NAME = pl.coalesce("source_id", "trajectory_id")
 """What a reader calls a solution: by the id of their own row, if it has one."""
 
@@ -61,38 +61,42 @@ def own_data(
         option: of commands, as `render_report` takes it.
     """
     verdict, looked_over = judge_label(frames, reward_type, option), odd_negatives(inputs)
-    odd = (int(looked_over["odd"].list.len().sum()), int(looked_over["wrong"].list.len().sum()))
-    odd_first = looked_over.sort(pl.col("odd").list.len() == 0, maintain_order=True).head(SHOWN)
+    odd = (int(looked_over["count"].sum()), int(looked_over["wrong"].list.len().sum()))
+    odd_first = looked_over.sort(pl.col("count") == 0, maintain_order=True).head(SHOWN)
     return OwnData(
         label=reward_label(reward_type),
         verdict=verdict,
-        facts=_facts(inputs, frames, verdict, rejected),
+        facts=_facts(inputs, frames, verdict, reward_type, rejected),
         costs=_costs(inputs),
         negatives=odd_first.select(
             solution="name",
             gold_answer="gold",
             wrong_answers=pl.col("wrong").list.join(", "),
-            odd=pl.col("odd").list.join("; "),
+            odd="odd",
         ),
         odd=odd,
     )
 
 
-def _facts(inputs: ReportInputs, frames: Mapping[str, pl.DataFrame], verdict: Verdict, rejected: int) -> dict[str, str]:
+def _facts(
+    inputs: ReportInputs, frames: Mapping[str, pl.DataFrame], verdict: Verdict, reward_type: str, rejected: int
+) -> dict[str, str]:
     rewards, trajectories = inputs.table(STEP_REWARDS), inputs.table(TRAJECTORIES)
-    labelled = trajectories.join(rewards, on="trajectory_id", how="semi")
+    labelled = trajectories.join(rewards.filter(reward_type=reward_type), on="trajectory_id", how="semi")
+    others = trajectories.join(rewards, on="trajectory_id", how="semi").height - labelled.height
     questions, steps = labelled["question_id"].n_unique(), int(labelled["steps"].list.len().sum())
     solutions = counted(trajectories.height, "solution")
     labels = ", ".join(reward_label(name) for name in in_order(rewards["reward_type"].unique()))
     aucs = figures_by_column(frames.get("label_quality"))[WITHOUT_LAST]
     best = max(aucs, key=lambda name: aucs[name].value, default="")
     facts = {
-        "Labelled": f"{labelled.height:,} of {solutions} of {counted(questions, 'question')}, {counted(steps, 'step')}",
+        "Labelled": f"{labelled.height:,} of {solutions} of {counted(questions, 'question')}, {counted(steps, 'step')}"
+        + (f"; {others:,} more have other labels, but none of {reward_label(reward_type)}" if others else ""),
         "Rows of the file that are no solution": f"{rejected:,}" if rejected else "",
         "Labels": labels,
         "Judged": f"{counted(verdict.judged, 'solution')}" if verdict.judged else "no solution yet",
         "Best label that costs nothing": verdict.free or "not known before solutions are judged",
-        "Best of all labels": best and f"{best}, AUC without last steps {format_estimate(aucs[best], 3)}",
+        "Best of all labels": best and f"{best}, AUC without last steps {say_estimate(aucs[best], 3)}",
     }
     models = {f"Reward model {name}": words for name, words in describe_models(frames.get("reward_models")).items()}
     return {name: words for name, words in (facts | models).items() if words}
@@ -107,7 +111,7 @@ def _costs(inputs: ReportInputs) -> pl.DataFrame:
     return costs.sort(pl.col("method").replace_strict(order, return_dtype=pl.Int64)).select(
         label=labels,
         solutions="trajectories",
-        seconds=pl.col("wall_seconds").round(1),
+        seconds="wall_seconds",
         seconds_a_solution=pl.col("wall_seconds") / pl.max_horizontal("trajectories", 1),
         tokens_read="forward_tokens",
         tokens_generated="generated_tokens",
@@ -118,32 +122,38 @@ def odd_negatives(inputs: ReportInputs) -> pl.DataFrame:
     """The wrong answers of each solution, and what is odd about some of them.
 
     Returns:
-        name, gold, wrong (list), odd (list of sentences): of one solution a question, at most `MOST_READ` of them.
+        name, gold, wrong (list), count of odd ones, odd (`2, 7: far from the gold answer`): of one solution a question,
+        at most `MOST_READ` of them.
     """
     wrong = inputs.table(NEGATIVES).sort("rank").group_by("trajectory_id").agg(wrong="answer")
     solutions = inputs.table(TRAJECTORIES).unique("question_id", keep="first", maintain_order=True).head(MOST_READ)
     both = solutions.join(wrong, on="trajectory_id", maintain_order="left")
-    odd = [
-        [f"{each} {words}" for each in answers if (words := oddity(gold, each))]
-        for gold, answers in both.select("gold_answer", "wrong").iter_rows()
-    ]
-    series = pl.Series("odd", odd, dtype=pl.List(pl.String))
-    return both.select(name=OWN_NAME, gold="gold_answer", wrong="wrong").with_columns(series)
+    odd = []
+    for gold, answers in both.select("gold_answer", "wrong").iter_rows():
+        by_words: dict[str, list[str]] = {}
+        for each in answers:
+            by_words.setdefault(oddity(gold, each), []).append(each)
+        by_words.pop("", None)
+        texts = [f"{', '.join(each)}: {words}" for words, each in by_words.items()]
+        odd.append((sum(map(len, by_words.values())), "; ".join(texts)))
+    counts = pl.DataFrame(odd, {"count": pl.Int64, "odd": pl.String}, orient="row")
+    return pl.concat([both.select(name=OWN_NAME, gold="gold_answer", wrong="wrong"), counts], how="horizontal")
 
 
 def oddity(gold: str, wrong: str) -> str:
-    """Why a wrong answer gives itself away, as a clause; empty if it does not."""
+    """Why a wrong answer gives itself away; empty if it does not."""
     right_form, wrong_form = (read_form(plain_text(answer)) for answer in (gold, wrong))
     if right_form is not None and (wrong_form is None or _kind(right_form) != _kind(wrong_form)):
-        return "is of another kind than the gold answer"
+        return "of another kind than the gold answer"
     quantities = [form for form in (right_form, wrong_form) if isinstance(form, Quantity) and form.value.numbers]
     numbers = [number for form in quantities if (number := real_value(form.value)) is not None]
     if len(numbers) == 2:
         right, other = numbers
-        if abs(other) > FAR * max(1.0, abs(right)):
-            return "is far from the gold answer"
+        smaller, larger = sorted(max(1.0, abs(number)) for number in numbers)
+        if larger > FAR * smaller:
+            return "far from the gold answer"
         if right.is_integer() and not other.is_integer():
-            return "is no whole number, as the gold answer is"
+            return "not whole, as the gold answer is"
     return ""
 
 

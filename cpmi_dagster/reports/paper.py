@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from cpmi_dagster.benchmarks.resampling import Estimate, too_few
 from cpmi_dagster.contracts.report_tables import ARTIFACT_TITLES, PaperComparison
+from cpmi_dagster.files.text import counted
 
 PROTOCOL_SUFFIXES = (" (official)", " (released)", " (best)", " (fixed)", " (cross-fitted)")
 """Suffixes of rows and columns: ProcessBench's own protocol; the rule of the authors' code, which PRMBench's rows
@@ -47,6 +48,7 @@ class PaperTable(BaseModel):
         columns: decimals each column is printed with.
         own_columns: decimals of columns that the paper's table lacks.
         other_columns: decimals of columns that neither names, such as those of a benchmark that is added.
+        counted: what the n of our figures counts, in words; empty if they count different things.
         rows: figures by row label, in the order of `columns`.
         note: what a reader must know of the figures.
         paper_note: what they must know besides to compare them with the paper's.
@@ -60,6 +62,7 @@ class PaperTable(BaseModel):
     columns: dict[str, int]
     own_columns: dict[str, int] = {}
     other_columns: int | None = None
+    counted: str = "problems, steps or trajectories"
     rows: dict[str, list[float | None]]
     note: str = ""
     paper_note: str = ""
@@ -121,6 +124,14 @@ def format_interval(figure: Mapping[str, Any], decimals: int | None = None) -> s
         return too_few(units, unit)
     count = "" if units is None else f"; n={units:,}"
     return f"[{format_figure(low, decimals)}, {format_figure(high, decimals)}{count}]"
+
+
+def say_estimate(figure: Estimate, decimals: int | None = None) -> str:
+    """`format_estimate` in a sentence: from too few units `0.733 (from 2 questions, too few for a verdict)`."""
+    if not too_few(figure.units, figure.unit):
+        return format_estimate(figure, decimals)
+    units = counted(figure.units or 0, figure.unit)
+    return f"{format_figure(figure.value, decimals)} (from {units}, too few for a verdict)"
 
 
 def format_estimate(figure: Estimate, decimals: int | None = None) -> str:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from cpmi_dagster.benchmarks.label_quality import IS_LAST
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, scored_steps
-from cpmi_dagster.contracts.keys import MODELS, PROBLEMS
+from cpmi_dagster.contracts.keys import MODELS, PROBLEMS, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.reports.figure_style import (
     INK,
     OTHER_STYLE,
@@ -25,7 +26,8 @@ from cpmi_dagster.reports.figure_style import (
     new_figure,
 )
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST
+from cpmi_dagster.reports.label_trust import BY_FINAL_ANSWER, final_answers
+from cpmi_dagster.reports.labels import LABEL_AUC, TRUE_LABELS, WITHOUT_LAST, in_order
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.process_level import distribution_predictions
 from cpmi_dagster.reports.quality import BOUNDS
@@ -138,6 +140,35 @@ def _draw_histograms(models: Mapping[str, pl.DataFrame], problems: pl.DataFrame)
         panel.set_xlim(0, 1)
         label_axes(panel, "score of the step", "density", row)
     add_legend(figure, panels[:1])
+    return figure
+
+
+def draw_label_histograms(inputs: ReportInputs) -> "Figure | None":
+    """Densities of each label over steps but last ones, by the final answer of their solution, a panel per label.
+
+    The outermost bars hold the hundredth of the steps beyond them; without any final answer, all steps are together.
+    """
+    rewards = inputs.table(STEP_REWARDS).filter(~pl.col("reward_type").is_in([*TRUE_LABELS, *BY_FINAL_ANSWER]))
+    counts = inputs.table(TRAJECTORIES).select("trajectory_id", step_count=pl.col("steps").list.len())
+    answers = final_answers(inputs).select("trajectory_id", "correct")
+    steps = rewards.join(counts, on="trajectory_id").filter(~IS_LAST).join(answers, on="trajectory_id", how="left")
+    kinds = [(True, RIGHT_STEPS, "right final answer"), (False, WRONG_STEPS, "wrong final answer")]
+    if steps["correct"].is_null().all():
+        kinds = [(None, OTHER_STYLE[0], "all steps")]
+    names = in_order(steps["reward_type"].unique())
+    if not names:
+        return None
+    figure, panels = new_figure(2.2, len(names), columns=2 if len(names) == 4 else 3)
+    for panel, name in zip(panels, names, strict=True):
+        of_label = steps.filter(reward_type=name)
+        low, high = np.quantile(of_label["reward"].to_numpy(), [0.01, 0.99]).tolist()
+        edges = np.linspace(low, high if high > low else low + 1, BINS + 1).tolist()
+        for correct, colour, words in kinds:
+            chosen = of_label.filter(pl.col("correct").eq_missing(correct))["reward"].clip(low, high)
+            if len(chosen):
+                panel.hist(chosen.to_numpy(), edges, density=True, color=colour, alpha=0.55, label=words)
+        label_axes(panel, "reward", "density", reward_label(name))
+    add_legend(figure, panels)
     return figure
 
 

@@ -18,7 +18,7 @@ from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.contracts.keys import MODELS, TRAJECTORIES
 from cpmi_dagster.reports.inputs import Figure, ReportInputs, figures_by_column
 from cpmi_dagster.reports.labels import judged_steps
-from cpmi_dagster.reports.paper import format_estimate, format_figure
+from cpmi_dagster.reports.paper import format_figure, say_estimate
 
 OWN_LABELS, JUDGED = "AUC against its own labels", "AUC against judged steps"
 JUDGED_HELD_OUT = f"{JUDGED} of questions held out"
@@ -63,7 +63,7 @@ def model_figures(table: pl.DataFrame | None, recipe: str) -> list[tuple[str, st
         JUDGED_HELD_OUT: f"{JUDGED_HELD_OUT}, without last steps",
     }
     figures = [
-        (words, f"{format_estimate(columns[name][recipe], 3)} (chance 0.5)")
+        (words, f"{say_estimate(columns[name][recipe], 3)} (chance 0.5)")
         for name, words in notes.items()
         if recipe in columns[name]
     ]
@@ -87,11 +87,11 @@ def _describe(figures: Mapping[str, Estimate | None]) -> str:
     assert low and high
     by_labels, judged = figures.get(OWN_LABELS), figures.get(JUDGED)
     against = (
-        f"AUC {format_estimate(by_labels, 3)} against its own labels"
+        f"AUC {say_estimate(by_labels, 3)} against its own labels"
         if by_labels
         else "no labels held out to measure it on"
     )
-    beside = f", {format_estimate(judged, 3)} against judged steps" if judged else ""
+    beside = f", {say_estimate(judged, 3)} against judged steps" if judged else ""
     band = f"{format_figure(low.value, 2)} and {format_figure(high.value, 2)}"
     narrow = f" Its scores lie between {band}: {SAME}." if _is_narrow(low, high) else ""
     return f"{against}{beside} (chance 0.5).{narrow}"

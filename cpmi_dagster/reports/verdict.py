@@ -24,6 +24,8 @@ from cpmi_dagster.reports.paper import format_estimate, format_figure
 from cpmi_dagster.rewards.registry import reward_label
 
 YES, NO, NOT_KNOWN = "Yes", "No", "Not known"
+MANY_EARLY = 0.05
+"""Share of solutions that state the final answer before the last step, above which the verdict says so."""
 MOST_MORE = 1_000
 """Further solutions to judge beyond which two labels count as alike."""
 
@@ -37,6 +39,7 @@ class Verdict(NamedTuple):
         following: what to do next.
         judged: solutions that the label labels and of which a step that is not the last one is judged.
         free: the best label that costs nothing, by name; empty if it is not known.
+        caution: what figures without last steps do not leave out; empty if there is nothing.
     """
 
     answer: str
@@ -44,11 +47,12 @@ class Verdict(NamedTuple):
     following: str
     judged: int
     free: str = ""
+    caution: str = ""
 
     @property
     def line(self) -> str:
         """All of it, for a terminal."""
-        return f"{self.answer}: {self.because} {self.following}"
+        return f"{self.answer}: {self.because} {self.following} {self.caution}".strip()
 
 
 def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: str = "") -> Verdict:
@@ -70,7 +74,7 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     judged, (right, wrong) = sum(count(solutions)), count(label_trust.JUDGED)
     aucs, apart = quality[WITHOUT_LAST], quality[TO_CONTROL + INNER].get(label)
     free = best_free(aucs) or ""
-    answer = partial(Verdict, judged=judged, free=free)
+    answer = partial(Verdict, judged=judged, free=free, caution=_warn_of_early_answers(counts[label_trust.STATED]))
     labelled = counts[label_trust.LABELLED].get(solutions, Estimate(FEWEST_SOLUTIONS))
     needed = min(FEWEST_SOLUTIONS, int(labelled.value))
     if judged < needed:
@@ -127,6 +131,17 @@ def _judge_more(count: int, option: str, all_judged: bool) -> str:
         return f"All that are labelled are judged: add {about} to the file, run, and judge them {with_explorer}."
     return (
         f"Judge {about} {with_explorer}, name its own_labels.jsonl as sources.step_truth in the profile, and run again."
+    )
+
+
+def _warn_of_early_answers(counts: Mapping[str, Estimate]) -> str:
+    """A sentence if many solutions state the final answer before their last step."""
+    early = counts.get(label_trust.EARLY)
+    if early is None or early.value <= MANY_EARLY * (early.n or 0):
+        return ""
+    return (
+        f"In {early.value:,.0f} of {early.n:,} solutions a step before the last one states the final answer too: the "
+        "figure without last steps still knows it there."
     )
 
 

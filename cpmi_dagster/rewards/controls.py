@@ -34,7 +34,7 @@ def final_answer_position(evidence: Evidence) -> pl.DataFrame:
 
 
 def step_length(evidence: Evidence) -> pl.DataFrame:
-    """Minus the number of characters of the step: a long step has more room for an error."""
+    """Minus the number of characters of the step, so that longer is lower: it has more room for an error."""
     step = pl.col("steps").list.get(pl.col("step_index"))
     return evidence.steps.select(*STEP, reward=-step.str.len_chars().cast(pl.Float64))
 

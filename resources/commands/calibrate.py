@@ -132,7 +132,8 @@ def combined(
     if solutions < FEWEST_SOLUTIONS or scores is None:
         raise BenchmarkError(
             f"{solutions} judged solutions have these labels, and a regression needs {FEWEST_SOLUTIONS} with right and "
-            f"wrong steps; judge {max(1, FEWEST_SOLUTIONS - solutions)} more with `cpmi explore`"
+            f"wrong steps; judge {max(1, FEWEST_SOLUTIONS - solutions)} more that have them with `cpmi explore`; if "
+            "there are none, label more"
         )
     scored = labelled.with_columns(score=scores, known=1 / (1 + np.exp(-scores)))
     inner = steps.filter(~IS_LAST, pl.col("reward_type").is_in(names)).join(labelled, on=STEP, how="semi")

@@ -184,7 +184,7 @@ def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str
         passed=not broken and not unlabelled,
         # one that cannot be scored has its reason, and stops no other
         severity=dg.AssetCheckSeverity.ERROR if broken else dg.AssetCheckSeverity.WARN,
-        description=f"{unlabelled:,} of {wanted:,} trajectories have no labels; `labels.rejected_trajectories` says why"
+        description=f"{unlabelled:,} of {wanted:,} trajectories lack labels; `labels.rejected_trajectories` says why"
         if unlabelled
         else None,
         metadata={"missing": missing, "not_finite": infinite, "rejected": reasons},

@@ -247,7 +247,7 @@ def test_a_run_ends_with_its_labels_by_reward_type_and_what_has_none_by_reason(f
     (row,) = reports.labels_made(finished).filter(reward="mc").iter_rows(named=True)
     assert (row["steps"], row["trajectories"]) == (rewards.height, rewards["trajectory_id"].n_unique())
     assert row["mean"] == pytest.approx(rewards["reward"].mean())
-    name, step = row["lowest at"].split()
+    _, step, _, name = row["lowest at"].split()
     assert rewards.filter(trajectory_id=name, step_index=int(step))["reward"].item() == rewards["reward"].min()
     rejected, left_out = Lake.of(finished).read("alignment/rejected_rows"), reports.left_out(finished)
     assert left_out["count"].sum() == rejected.height and left_out["count"].is_sorted(descending=True)

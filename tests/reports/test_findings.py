@@ -92,6 +92,16 @@ def test_reward_models_tell_labels_apart_only_if_both_controls_hold(ceiling, flo
     assert not ceiling or "trained on true steps" in finding.figures[0]
 
 
+def test_what_the_labeler_knows_is_a_condition_behind_the_figure_on_judged_steps():
+    auc = ("Final answers: CPMI", "Mean step, without last steps", 0.74, 0.6, 0.8)
+    counts = [("Counts: Solutions by final answer", column, 40.0, None, None) for column in ("Right", "Wrong")]
+    trust = table(("Knowledge: Half, 0.05 to 0.95", "Share of questions", 0.45, 0.3, 0.6), auc, *counts)
+    finding = found(TRUST, label_trust=trust, label_quality=quality((0, 1), (0, 1)))
+    assert finding.verdict == "a necessary condition" and "AUC 0.74" in finding.figures[1]
+    assert finding.answer.startswith("On judged steps, the AUC of CPMI without last steps is 0.700")
+    assert finding.answer.endswith("only there can CPMI tell steps apart; whether it does is what judged steps say.")
+
+
 def test_what_is_not_measured_says_so_and_what_to_do():
     every = findings({}, " -p mine")
     assert [finding.verdict for finding in every] == [NOT_MEASURED] * 4

@@ -107,6 +107,7 @@ def test_solutions_that_labels_are_compared_on_and_judged_steps_are_counted():
     assert cells("Counts") == {
         ("Solutions by final answer", "Right"): 2, ("Solutions by final answer", "Wrong"): 2,
         ("Judged solutions", "Labelled"): 5, ("Judged solutions, Uniform random", "Labelled"): 1,
+        ("Final answer before the last step", "Solutions"): 0,
     }  # fmt: skip
     counts = figure_frame(measure_label_trust(inputs(**judged([True, None, False], [False, False, None], [True] * 3))))
     assert counts.filter(row="Counts: Judged steps").select("column", "measured").rows() == [("Right", 4), ("Wrong", 3)]
@@ -116,3 +117,12 @@ def test_solutions_that_labels_are_compared_on_and_judged_steps_are_counted():
     ):
         solutions = counts.filter(row=f"Counts: {row}").filter(pl.col("measured") > 0)
         assert dict(solutions.select("column", "measured").iter_rows()) == expected
+
+
+def test_solutions_that_state_the_final_answer_before_the_last_step_are_counted():
+    """t0 does, as `<think>` does; t1 states another answer first."""
+    steps = [["2 + 5.", "So \\boxed{7}.\n</think>", "It is 7."], *[["The answer is: 6.", "4", "It is 8."]] * 4]
+    trajectories = inputs().table("alignment/trajectories").with_columns(steps=pl.Series(steps))
+    table = figure_frame(measure_label_trust(inputs(**{"alignment/trajectories": trajectories})))
+    early = table.filter(row="Counts: Final answer before the last step").select("column", "measured", "n")
+    assert early.rows() == [("Solutions", 1, 4)]

@@ -15,9 +15,12 @@ from cpmi_dagster.reports.own_data import oddity, own_data
     [
         ("17", "18", ""),
         ("17", "1700", ""),
-        ("17", "17000", "is far from the gold answer"),
-        ("17", r"\frac{16}{3}", "is no whole number, as the gold answer is"),
-        ("17", "(1, 2)", "is of another kind than the gold answer"),
+        ("17", "17000", "far from the gold answer"),
+        ("1700", "17", ""),
+        ("25000", "33", "far from the gold answer"),
+        ("7", "0", ""),
+        ("17", r"\frac{16}{3}", "not whole, as the gold answer is"),
+        ("17", "(1, 2)", "of another kind than the gold answer"),
         (r"\frac{1}{2}", r"\frac{1}{3}", ""),
         ("yes", "no", ""),
     ],
@@ -41,7 +44,8 @@ def page(inputs: ReportInputs, comparisons: dict[str, pl.DataFrame]) -> str:
 def test_the_report_of_own_data_opens_with_the_verdict_and_names_no_table_that_is_not_measured(page: str):
     main = page.partition("<main>")[2]
     assert main.index("Train on the labels of CPMI?") < main.index("What it cost") < main.index("The labels themselves")
-    assert "1 of 2 look odd" in page and "90000 is far from the gold answer" in page
+    assert "1 of 2 look odd" in page and "90000: far from the gold answer" in page
     assert "own-" in page and "80 of 80 solutions of 40 questions, 400 steps" in page
+    assert "plot-own_labels" in main and "<h2>What was found</h2>" in main
     for words in ("not measured", "fig:main", "Merges that start from PAV", "without a figure of ours", "cpmi_80k"):
         assert words not in page, words

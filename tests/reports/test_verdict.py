@@ -62,6 +62,13 @@ def test_solutions_that_the_label_does_not_label_do_not_count():
     assert (verdict.answer, verdict.judged) == (YES, 20)
 
 
+@pytest.mark.parametrize(("early", "is_said"), [(34, True), (2, False)])
+def test_a_final_answer_stated_before_the_last_step_is_said_beside_the_verdict(early, is_said):
+    row = frame(("Counts: Final answer before the last step", "Solutions", early, None, None)).with_columns(n=40)
+    verdict = judge_label({"label_trust": pl.concat([judged(60), row], how="diagonal_relaxed")}, "cpmi")
+    assert ("In 34 of 40 solutions a step before the last one states the final answer too" in verdict.line) == is_said
+
+
 def test_where_all_that_is_labelled_is_judged_more_has_to_be_labelled():
     frames = {"label_quality": quality(-0.05, 0.15, 0.05), "label_trust": judged(60, labelled=60)}
     assert "add about 180 more solutions to the file" in judge_label(frames, "cpmi").following

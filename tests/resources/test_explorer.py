@@ -195,7 +195,7 @@ def test_the_word_of_most_annotators_is_the_truth_and_a_split_is_none(client, la
 
 
 def test_the_figures_are_those_of_the_report_with_the_file_as_step_truth(client, settings, labels):
-    judge_queue(as_annotator(client, "ann"), 40)
+    judged = judge_queue(as_annotator(client, "ann"), 40)
     judge_queue(as_annotator(client, "bob"), 30, odd=7)
     text, rows = page(client, "/own-figures"), [json.loads(line) for line in labels.read_text().splitlines()]
     frames = {key: Lake.of(settings).read(key) for key in ("labels/step_rewards", "alignment/trajectories")}
@@ -205,7 +205,9 @@ def test_the_figures_are_those_of_the_report_with_the_file_as_step_truth(client,
     interval = f"{mc['measured']:.3f} [{mc['low']:.3f}, {mc['high']:.3f}; n={mc['units']}]"
     assert f'<td>mc</td><td class="number">{interval}</td><td class="number">{mc["n"]}</td>' in text
     assert re.search(r'<td>ann, bob</td><td class="number">\d+</td><td class="number">0\.\d\d\d \[', text)
-    assert "Judge 10 more: the report and <code>cpmi calibrate</code> need 50 solutions." in text
+    judge(client, min({*range(100)}.difference(judged)), STEPS - 1, "right")
+    for each in (text, page(client, "/own-figures")):  # a solution with a judged last step alone does not count
+        assert "Judge 10 more: the report and <code>cpmi calibrate</code> need 50 solutions." in each
 
 
 def test_labels_are_seen_when_they_are_made_and_trajectories_when_asked_for(tmp_path, settings):

@@ -13,7 +13,7 @@ from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.labels import in_order, steps_with_truth
+from cpmi_dagster.reports.labels import in_order, judged_steps, steps_with_truth
 from cpmi_dagster.resources.web.explorer.own_labels import OwnLabel
 from cpmi_dagster.resources.web.explorer.queries import JUDGED_REWARDS, JUDGED_TRAJECTORIES
 from cpmi_dagster.resources.web.explorer.results import View
@@ -25,6 +25,7 @@ class Figures:
 
     Attributes:
         solutions: number with a judged step.
+        counted: number of them that the report counts: with the label that it judges, and a judged step but the last.
         wrong: number with a wrong step, by majority.
         verdicts: majority on each judged step; None for a tie.
         counts: number of judged solutions by annotator.
@@ -33,6 +34,7 @@ class Figures:
     """
 
     solutions: int
+    counted: int
     wrong: int
     verdicts: list[bool | None]
     counts: dict[str, int]
@@ -40,8 +42,12 @@ class Figures:
     pairs: dict[tuple[str, str], Agreement]
 
 
-def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings) -> Figures:
-    """The figures of some labels, equal to those of a report with them as its step truth."""
+def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings, base: str) -> Figures:
+    """The figures of some labels, equal to those of a report with them as its step truth.
+
+    Args:
+        base: the reward type that the report judges.
+    """
     trajectories = view.frame(JUDGED_TRAJECTORIES, ids=list(labels))
     known = [labels[name] for name in trajectories["trajectory_id"]]
     truth = [[label.majority.get(step) for step in range(len(label.rewards))] for label in known]
@@ -52,6 +58,8 @@ def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings) -
     }
     inputs = ReportInputs(frames, bootstrap_samples=settings.benchmarks.bootstrap_samples, seed=settings.seed)
     steps = steps_with_truth(inputs)
+    rewarded = inputs.table(STEP_REWARDS).filter(reward_type=base)
+    counted = judged_steps(inputs).filter(~IS_LAST).join(rewarded, on="trajectory_id", how="semi")
     aucs = label_aucs(steps.filter(~IS_LAST), *inputs.draws) if steps.height else {}
     estimates = {name: aucs[name].estimate() for name in in_order(aucs)}
     judged = judgements_of(known, trajectories)
@@ -65,6 +73,7 @@ def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings) -
     lacking = {name: share_lacking(estimate) for name, estimate in estimates.items()}
     return Figures(
         solutions=len(known),
+        counted=counted["trajectory_id"].n_unique(),
         wrong=sum(False in said.values() for said in majorities),
         verdicts=[right for said in majorities for right in said.values()],
         counts=dict(

@@ -22,7 +22,6 @@ from cpmi_dagster.resources.web.explorer.figures import figures_of, judgements_o
 from cpmi_dagster.resources.web.explorer.own_labels import CLEAR, Verdict, changes_of, changes_up_to
 from cpmi_dagster.resources.web.explorer.pages import ANNOTATOR, Pages, annotator_of, find_trajectory
 from cpmi_dagster.resources.web.explorer.results import Row, View
-from cpmi_dagster.rewards.dataset import DATASET_REWARD
 
 ALL_RIGHT = "none"
 STEP_KEYS = "0123456789bcdefghilmnopqrtvwxyz"
@@ -54,7 +53,7 @@ class Judging:
                 "keys": STEP_KEYS,
                 "all_right": ALL_RIGHT,
                 "place": place,
-                "judged": len(mine),
+                "judged": len(mine.intersection(names)),
                 "needed": min(FEWEST_SOLUTIONS, len(names)),
                 "left": len(left),
                 "last": next(((each, names[each]) for each in range(place - 1, -1, -1) if names[each] in mine), None),
@@ -63,10 +62,13 @@ class Judging:
 
     def _queue(self, view: View) -> list[str]:
         """The ids of solutions, in the order of every annotator's queue."""
-        types = view.results.reward_types
-        base = DATASET_REWARD if DATASET_REWARD in types else next(iter(types), "")
-        rows = view.kept_rows(queries.QUEUE, base=base, seed=self._settings.seed, most=LONGEST_QUEUE)
+        rows = view.kept_rows(queries.QUEUE, base=self._base(view), seed=self._settings.seed, most=LONGEST_QUEUE)
         return [row["trajectory_id"] for row in rows]
+
+    def _base(self, view: View) -> str:
+        """The label that the report judges; if there is none yet, the first one."""
+        types = view.results.reward_types
+        return self._settings.trained_label if self._settings.trained_label in types else next(iter(types), "")
 
     def name(self, _request: Request, form: QueryParams) -> Response:
         """Keep the annotator's name."""
@@ -116,7 +118,8 @@ class Judging:
     def figures(self, request: Request) -> Response:
         """The figures on the judged solutions."""
         with self._pages.results.get().view() as view:
-            figures, needed = figures_of(view, self._labels.all(), self._settings), len(self._queue(view))
+            figures = figures_of(view, self._labels.all(), self._settings, self._base(view))
+            needed = len(self._queue(view))
             needs = {"needed": min(FEWEST_SOLUTIONS, needed), "is_enough": needed >= FEWEST_SOLUTIONS}
             return self._pages.page(request, "own_figures.html", view, figures=figures, **needs)
 

@@ -84,6 +84,7 @@ DISAGREEMENT = f"""
     order by abs(a.soft_label - b.soft_label) desc, trajectory_id, step_index limit $most
 """
 
+# figures leave out last steps, so solutions of one step are not asked for;
 # every beginning of the queue has its share of each stratum, and each solution the same chance to be in it, so its
 # figures estimate those of all solutions; md5 makes the order the same in every version of DuckDB
 QUEUE = f"""
@@ -92,7 +93,7 @@ QUEUE = f"""
                md5(concat($seed, ' ', trajectory_id)) as lot
         from labels.step_rewards join {SELECTED} using (trajectory_id)
         where reward_type = $base
-        group by trajectory_id, t.task
+        group by trajectory_id, t.task having count(*) > 1
     ),
     dealt as (
         select *, row_number() over (partition by task, third order by lot) - 1 as dealt,

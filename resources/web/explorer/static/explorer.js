@@ -1,8 +1,9 @@
 // Keys, forms that send themselves, and mathematics. Pages work as plain links and forms without any of it.
 "use strict";
 
-// a dollar sign may be money: `$…$` is mathematics where it holds what LaTeX alone has, or no blank, and no digit follows
-const FENCED = /\$\$([^$]+)\$\$|\\\[([\s\S]+?)\\\]|\\\(([\s\S]+?)\\\)|\$((?=[^$]*[\\^_{=])[^$\s][^$\n]*[^$\s\\]|[^$\s]+)\$(?!\d)/g;
+// a dollar sign may be money: `$…$` is mathematics where it holds what LaTeX alone has, or no blank, and no digit follows;
+// a `\boxed{…}` is mathematics without any, and a dollar in it money
+const FENCED = /\$\$([^$]+)\$\$|\\\[([\s\S]+?)\\\]|\\\(([\s\S]+?)\\\)|\$((?=[^$]*[\\^_{=])[^$\s][^$\n]*[^$\s\\]|[^$\s]+)\$(?!\d)|(\\boxed\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})/g;
 
 // beyond these KaTeX exhausts the tab; a switch such as `\bf` nests until its group ends
 const MOST_CHARACTERS = 5000;
@@ -37,7 +38,8 @@ function typeset(node) {
   const parts = [];
   let end = 0;
   for (const found of text.matchAll(FENCED)) {
-    parts.push(text.slice(end, found.index), rendered(found[1] ?? found[2] ?? found[3] ?? found[4], Boolean(found[1] ?? found[2]), found[0]));
+    const tex = found[1] ?? found[2] ?? found[3] ?? found[4] ?? found[5].replace(/(?<!\\)\$/g, "\\$");
+    parts.push(text.slice(end, found.index), rendered(tex, Boolean(found[1] ?? found[2]), found[0]));
     end = found.index + found[0].length;
   }
   if (parts.length) node.replaceChildren(...parts, text.slice(end));
