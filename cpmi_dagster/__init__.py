@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from cpmi_dagster.prm.training_rewards import reward_function
     from cpmi_dagster.reports.step_plots import plot_steps
     from cpmi_dagster.rewards.labeling import label
+    from cpmi_dagster.rewards.labelled_rows import explode_steps
     from cpmi_dagster.scoring.trajectories import score_trajectories
 
-__all__ = ["CpmiLabels", "judge", "label", "plot_steps", "reward_function", "score_trajectories"]
+__all__ = ["CpmiLabels", "explode_steps", "judge", "label", "plot_steps", "reward_function", "score_trajectories"]
 
 _MODULES = {
     "CpmiLabels": "component",
+    "explode_steps": "rewards.labelled_rows",
     "judge": "prm.judging",
     "label": "rewards.labeling",
     "plot_steps": "reports.step_plots",

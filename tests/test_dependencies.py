@@ -51,7 +51,8 @@ def test_every_declared_package_is_pinned():
 @pytest.mark.parametrize(
     ("module", "names"),
     [
-        ("cpmi_dagster", ["score_trajectories", "label", "judge", "plot_steps", "reward_function", "CpmiLabels"]),
+        ("cpmi_dagster", ["score_trajectories", "label", "explode_steps", "judge", "plot_steps"]),
+        ("cpmi_dagster", ["reward_function", "CpmiLabels"]),
         ("cpmi_dagster.answers", ["extract_answer", "is_equivalent"]),
         ("cpmi_dagster.math_shepherd", ["parse_row", "MalformedRowError"]),
         ("cpmi_dagster.alignment", ["align_questions"]),

@@ -5,12 +5,14 @@ One was counted twice: 5 - 1 = 4.   ██ 0.11                orange: it is not
 """
 
 from textwrap import shorten
+from typing import Any
 
 import polars as pl
 from matplotlib.figure import Figure
 
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.reports.figure_style import INK, OTHER_STYLE, RIGHT_STEPS, WRONG_STEPS, label_axes, new_figure, to_png
+from cpmi_dagster.rewards.labelled_rows import explode_steps
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.reward_type import PROBABILITY
 
@@ -29,15 +31,15 @@ class StepFigure(Figure):
         return to_png(self)
 
 
-def plot_steps(steps: pl.DataFrame, id: str | None = None) -> Figure:
+def plot_steps(steps: Any, id: str | int | None = None) -> Figure:
     """Draw the rewards, or probabilities, of the steps of one trajectory.
 
     A step is blue if the reward type calls its reward right (CPMI from 0, a probability from 0.5), orange if not, and
     grey if the type has no such threshold, as a length. The number at a bar is the soft label.
 
     Args:
-        steps: what `label` or `judge` returned.
-        id: of the trajectory; the first one by default.
+        steps: what `label`, `explode_steps` or `judge` returned.
+        id: of the trajectory, or the number of its row from 0 if it has none; the first one by default.
 
     Returns:
         A figure of matplotlib, which a notebook shows; `savefig` writes it to a file.
@@ -52,9 +54,11 @@ def plot_steps(steps: pl.DataFrame, id: str | None = None) -> Figure:
         >>> [panel.get_title(loc="left") for panel in figure.axes]
         ['CPMI', 'Step surprisal']
     """
+    if not isinstance(steps, pl.DataFrame) or "step_index" not in steps.columns:
+        steps = explode_steps(steps)
     if "probability" in steps.columns:
         steps = steps.with_columns(reward_type=pl.lit("probability"), reward="probability", soft_label="probability")
-    name = steps["id"].first() if id is None else id
+    name = steps["id"].first() if id is None else str(id)
     chosen = steps.filter(pl.col("id").eq_missing(name))
     if chosen.is_empty():
         raise ScoringError(f"there are no steps of trajectory `{name}` to draw; give an id that is among them")

@@ -1,9 +1,8 @@
-"""Label trajectories in one call, without a home, as the DAG does.
+"""Label rows in one call, without a home, as `cpmi label` does.
 
->>> label([{"question": "1 + 1?", "steps": ["1 + 1 = 2.", "So 3."], "gold_answer": "2"}], "miniature:labeler")
-id  step_index  step        reward_type  reward  soft_label
-0   0           1 + 1 = 2.  cpmi           0.42        0.73
-0   1           So 3.       cpmi          -1.10        0.27
+>>> label([{"uid": 7, "problem": "1 + 1?", "response": "1 + 1 = 2.\\nSo 3.", "answer": 2}], "miniature:labeler")
+[{"uid": 7, "problem": "1 + 1?", "response": "1 + 1 = 2.\\nSo 3.", "answer": 2, "steps": ["1 + 1 = 2.", "So 3."],
+  "rewards": {"cpmi": [0.42, -1.10]}, "soft_labels": {"cpmi": [0.73, 0.27]}, "reason": None}]
 """
 
 import logging
@@ -16,21 +15,27 @@ import polars as pl
 from tqdm.auto import tqdm
 
 from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.errors import MalformedRow, SettingsError
+from cpmi_dagster.files.text import counted
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.settings import Negatives
+from cpmi_dagster.rewards.labelled_rows import add_labels, give_back
 from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of, reward_type
 from cpmi_dagster.rewards.reward_type import Demand, Evidence
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 from cpmi_dagster.rewards.soft_labels import soft_labels
 from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
-from cpmi_dagster.scoring.given_rows import as_frame
+from cpmi_dagster.scoring.given_rows import as_frame, table_rows
 from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.trajectories import Prepared, ReadingOptions, check_options, prepare_trajectories, settings_of
+from cpmi_dagster.trajectories.fields import read_list
+from cpmi_dagster.trajectories.identifiers import name_trajectory
+from cpmi_dagster.trajectories.rows import Reading, Row, Unreadable, number_rows, separate_defects, separate_duplicates
 
 logger = logging.getLogger(__name__)
 
@@ -51,61 +56,78 @@ class LabelledSteps:
 
 
 def label(
-    trajectories: Any,
+    rows: Any,
     model: str | Path | LoadedModel,
     rewards: Sequence[str] = ("cpmi",),
     default_conditioning: Conditioning = PAPERS,
     **options: Unpack[ReadingOptions],
-) -> pl.DataFrame:
-    """Rewards and soft labels of every step, as a run of the DAG with the same ids and seed makes them.
+) -> Any:
+    """The rows with rewards and soft labels of every step: what `cpmi label` writes for a file of them.
 
-    A bar shows the progress on a terminal, and in a notebook that has ipywidgets. A trajectory that cannot be labelled
-    is named in a warning and never stops the others; `label_in_full` returns the reasons.
+    Only a row's `negative_answers` are read here alone: with them, nothing is sampled for it. A bar shows the progress
+    on a terminal, and in a notebook that has ipywidgets.
 
     Args:
-        trajectories: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`, with question, steps (list of
-            texts), gold_answer and, optionally, id and negative_answers (list). With negative answers nothing is
-            sampled; if there are none, the model samples them.
+        rows: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`, in any form that `cpmi label` reads:
+            question and steps, question and solution, a chat, …, with a gold answer.
         model: the labeler: local folder, GGUF file, hub id, `miniature:labeler`, or a loaded model.
         rewards: names of reward types that need only trajectory and labeler.
         default_conditioning: which steps stand between question and answer, for types whose name does not say it.
         options: see `ReadingOptions`.
 
     Returns:
-        id, step_index (from 0), step, reward_type, reward, soft_label (Eq. 7, over all trajectories that are given);
-        one row per step and reward type, in the order given.
+        The rows in their order and type, with their own columns (one with a name of ours becomes `input_…`) and steps
+        (as split), rewards (by reward type, a value per step), soft_labels (Eq. 7, over all these rows), and reason,
+        if the row cannot be read or lacks a label. `explode_steps` makes a row per step of them.
 
     Raises:
         SettingsError: a reward type or option does not exist, or the type needs more than trajectory and labeler.
-        ScoringError: a column is missing or of the wrong type, or an id is null or repeated.
+        ScoringError: the rows are no table.
         ModelError: the model cannot be loaded, or cannot read token trees.
 
     Examples:
         >>> from cpmi_dagster import label
         >>> hats = {
+        ...     "uid": 7,
         ...     "question": "Ann has 3 hats and buys 2. How many has she?",
-        ...     "steps": ["3 + 2 = 5.", "One is lost: 5 - 1 = 4. The answer is: 4"],
-        ...     "gold_answer": "5",
-        ...     "negative_answers": ["6", "1"],
+        ...     "response": "3 + 2 = 5.\\n\\nOne is lost: 5 - 1 = 4. The answer is: 4",
+        ...     "answer": 5,
         ... }
-        >>> labels = label([hats], "miniature:labeler")
-        >>> labels.columns
-        ['id', 'step_index', 'step', 'reward_type', 'reward', 'soft_label']
-        >>> right, wrong = labels["reward"]
+        >>> [row] = label([hats], "miniature:labeler")
+        >>> row["uid"], row["steps"]
+        (7, ['3 + 2 = 5.', 'One is lost: 5 - 1 = 4. The answer is: 4'])
+        >>> right, wrong = row["rewards"]["cpmi"]
         >>> right > wrong
         True
     """
-    frame, demand = as_frame(trajectories), labeler_demand(rewards, default_conditioning, options)
-    with tqdm(total=_passes(demand) * frame.height, desc="labelling", disable=None) as bar:
+    demand, types = labeler_demand(rewards, default_conditioning, options), list(dict.fromkeys(rewards))
+    given = table_rows(rows)
+    checked = [_with_negatives(row) for row in given]
+    read, rejected_rows = separate_defects(number_rows(checked, 0, 1, reading=Reading(place="")))
+    read, repeated = separate_duplicates(read)
+    numbers = read["row_number"].to_list()
+    negatives = [row["negative_answers"] for row in map(checked.__getitem__, numbers) if isinstance(row, dict)]
+    trajectories = read.with_columns(
+        trajectory_id=pl.Series(map(name_trajectory, numbers), dtype=pl.String),
+        negative_answers=pl.Series(negatives, dtype=pl.List(pl.String)),
+    )
+    with tqdm(total=_passes(demand) * trajectories.height, desc="labelling", disable=None) as bar:
 
         def advance(count: int) -> None:
             bar.update(count)
 
         options.setdefault("progress", advance)
-        labelled = label_in_full(frame, model, rewards, default_conditioning, **options)
-    for sentence in (*labelled.rejected["reason"], *labelled.notes):
-        logger.warning(sentence)
-    return labelled.labels
+        named = trajectories.select("question", "steps", "gold_answer", "negative_answers", id="trajectory_id")
+        labelled = label_in_full(named, model, rewards, default_conditioning, **options)
+    to_trajectory = {"id": "trajectory_id"}
+    rejected, labels = labelled.rejected.rename(to_trajectory), labelled.labels.rename(to_trajectory)
+    unread = pl.concat([rejected_rows, repeated])
+    as_they_came = rows if isinstance(rows, list | tuple) else given
+    labelled_rows = list(add_labels(as_they_came, trajectories, unread, rejected, labels, types))
+    if lacking := sum(row["reason"] is not None for row in labelled_rows):
+        total = counted(len(labelled_rows), "row")
+        logger.warning("%s of %s without all labels: `reason` says why", f"{lacking:,}", total)
+    return give_back(rows, labelled_rows, types)
 
 
 def label_in_full(
@@ -115,7 +137,14 @@ def label_in_full(
     default_conditioning: Conditioning = PAPERS,
     **options: Unpack[ReadingOptions],
 ) -> LabelledSteps:
-    """`label` without a progress bar, with the rejected trajectories; the same errors."""
+    """Rewards and soft labels of every step, as a run of the DAG with the same ids and seed makes them.
+
+    Args:
+        trajectories: as for `as_frame`; the others as for `label`.
+
+    Raises:
+        ScoringError: a column is missing or of the wrong type, or an id is null or repeated; else as `label`.
+    """
     demand, types = labeler_demand(rewards, default_conditioning, options), list(dict.fromkeys(rewards))
     trajectories = as_frame(trajectories)
     if not demand.conditionings and "gold_answer" not in trajectories.columns:
@@ -132,6 +161,16 @@ def label_in_full(
     to_id = {"trajectory_id": "id"}
     notes += notes_on_unlabelled(computed, given.frame.height, types)
     return LabelledSteps(rows.rename(to_id), rejected.rename(to_id), notes)
+
+
+def _with_negatives(row: dict[str, Any]) -> Row:
+    """The row with its negative answers as texts, null if it has none; `Unreadable` if they are no answers."""
+    try:
+        has_some = row.get("negative_answers") is not None
+        read = read_list(row, "negative_answers", read_gold_answer, least=0) if has_some else None
+    except MalformedRow as error:
+        return Unreadable(str(row), str(error), "")
+    return {**row, "negative_answers": read}
 
 
 def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: ReadingOptions) -> Demand:

@@ -74,7 +74,15 @@ def as_frame(trajectories: Any) -> pl.DataFrame:
 
 def given_rows(trajectories: Any) -> list[dict[str, Any]]:
     """Rows of plain values with all their fields, unchecked; arguments and errors as of `as_frame`."""
-    given = trajectories.to_polars() if hasattr(trajectories, "to_polars") else trajectories
+    split = [_with_steps(number, row) for number, row in enumerate(table_rows(trajectories))]
+    names = set().union(*split)
+    has_id = "id" in names or set(PRMBENCH_ID) <= names
+    return split if has_id else [{**row, "id": number} for number, row in enumerate(split)]
+
+
+def table_rows(table: Any) -> list[dict[str, Any]]:
+    """Rows as they came, of plain values; a `ScoringError` if it is no table."""
+    given = table.to_polars() if hasattr(table, "to_polars") else table
     try:
         if hasattr(given, "notna"):  # pandas, which has no null but NaN
             rows = given.astype(object).where(given.notna(), None).to_dict("records")
@@ -87,10 +95,7 @@ def given_rows(trajectories: Any) -> list[dict[str, Any]]:
             f"the trajectories are no table ({first_line(error)}); give a list of dicts, a pandas or polars frame, or "
             "a datasets.Dataset"
         ) from error
-    split = [_with_steps(number, to_plain(row)) for number, row in enumerate(rows)]
-    names = set().union(*split)
-    has_id = "id" in names or set(PRMBENCH_ID) <= names
-    return split if has_id else [{**row, "id": number} for number, row in enumerate(split)]
+    return [to_plain(row) for row in rows]
 
 
 def to_plain(value: Any) -> Any:

@@ -60,7 +60,7 @@ class Reading(NamedTuple):
     Attributes:
         fields: the file's field name by our name.
         steps: how a solution that is one text is split.
-        place: name of the source in errors.
+        place: name of the source in errors; without one, a first row of no form is a defect.
         of_questions: whether the rows are questions without solutions.
     """
 
@@ -99,7 +99,7 @@ def number_rows(
     numbered: list[dict[str, Any]] = []
     ids = {} if ids is None else ids
     for number, row in enumerate(rows, start=first):
-        if number == 0 and not (reading.of_questions or isinstance(row, Unreadable) or form_of(row)):
+        if number == 0 and reading.place and not (reading.of_questions or isinstance(row, Unreadable) or form_of(row)):
             raise refuse(row, reading.place, reading.fields)
         read = read_row(row, reading)
         if isinstance(read, Trajectory) and read.source_id is not None:

@@ -8,7 +8,7 @@ model, so a killed labeling goes on, and one of a longer file asks for the new r
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import polars as pl
 import yaml
 
 from cpmi_dagster.contracts.keys import REJECTED_ROWS, REJECTED_TRAJECTORIES, SOFT_LABELS, STEP_REWARDS, TRAJECTORIES
+from cpmi_dagster.contracts.tables import SoftLabels
 from cpmi_dagster.errors import UsageError
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, whole_file, write_whole
@@ -24,15 +25,13 @@ from cpmi_dagster.resources.commands.starter import starter_for
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import hash_of
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.trajectories.given_columns import as_cell, free_name, plain
+from cpmi_dagster.rewards.labelled_rows import OURS, add_labels
+from cpmi_dagster.trajectories.given_columns import as_cell, plain
 from cpmi_dagster.trajectories.rows import Unreadable
 
 HOMES = Path(".cpmi")
 NAME_CHARACTERS = 12
 FORMATS = (".jsonl", ".parquet")
-OURS = ("steps", "rewards", "soft_labels", "reason")
-"""The added columns; a column of the input with such a name, except `steps`, becomes `input_…`."""
-UNANSWERED = "the row has no gold answer: it has only the labels that need none"
 
 
 def labeling_settings(
@@ -101,42 +100,13 @@ def write_labelled(settings: Settings, output: Path) -> tuple[int, int]:
 
 def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
     lake, shards = Lake.of(settings), settings.shard_keys
-    trajectories = lake.read(TRAJECTORIES, shards)
-    rejected = lake.read(REJECTED_TRAJECTORIES, shards).select("trajectory_id", "reason")
-    unanswered = pl.when(pl.col("gold_answer").is_null()).then(pl.lit(UNANSWERED))
-    rows = trajectories.join(rejected, on="trajectory_id", how="left").select(
-        "row_number", "trajectory_id", "steps", pl.coalesce(unanswered, "reason")
-    )
-    by_number = {number: rest for number, *rest in rows.iter_rows()}
-    reasons = dict(lake.read(REJECTED_ROWS, shards).select("row_number", "reason").iter_rows())
-    rewards = _by_type(lake.read(STEP_REWARDS, shards), "reward")
-    soft_labels = _by_type(lake.read(SOFT_LABELS), "soft_label")
-    [source], types = settings.sources.trajectories, settings.rewards.types
+    [source] = settings.sources.trajectories
     as_it_came = source.model_copy(update={"fields": {}})
-    for number, (row, _) in enumerate(DataSources(settings).stream(as_it_came)):
-        given = {"text": row.text} if isinstance(row, Unreadable) else row
-        kept = {free_name(name, given, OURS[1:]): plain(value) for name, value in given.items()}
-        trajectory_id, steps, reason = by_number.get(number, (None, given.get("steps"), reasons.get(number)))
-        known = rewards.get(trajectory_id, {})
-        if trajectory_id and reason is None and (lacking := [kind for kind in types if kind not in known]):
-            reason = f"it has no {', '.join(lacking)}: it states no final answer, or the labeler cannot read it"
-        yield {
-            **kept,
-            "steps": steps,
-            "rewards": _of_each_step(known, steps),
-            "soft_labels": _of_each_step(soft_labels.get(trajectory_id, {}), steps),
-            "reason": reason,
-        }
-
-
-def _by_type(frame: pl.DataFrame, column: str) -> dict[str | None, dict[str, dict[int, float]]]:
-    """Values by trajectory, reward type and step."""
-    values: dict[str | None, dict[str, dict[int, float]]] = {}
-    for name, kind, step, value in frame.select("trajectory_id", "reward_type", "step_index", column).iter_rows():
-        values.setdefault(name, {}).setdefault(kind, {})[step] = value
-    return values
-
-
-def _of_each_step(values: Mapping[str, Mapping[int, float]], steps: Any) -> dict[str, list[float | None]] | None:
-    """Lists by reward type, as long as the steps, null for a step without a value; None if there are none."""
-    return {kind: [known.get(step) for step in range(len(steps))] for kind, known in values.items()} or None
+    rows = (row for row, _ in DataSources(settings).stream(as_it_came))
+    given = ({"text": row.text} if isinstance(row, Unreadable) else row for row in rows)
+    trajectories, unread, rejected, rewards = (
+        lake.read(key, shards) for key in (TRAJECTORIES, REJECTED_ROWS, REJECTED_TRAJECTORIES, STEP_REWARDS)
+    )
+    labels = rewards.join(lake.read(SOFT_LABELS), on=SoftLabels.primary_key())
+    for row in add_labels(given, trajectories, unread, rejected, labels, settings.rewards.types):
+        yield {name: plain(value) for name, value in row.items()}

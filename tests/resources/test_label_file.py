@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from cpmi_dagster import definitions
+from cpmi_dagster import definitions, label
 from cpmi_dagster.cli.options import ERR
 from cpmi_dagster.errors import SettingsError, UsageError
 
@@ -25,12 +25,14 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def settings_of(folder, *lines: str, output: str = "labels.jsonl", rewards=("step_length", "final_answer")):
+def settings_of(folder, *lines: str, output: str = "labels.jsonl", rewards=("step_length", "final_answer", "cpmi")):
     (folder / "rows.jsonl").write_text("\n".join(lines), encoding="utf-8")
     return definitions.labeling_settings("rows.jsonl", "miniature:labeler", rewards, folder / output)
 
 
-def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reason_in_both_formats(folder):
+def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reason_in_each_format_as_in_python(
+    folder,
+):
     settings_of(folder, json.dumps(ROWS[0]))
     settings = settings_of(folder, *map(json.dumps, ROWS), "{broken")
     assert len([path for path in (folder / ".cpmi").iterdir() if path.suffix == ".yaml"]) == 1, "one home as it grows"
@@ -45,12 +47,18 @@ def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reas
     assert (first["input_rewards"], first["input_reason"], first["input_input_reason"]) == ("mine", "other", "mine")
     assert (first["number"], first["steps"]) == (None, ["I add.", "2 + 3 = 5. So 5."])
     assert first["rewards"]["step_length"] == [-6, -16]
-    assert [len(values) for values in first["soft_labels"].values()] == [2, 2]
+    assert [len(values) for values in first["soft_labels"].values()] == [2, 2, 2]
     assert list(second["rewards"]) == list(second["soft_labels"]) == ["step_length"]
     assert "no gold answer" in second["reason"]
     assert (third["id"], third["rewards"]["final_answer"], third["reason"]) == ("a", [1, 1], None)
     assert (broken["text"], broken["rewards"]) == ("{broken", None)
     assert "not JSON" in broken["reason"]
+    for row, same in zip(label(ROWS, "miniature:labeler", settings.rewards.types), rows, strict=False):
+        assert (row["steps"], row["reason"]) == (same["steps"], same["reason"])
+        for values in ("rewards", "soft_labels"):
+            assert list(row[values]) == list(same[values])
+            for kind, of_steps in same[values].items():
+                assert row[values][kind] == pytest.approx(of_steps, abs=1e-5)
     columns = pl.read_parquet(folder / "labels.parquet")
     for name in ("steps", "reason", "input_rewards", "uid", "id"):
         assert columns[name].to_list() == [row.get(name) for row in rows]

@@ -1,4 +1,4 @@
-"""`label`: the labels of the DAG in one call, from whatever table, and one sentence for what cannot be had."""
+"""`label`: the rows of whatever table with the DAG's labels, and one sentence for what cannot be had."""
 
 import datasets
 import pandas as pd
@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from cpmi_dagster import label
+from cpmi_dagster import explode_steps, label
 from cpmi_dagster.contracts.keys import NEGATIVES, SELECTED, SOFT_LABELS, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.errors import ScoringError, SettingsError
 from cpmi_dagster.resources.lake.lake import Lake
@@ -45,7 +45,8 @@ def test_labels_are_those_of_the_dag(finished, given):
     of_dag = lake.read(STEP_REWARDS).join(lake.read(SOFT_LABELS), on=KEY)
     types = sorted({*OF_LABELER} & {*of_dag["reward_type"]})
     assert len(types) > 12
-    labels = label(frame.rename({"trajectory_id": "id"}), MODEL, types, seed=finished.seed, dtype="float32")
+    named = frame.rename({"trajectory_id": "id"})
+    labels = label_in_full(named, MODEL, types, seed=finished.seed, dtype="float32").labels
     ours = labels.rename({"id": "trajectory_id"}).drop("step").sort(KEY)
     theirs = of_dag.filter(pl.col("reward_type").is_in(types)).select(ours.columns).sort(KEY)
     assert_frame_equal(ours, theirs, rel_tol=0, abs_tol=1e-3)
@@ -59,7 +60,7 @@ def in_other_words(row: dict) -> list[dict]:
 
 
 def test_every_type_that_trajectory_and_labeler_are_enough_for_labels_every_step():
-    labels = label(ROWS, MODEL, OF_LABELER)
+    labels = explode_steps(label(ROWS, MODEL, OF_LABELER)).sort(pl.col("reward_type").cast(pl.Enum(OF_LABELER)))
     assert labels.group_by("reward_type", maintain_order=True).len().rows() == [(name, 3) for name in OF_LABELER]
     assert labels["reward"].is_finite().all() and labels["soft_label"].is_between(0, 1).all()
     first = labels.filter(reward_type="cpmi")
@@ -67,24 +68,39 @@ def test_every_type_that_trajectory_and_labeler_are_enough_for_labels_every_step
     assert first["step"].to_list() == [step for row in ROWS for step in row["steps"]]
 
 
-def test_every_kind_of_table_and_solution_gives_the_same_labels():
+def test_every_kind_of_table_comes_back_in_its_type_with_the_same_labels():
     expected = label(pl.DataFrame(ROWS), MODEL)
+    assert expected.columns == [*ROWS[0], "rewards", "soft_labels", "reason"]
     shuffled = datasets.Dataset.from_list(ROWS[::-1]).select([1, 0])
-    texts, chats = zip(*map(in_other_words, ROWS), strict=True)
-    for table in (pd.DataFrame(ROWS), shuffled, list(texts), list(chats)):
-        assert_frame_equal(label(table, MODEL), expected)
+    texts, chats = map(list, zip(*map(in_other_words, ROWS), strict=True))
+    for table in (pd.DataFrame(ROWS), shuffled, texts, chats):
+        labelled = label(table, MODEL)
+        assert type(labelled) is type(table)
+        assert_frame_equal(explode_steps(labelled), explode_steps(expected))
 
 
-def test_what_cannot_be_labelled_is_named_and_stops_nothing(caplog):
-    rows = [ROWS[0], {**ROWS[1], "steps": []}, {**ROWS[1], "id": "gold", "gold_answer": " "}]
+def test_a_pandas_frame_keeps_its_index_and_columns_beside_ours():
+    given = pd.DataFrame([{"uid": 7, "reason": "mine", **ROWS[0]}, {"uid": 8, **ROWS[1]}], index=["a", "b"])
+    labelled = label(given.drop(columns="id"), MODEL)
+    assert list(labelled.index) == ["a", "b"] and labelled["uid"].tolist() == [7, 8]
+    assert labelled["input_reason"].iloc[0] == "mine" and labelled["reason"].isna().all()
+    assert explode_steps(labelled, "uid")["id"].to_list() == ["7", "7", "8"]
+
+
+def test_what_cannot_be_read_or_labelled_keeps_its_place_with_a_reason(caplog):
+    wrong = {**ROWS[1], "negative_answers": [{}]}
+    rows = [{"a": 1}, {**ROWS[1], "steps": []}, wrong, ROWS[0], {**ROWS[1], "id": "gold", "gold_answer": " "}]
     done: list[int] = []
-    labels = label(rows, MODEL, ["cpmi", "position", "step_surprisal"], progress=done.append)
-    assert set(labels["id"]) == {"hats", "gold"}
-    assert set(labels.filter(id="gold")["reward_type"]) == {"position", "step_surprisal"}
-    for words in ("`eggs` has no steps", "`gold` has no gold answer"):
-        assert words in caplog.text
-    assert sum(done) == 2 * len(rows)
-    assert label_in_full(rows[1:], MODEL).labels.columns == labels.columns
+    types = ["cpmi", "position", "step_surprisal"]
+    unread, empty, wrong, first, unanswered = label(rows, MODEL, types, progress=done.append)
+    assert "`negative_answers.0`" in wrong["reason"]
+    assert unread["a"] == 1 and unread["rewards"] is None
+    assert first["reason"] is None and list(first["rewards"]) == types
+    assert list(unanswered["rewards"]) == ["position", "step_surprisal"]
+    for row, words in ((unread, "it needs"), (empty, "`steps`: it is empty"), (unanswered, "no gold answer")):
+        assert words in row["reason"]
+    assert "4 of 5 rows" in caplog.text and sum(done) == 2 * 2
+    assert label([], MODEL) == []
 
 
 @pytest.mark.parametrize(
@@ -102,9 +118,8 @@ def test_what_is_wrong_is_one_sentence(rows, options, error, words):
         label(rows, MODEL, **options)
 
 
-def test_a_trajectory_without_a_final_answer_has_no_label_of_it(caplog):
+def test_a_trajectory_without_a_final_answer_has_no_label_of_it():
     rows = [ROWS[0], {**ROWS[1], "steps": ["Some are left."]}]
-    labels = label(rows, MODEL, ["final_answer", "final_answer_position", "position"])
-    assert set(labels.filter(reward_type="final_answer")["id"]) == {"hats"}
-    assert set(labels.filter(reward_type="position")["id"]) == {"hats", "eggs"}
-    assert "`final_answer_position` has no rewards for 1 trajectory in which no final answer is found" in caplog.text
+    stated, unstated = label(rows, MODEL, ["final_answer", "final_answer_position", "position"])
+    assert stated["reason"] is None and list(unstated["rewards"]) == ["position"]
+    assert "no final_answer, final_answer_position: it states no final answer" in unstated["reason"]
