@@ -7,6 +7,7 @@ id  step_index  step        reward_type  reward  soft_label
 """
 
 import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,8 @@ from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.trajectories import Prepared, ReadingOptions, check_options, prepare_trajectories, settings_of
 
+SECONDS_BETWEEN_LINES = 60.0
+"""Between two states of the progress outside a terminal."""
 logger = logging.getLogger(__name__)
 
 
@@ -59,8 +62,8 @@ def label(
 ) -> pl.DataFrame:
     """Rewards and soft labels of every step, as a run of the DAG with the same ids and seed makes them.
 
-    A bar shows the progress on a terminal, and in a notebook that has ipywidgets. A trajectory that cannot be labelled
-    is named in a warning and never stops the others; `label_in_full` returns the reasons.
+    A bar on stderr shows the progress; outside a terminal it is written once a minute at most. A trajectory that cannot
+    be labelled is named in a warning and never stops the others; `label_in_full` returns the reasons.
 
     Args:
         trajectories: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`, with question, steps (list of
@@ -96,7 +99,8 @@ def label(
         True
     """
     frame, demand = as_frame(trajectories), labeler_demand(rewards, default_conditioning, options)
-    with tqdm(total=_passes(demand) * frame.height, desc="labelling", disable=None) as bar:
+    every = 0.1 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES
+    with tqdm(total=_passes(demand) * frame.height, desc="labelling", mininterval=every) as bar:
 
         def advance(count: int) -> None:
             bar.update(count)
