@@ -16,9 +16,9 @@ import polars as pl
 import yaml
 
 from cpmi_dagster.contracts.keys import REJECTED_ROWS, REJECTED_TRAJECTORIES, SOFT_LABELS, STEP_REWARDS, TRAJECTORIES
-from cpmi_dagster.errors import UsageError
+from cpmi_dagster.errors import SettingsError, UsageError
 from cpmi_dagster.files.places import expanded
-from cpmi_dagster.files.whole_files import check_writable, whole_file, write_whole
+from cpmi_dagster.files.whole_files import check_writable, whole_file
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.starter import starter_for
 from cpmi_dagster.resources.lake.lake import Lake
@@ -32,7 +32,7 @@ NAME_CHARACTERS = 12
 FORMATS = (".jsonl", ".parquet")
 OURS = ("steps", "rewards", "soft_labels", "reason")
 """The added columns; a column of the input with such a name, except `steps`, becomes `input_…`."""
-UNANSWERED = "the row has no gold answer: it has only the labels that need none"
+UNANSWERED = "it has no gold answer, which {} needs: add one, or ask for --rewards step_surprisal, which needs none"
 
 
 def labeling_settings(
@@ -54,8 +54,9 @@ def labeling_settings(
         settings: of the source, as in `starter_for`.
 
     Raises:
-        UsageError: the output does not end in one of `FORMATS`, or is the input.
-        SettingsError, ModelError, SourceError: as `starter_for`; or there is no such reward type.
+        UsageError: the output does not end in one of `FORMATS`, or is the input; or the reward types are refused, and
+            the profile of an earlier call stays.
+        SettingsError, ModelError, SourceError: as `starter_for`.
     """
     if output.suffix not in FORMATS:
         raise UsageError(f"--output {output}: labels are written as {' or '.join(FORMATS)}; give it such an ending")
@@ -68,7 +69,13 @@ def labeling_settings(
     HOMES.mkdir(exist_ok=True)
     starter = starter_for(source, model, HOMES / f"{name}.yaml", force=True, advance=advance, **settings)
     profile = yaml.safe_load(starter.text) | {"rewards": {"types": list(rewards)}, "recipes": []}
-    write_whole(starter.path, yaml.safe_dump(profile, sort_keys=False, allow_unicode=True))
+    with whole_file(starter.path) as unfinished:
+        unfinished.write_text(yaml.safe_dump(profile, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        try:
+            load_settings(unfinished, HOMES / name)
+        except SettingsError as error:
+            reason = str(error).removeprefix(f"profile `{unfinished}`: ").rpartition(" is wrong: ")[2]
+            raise UsageError(f"--rewards {','.join(rewards)}: {reason}") from error
     return load_settings(starter.path, HOMES / name)
 
 
@@ -103,9 +110,9 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
     lake, shards = Lake.of(settings), settings.shard_keys
     trajectories = lake.read(TRAJECTORIES, shards)
     rejected = lake.read(REJECTED_TRAJECTORIES, shards).select("trajectory_id", "reason")
-    unanswered = pl.when(pl.col("gold_answer").is_null()).then(pl.lit(UNANSWERED))
+    answered = pl.col("gold_answer").is_not_null()
     rows = trajectories.join(rejected, on="trajectory_id", how="left").select(
-        "row_number", "trajectory_id", "steps", pl.coalesce(unanswered, "reason")
+        "row_number", "trajectory_id", "steps", answered, pl.when(answered).then("reason")
     )
     by_number = {number: rest for number, *rest in rows.iter_rows()}
     reasons = dict(lake.read(REJECTED_ROWS, shards).select("row_number", "reason").iter_rows())
@@ -116,10 +123,12 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
     for number, (row, _) in enumerate(DataSources(settings).stream(as_it_came)):
         given = {"text": row.text} if isinstance(row, Unreadable) else row
         kept = {free_name(name, given, OURS[1:]): plain(value) for name, value in given.items()}
-        trajectory_id, steps, reason = by_number.get(number, (None, given.get("steps"), reasons.get(number)))
+        otherwise = (None, given.get("steps"), True, reasons.get(number))
+        trajectory_id, steps, is_answered, reason = by_number.get(number, otherwise)
         known = rewards.get(trajectory_id, {})
         if trajectory_id and reason is None and (lacking := [kind for kind in types if kind not in known]):
-            reason = f"it has no {', '.join(lacking)}: it states no final answer, or the labeler cannot read it"
+            unread = f"it has no {', '.join(lacking)}: it states no final answer, or the labeler cannot read it"
+            reason = unread if is_answered else UNANSWERED.format(", ".join(lacking))
         yield {
             **kept,
             "steps": steps,
