@@ -204,10 +204,12 @@ def show_dry_run(console: Console, dry: "DryRun", settings: "Settings") -> None:
     what = f"{counted(dry.to_make.height, 'table')} would be made" if dry.to_make.height else "nothing would be made"
     table = new_table(f"Profile {settings.profile}, home {settings.home}: {what}")
     table.add_column("tables", overflow="fold")
-    table.add_column("rows now", justify="right", no_wrap=True)
+    for name in ("partitions", "rows now"):
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("why", overflow="fold")
     for (why,), alike in dry.to_make.group_by("why", maintain_order=True):
-        table.add_row(escape(", ".join(alike["table"])), f"{alike['rows now'].sum():,}", escape(str(why)))
+        sums = (f"{alike[name].sum():,}" for name in ("partitions", "rows now"))
+        table.add_row(escape(", ".join(alike["table"])), *sums, escape(str(why)))
     console.print(table)
     kept = f"Kept: {dry.rows:,} rows of {dry.tables} other tables"
     if answers := dry.to_make["answers kept"].sum():
