@@ -31,11 +31,13 @@ from cpmi_dagster.contracts.keys import (
 )
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
+from cpmi_dagster.files.text import counted
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, build_artifact
+from cpmi_dagster.reports.changes import FIGURE, STEP_OF_TYPE, changes_since
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput
 from cpmi_dagster.resources.dag.presentation import preview
@@ -206,15 +208,22 @@ def labels_made(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame
 
 
 def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
-    """Rejected rows and trajectories by reason: reason, count, first; the most frequent first."""
-    lake, row = Lake.of(settings), pl.format("row {}", pl.col("row_number") + 1)
-    named = {REJECTED_ROWS: row, REJECTED_TRAJECTORIES: pl.format("trajectory {}", "trajectory_id")}
+    """Rejected rows and trajectories by reason: reason, count, first (row, or the user's id); most frequent first."""
+    lake, frames = Lake.of(settings), []
     try:
-        frames = [
-            lake.read(key).select("reason", first=first)
-            for key, first in named.items()
-            if key not in stale and lake.partitions(key)
-        ]
+        if REJECTED_ROWS not in stale and lake.partitions(REJECTED_ROWS):
+            rows = lake.read(REJECTED_ROWS)
+            frames.append(rows.select("reason", first=pl.format("row {}", pl.col("row_number") + 1)))
+        if REJECTED_TRAJECTORIES not in stale and lake.partitions(REJECTED_TRAJECTORIES):
+            refused, ids = (
+                lake.read(REJECTED_TRAJECTORIES),
+                lake.read(TRAJECTORIES, None, ["trajectory_id", "source_id"]),
+            )
+            named = refused.join(ids, on="trajectory_id", how="left", maintain_order="left")
+            name = pl.coalesce("source_id", "trajectory_id")
+            # the name stands before the reason already
+            reason = pl.col("reason").str.strip_prefix(pl.format("trajectory `{}` ", "trajectory_id"))
+            frames.append(named.select(reason, first=name))
     except CpmiError as error:  # a summary fails no run
         LOG.warning("what was left out is not summarised: %s", error)
         return pl.DataFrame()
@@ -223,10 +232,21 @@ def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
     return counted.sort("count", descending=True, maintain_order=True)
 
 
+def what_changed(settings: Settings, began: float) -> str:
+    """How many labels and figures differ from those that they replaced since a time; empty if none was replaced."""
+    lake, counts = Lake.of(settings), []
+    for key, what, names, value in (
+        (STEP_REWARDS, "label", STEP_OF_TYPE, "reward"),
+        (FIGURES, "figure", FIGURE, "measured"),
+    ):
+        if replaced := lake.replaced_since(key, began):
+            both = lake.read(key, replaced).join(lake.read_earlier(key), on=names, suffix="_before")
+            counts.append((both.filter(pl.col(value).ne_missing(pl.col(f"{value}_before"))).height, what))
+    return " and ".join(counted(count, what) for count, what in counts if count)
+
+
 def _changes(run: StageRun) -> dict[str, pl.DataFrame]:
     """Tables of what changed since the answer before; none if the labels and figures are the first ones."""
-    from cpmi_dagster.reports.changes import changes_since
-
     lake, tables = run.lake, (STEP_REWARDS, FIGURES)
     before = {key: lake.read_earlier(key) for key in tables}
     if all(rows.is_empty() for rows in before.values()):

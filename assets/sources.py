@@ -7,6 +7,7 @@ import polars as pl
 
 from cpmi_dagster.alignment import join_references, read_references
 from cpmi_dagster.benchmarks.registry import check_benchmark_file, read_benchmark
+from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.keys import OWN_LABELS, PROBLEMS, QUESTIONS, REFERENCES, SAMPLED, SHEPHERD, TRUTH
 from cpmi_dagster.contracts.tables import BenchmarkProblems, MathShepherd, Questions, SampledSolutions, StepLabels
 from cpmi_dagster.errors import SourceError
@@ -70,7 +71,7 @@ def sampled_solutions(run: StageRun) -> StageOutput:
     advance = run.track(asked.height)
     count = settings.sources.solutions_of_each
     frames: list[pl.DataFrame] = [SampledSolutions.create_empty()]
-    for chunk in asked.iter_slices(QUESTIONS_PER_CHUNK):
+    for chunk in growing_slices(asked, QUESTIONS_PER_CHUNK):
         solved, _ = sample_solutions(chunk, engine, prompt, sample.sampling, count, settings.seed)
         frames.append(solved)
         advance(chunk.height)

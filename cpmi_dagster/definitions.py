@@ -11,7 +11,7 @@ from functools import partial
 import dagster as dg
 
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
-from cpmi_dagster.assets.reports import headline, labels_made, left_out, verdicts
+from cpmi_dagster.assets.reports import headline, labels_made, left_out, verdicts, what_changed
 from cpmi_dagster.contracts.keys import QUESTIONS, SAMPLED, SHEPHERD
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
@@ -35,7 +35,7 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels
 __all__ = [
     "check_port", "check_schedule", "defs", "describe_labels", "dry_run", "evaluate", "headline", "home_status",
     "labeling_settings", "labels_made", "left_out", "load_settings", "narrow_pilot", "part_of_project", "plan",
-    "run_with_progress", "serve_ui", "stale_tables", "verdicts", "what_is_stale", "write_labelled",
+    "run_with_progress", "serve_ui", "stale_tables", "verdicts", "what_changed", "what_is_stale", "write_labelled",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

@@ -12,6 +12,7 @@ import polars as pl
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.benchmarks.choices import grade_answer
+from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.contracts.tables import CandidateSolutions
@@ -47,7 +48,7 @@ def sample_candidates(
         are the solution's lines that are not empty.
     """
     candidates, cost = [pl.DataFrame(schema=SCHEMA)], Cost.zero()
-    for part in problems.iter_slices(PROBLEMS_PER_CALL):
+    for part in growing_slices(problems, PROBLEMS_PER_CALL):
         prompts = [render_question(question) for question in part["question"]]
         generations, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["candidates"]))
         pairs = [(problem, each) for problem, group in zip(part.to_dicts(), generations, strict=True) for each in group]

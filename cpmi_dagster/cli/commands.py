@@ -5,6 +5,7 @@ that `cpmi --help` loads neither polars nor torch.
 """
 
 import re
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -89,13 +90,14 @@ def run(
     """Compute what is missing or stale, then show the measurements (or the labels) and the place of the report."""
     from cpmi_dagster import definitions
 
-    settings = load_profile(profile, quiet).limited(limit)
+    settings = load_profile(profile, quiet, makes=True).limited(limit)
     chosen = parse_shards(shards, settings)
     if dry:
         settings = definitions.narrow_pilot(settings, chosen, force)
         chosen = [shard for shard in chosen if shard in settings.shard_keys]
         views.show_dry_run(OUT, definitions.dry_run(settings, chosen, only or [], force, until or []), settings)
         return
+    began = time.time()
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet, until or [])
     for message in (*outcome.waiting, *outcome.failed_checks.values()):
         ERR.warn(message)
@@ -108,7 +110,8 @@ def run(
     headline, verdicts = definitions.headline(settings, stale), definitions.verdicts(settings, stale)
     labels, left_out = definitions.labels_made(settings, stale), definitions.left_out(settings, stale)
     made, why = definitions.describe_labels(settings), definitions.what_is_stale(settings)
-    views.show_results(OUT, headline, labels, left_out, verdicts, settings, made, why)
+    changed = definitions.what_changed(settings, began)
+    views.show_results(OUT, headline, labels, left_out, verdicts, settings, made, why, changed)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")
@@ -178,7 +181,7 @@ def ui(
     """Serve the Dagster UI with its daemon on 127.0.0.1."""
     from cpmi_dagster import definitions
 
-    settings = load_profile(profile)
+    settings = load_profile(profile, makes=True)
     definitions.check_schedule(settings)
     definitions.check_port(port)
     address = f"http://127.0.0.1:{port}"

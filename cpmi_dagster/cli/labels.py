@@ -23,6 +23,7 @@ from cpmi_dagster.cli.options import (
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.files.text import counted
+from cpmi_dagster.installed import program
 from cpmi_dagster.trajectories.solution_text import AUTO
 
 RevisionOption = Annotated[str | None, typer.Option(help="Commit of a model on the hub.")]
@@ -58,9 +59,13 @@ def label(
     labelled, rows = definitions.write_labelled(settings, output)
     if not quiet:
         left_out = f"; `reason` says why {counted(rows - labelled, 'row')} have none" if labelled < rows else ""
-        OUT.print(
-            f"{labelled:,} of {counted(rows, 'row')} labelled in {output}{left_out}", highlight=False, markup=False
-        )
+        lines = [f"{labelled:,} of {counted(rows, 'row')} labelled in {output}{left_out}"]
+        if labelled:
+            lines.append(
+                "Whether to train on these labels is not known yet: judge fifty solutions with "
+                f"`{program()} explore{settings.profile_option}`, which compares the labels with your judgements"
+            )
+        OUT.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
     if not labelled:
         raise typer.Exit(1)
 

@@ -62,11 +62,12 @@ def cpmi(
     """Step-level reward labels for reasoning data, without Monte-Carlo rollouts."""
 
 
-def load_profile(given: str | None, quiet: bool = False) -> "Settings":
+def load_profile(given: str | None, quiet: bool = False, makes: bool = False) -> "Settings":
     """Load the given profile, else CPMI_PROFILE, that of the last run in this folder, or the demo's.
 
     Args:
-        quiet: do not say that the profile is that of the last run.
+        quiet: do not say which profile is taken.
+        makes: the command makes tables, so it says if they are the demo's.
     """
     from cpmi_dagster.profiles.settings import DEFAULT_PROFILE, load_settings
     from cpmi_dagster.resources.lake.home_file import known_homes
@@ -75,5 +76,10 @@ def load_profile(given: str | None, quiet: bool = False) -> "Settings":
         given = next((home.profile for home in known_homes()), None)
         if given and given != DEFAULT_PROFILE and not quiet:
             ERR.warn(f"Profile {given}, as in the last run in this folder; -p names another.")
+        if not given and makes and not quiet:
+            ERR.warn(
+                f"No profile is named (-p): this is the demo, profile {DEFAULT_PROFILE}. "
+                "`cpmi init --input FILE --model MODEL` writes a profile for your own solutions."
+            )
     GIVEN["profile"] = f" -p {shlex.quote(given)}" if given else ""
     return load_settings(given)

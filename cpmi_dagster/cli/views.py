@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.cli.status_view import show_stale
 from cpmi_dagster.cli.tables import MAX_CELL, facts_table, new_table, show_frame, table_of
-from cpmi_dagster.files.text import cut
+from cpmi_dagster.files.text import counted, cut
 from cpmi_dagster.files.time_left import TimeLeft
 from cpmi_dagster.installed import program
 
@@ -111,11 +111,14 @@ def show_starter(console: Console, starter: "Starter") -> None:
     lines = [f"Profile  {starter.path}"]
     if look.maps:
         lines.append(f"First    run it again with {' '.join(look.maps)} --force, if these fields are meant")
-    if look.unanswered:
-        begin = "Or       " if look.maps else "First    "
-        others = (
-            f"{look.unanswered:,} of {look.trajectories:,} trajectories get no CPMI, but the labels that need no answer"
-        )
+    others = (
+        f"{look.unanswered:,} of {look.trajectories:,} trajectories get no CPMI, but the labels that need no answer"
+    )
+    begin = "Or       " if look.maps else "First    "
+    if look.unanswered and look.answered:
+        more = ", …" if look.unanswered > len(look.without_gold) else ""
+        lines.append(f"{begin}add the gold answers of {', '.join(look.without_gold)}{more}; without, {others}")
+    elif look.unanswered:
         lines.append(
             f"{begin}name the field of gold answers (--map gold_answer=FIELD), or the sets that have them at "
             f"`references` in the profile; without, {others}"
@@ -139,6 +142,7 @@ def show_results(
     settings: "Settings",
     made: str = "",
     stale: "Stale | None" = None,
+    changed: str = "",
 ) -> None:
     """Print the headline, or the labels if it does not measure them; rows without labels; where results are.
 
@@ -149,6 +153,7 @@ def show_results(
         verdicts: from `definitions.verdicts`.
         made: from `definitions.describe_labels`.
         stale: from `definitions.what_is_stale`.
+        changed: from `definitions.what_changed`.
     """
     import polars as pl
 
@@ -171,13 +176,20 @@ def show_results(
         console.print(f"Models    {more:,} more are in the report and in reports.reward_models", highlight=False)
     for reason, count, first in left_out.head(SHOWN_REASONS).iter_rows():
         others = f" and {count - 1:,} more" if count > 1 else ""
-        console.print(f"Left out  {first}{others}: {cut(reason, MAX_CELL)}", highlight=False, markup=False)
+        line = f"Left out  {first}{others}: {cut(reason, SHOWN_CHARACTERS)}"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     if more := left_out[SHOWN_REASONS:].height:
         tables = "alignment.rejected_rows and labels.rejected_trajectories"
         console.print(f"Left out  for {more:,} more reasons; {tables} list everything", highlight=False)
     _, step, _, solution = labels["lowest at"][0].split() if labels.height else ("", "", "", "…")
     report, option = settings.home / "report" / "index.html", settings.profile_option
     show_stale(console, stale, settings)
+    if changed:
+        lists = (
+            f'`{program()} query{option} "from reports.changes"` lists figures, earlier.step_rewards the labels before'
+        )
+        line = f"Changed   {changed} differ from the run before; {lists}"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     lines = [f"Labels    {made}", f"Report    {report}", f"Database  {settings.home / 'cpmi.duckdb'}"]
     for line in lines if report.is_file() else (lines[0], lines[2]):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -190,12 +202,25 @@ def show_results(
 
 def show_dry_run(console: Console, dry: "DryRun", settings: "Settings") -> None:
     """Print what a run would make, and what it would keep."""
-    what = "would be made" if dry.to_make.height else "nothing would be made"
-    console.print(table_of(dry.to_make, f"Profile {settings.profile}, home {settings.home}: {what}"))
-    lines = [f"Kept: {dry.rows:,} rows of {dry.tables} tables. Kept answers of models are used again."]
-    if dry.trajectories is not None and "labels/step_rewards" in dry.to_make["table"]:
-        lines.append(f"To label: {dry.trajectories:,} trajectories at most.")
-    console.print("\n".join(lines), highlight=False, markup=False)
+    what = f"{counted(dry.to_make.height, 'table')} would be made" if dry.to_make.height else "nothing would be made"
+    table = new_table(f"Profile {settings.profile}, home {settings.home}: {what}")
+    table.add_column("tables", overflow="fold")
+    for name in ("partitions", "rows now"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for (why,), alike in dry.to_make.group_by("why", maintain_order=True):
+        sums = (f"{alike[name].sum():,}" for name in ("partitions", "rows now"))
+        table.add_row(escape(", ".join(alike["table"])), *sums, escape(str(why)))
+    console.print(table)
+    kept = f"Kept: {dry.rows:,} rows of {dry.tables} other tables"
+    if answers := dry.to_make["answers kept"].sum():
+        kept += f"; of the tables above, {answers:,} answers of models, under all settings so far"
+    lines = [f"{kept}."]
+    asked = "; ".join(f"{role} ({', '.join(stages)})" for role, stages in dry.asks.items())
+    labels = dry.trajectories is not None and {"labeler", "rollouts", "prover"} & set(dry.asks)
+    most = f", for {dry.trajectories:,} trajectories at most" if labels else ""
+    lines.append(f"Asked for the answers that are not kept{most}: {asked}." if asked else "No model is asked.")
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
 def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool) -> None:

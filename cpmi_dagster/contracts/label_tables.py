@@ -35,12 +35,13 @@ class AnswerLogprobs(dy.Schema):
 class ControlLogprobs(AnswerLogprobs):
     """Log-probability of the step that follows each context; empty unless `step_surprisal` is a reward type."""
 
-    control = dy.Enum(list(SCORED_CONTROLS), primary_key=True, description="control that reads it")
     step_index = dy.Int64(
         primary_key=True, min=-1, description="last step of the context, -1 for none; the step scored is the next one"
     )
     answer_rank = dy.Int64(primary_key=True, min=0, description="always 0")
+    logprob_sum = dy.Float64(max=1e-6, description="sum of log p over the step's tokens, nats")
     token_count = dy.Int64(min=1, description="tokens of the step scored")
+    control = dy.Enum(list(SCORED_CONTROLS), primary_key=True, description="control that reads it")
 
 
 class RejectedTrajectories(dy.Schema):

@@ -16,6 +16,7 @@ import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.answers.extraction import announced_answer, extract_answer
+from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed, uniform_number
 from cpmi_dagster.contracts.tables import Rollouts
@@ -75,7 +76,7 @@ def prefix_rollouts(
         too long has empty, truncated, wrong rollouts.
     """
     rollouts, cost = [pl.DataFrame(schema=ROLLOUT_COLUMNS)], Cost.zero()
-    for part in trajectories.iter_slices(TRAJECTORIES_PER_CALL):
+    for part in growing_slices(trajectories, TRAJECTORIES_PER_CALL):
         prefixes = list(prefixes_of(part, shortest, longest))
         prompts = [prefix.prompt for prefix in prefixes]
         groups, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["rollouts"]))

@@ -19,6 +19,7 @@ import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.answers.fences import boxed_answer, unwrap
+from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
@@ -104,7 +105,7 @@ def hard_negatives(
     rows: list[tuple[str, int, str, str]] = []
     short: list[str] = []
     cost = Cost.zero()
-    for part in trajectories.iter_slices(TRAJECTORIES_PER_CALL):
+    for part in growing_slices(trajectories, TRAJECTORIES_PER_CALL):
         samples, spent = _sample(part, engine, negatives, seed)
         cost += spent
         problems = part.select("trajectory_id", "question", "gold_answer").iter_rows()

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL, prefixes_of
 from cpmi_dagster.models.tokens import find_longest_texts, piece_ids, prompt_ids
@@ -52,7 +53,7 @@ def count_labels(
     answers = (
         negatives[0] if negatives else hard_negatives(trajectories, None, settings.negatives, settings.seed).negatives
     )
-    for chunk in trajectories.iter_slices(scoring.chunk_trajectories):
+    for chunk in growing_slices(trajectories, scoring.chunk_trajectories):
         if demand.negatives and settings.negatives.samples:
             sampled += _negatives(chunk, settings, models["labeler"])
         if demand.conditionings:
@@ -118,15 +119,14 @@ def _rollouts(
     solutions = dict(trajectories.select("trajectory_id", "steps").iter_rows())
     ids = piece_ids(model.tokenizer, (render_step(step) for solution in solutions.values() for step in solution))
     cost, rows = Cost.zero(), []
-    for chunk in trajectories.iter_slices(rollouts.chunk_trajectories):
-        for call in chunk.iter_slices(TRAJECTORIES_PER_CALL):
-            texts: dict[str, int] = {}
-            for prefix in prefixes_of(call, first, steps):
-                left = solutions[prefix.trajectory_id][len(prefix.steps) :]
-                tokens = max(sum(len(ids[render_step(step)]) for step in left), 1)
-                texts.setdefault(prefix.prompt, tokens)
-                rows.append((len(prefix.steps), count * min(tokens, most)))
-            cost += _sampling([*texts.items()], count, most, model)
+    for call in growing_slices(trajectories, min(TRAJECTORIES_PER_CALL, rollouts.chunk_trajectories)):
+        texts: dict[str, int] = {}
+        for prefix in prefixes_of(call, first, steps):
+            left = solutions[prefix.trajectory_id][len(prefix.steps) :]
+            tokens = max(sum(len(ids[render_step(step)]) for step in left), 1)
+            texts.setdefault(prefix.prompt, tokens)
+            rows.append((len(prefix.steps), count * min(tokens, most)))
+        cost += _sampling([*texts.items()], count, most, model)
     return cost, pl.DataFrame(rows, schema=["prefix_length", "generated_tokens"], orient="row")
 
 

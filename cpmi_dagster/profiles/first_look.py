@@ -37,7 +37,7 @@ from cpmi_dagster.trajectories.rows import (
 NO_FORM = "in none of the forms"
 UNREADABLE = "unreadable"
 JUDGED = [form.name for form in FORMS if form.is_judged]
-PROPOSED = ("gold_answer", "id")
+PROPOSED, NAMED = ("gold_answer", "id"), 5
 BATCH_ROWS = 10_000
 TRAJECTORIES_PER_SHARD, MOST_SHARDS = 1250, 99
 
@@ -82,6 +82,7 @@ class FirstLook:
         rejected: row_number (from 0), place (from 1), stage and reason of the other rows, in order.
         first: the first readable row.
         solutions: solutions to sample of each row, if the rows are questions alone.
+        without_gold: ids, else places, of the first rows without a gold answer.
     """
 
     rows: int
@@ -98,6 +99,7 @@ class FirstLook:
     rejected: pl.DataFrame
     first: FirstRow
     solutions: int | None = None
+    without_gold: Sequence[str] = ()
 
     @property
     def unanswered(self) -> int:
@@ -169,7 +171,7 @@ def look_over(
         raise SourceError(
             f"none of the {refused.height:,} rows of {source} can become a trajectory; the first, {place}: {reason}"
         )
-    all_ids = pl.concat(source_ids)
+    all_ids, without_gold = pl.concat(source_ids), kept.filter(~pl.col("is_answered")).head(NAMED)
     return FirstLook(
         rows=forms.total(),
         forms=dict(forms.most_common()),
@@ -185,6 +187,7 @@ def look_over(
         rejected=refused,
         first=first_row,
         solutions=solutions,
+        without_gold=without_gold.select(pl.coalesce("source_id", "place")).to_series().to_list(),
     )
 
 

@@ -3,8 +3,8 @@
     starter_profile(look, "mine", {"path": "./rows.jsonl"}, "Qwen/Qwen3-8B-Base")
     -> "… shards: 4 # parts that are labelled one by one …\\nsources:\\n  trajectories: {path: ./rows.jsonl} # …"
 
-It extends no other profile, so that nothing of the embedded world gets in. Reference problems and benchmarks are those
-of the profile `paper`, commented out until the user confirms that they fit.
+It extends no other profile, so that nothing of the embedded world gets in. If no row has a gold answer, the
+reference problems of the profile `paper` stand there, commented out until the user confirms that they fit.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,6 @@ from typing import Any
 
 import yaml
 
-from cpmi_dagster.benchmarks.registry import QUESTION_SETS
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.profiles.first_look import MOST_SHARDS, TRAJECTORIES_PER_SHARD, FirstLook
@@ -47,9 +46,6 @@ def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model
         source=_one_line(source),
         model=_one_line({"name": model, "dtype": "auto"}),
         references=[_one_line(reference) for reference in paper["references"]],
-        benchmarks=[
-            f"{key}: {_one_line(place)}" for key, place in paper["benchmarks"].items() if key not in QUESTION_SETS
-        ],
         cheap_types=CHEAP_TYPES,
         rollout_types=[entry.name for entry in REWARD_TYPES.values() if entry.demand.policy_steps != 0],
         prover_types=[entry.name for entry in REWARD_TYPES.values() if entry.demand.prover_steps != 0],

@@ -6,6 +6,7 @@
 """
 
 import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,8 @@ from cpmi_dagster.trajectories.fields import read_list
 from cpmi_dagster.trajectories.identifiers import name_trajectory
 from cpmi_dagster.trajectories.rows import Reading, Row, Unreadable, number_rows, separate_defects, separate_duplicates
 
+SECONDS_BETWEEN_LINES = 60.0
+"""Between two states of the progress outside a terminal."""
 logger = logging.getLogger(__name__)
 
 
@@ -64,8 +67,8 @@ def label(
 ) -> Any:
     """The rows with rewards and soft labels of every step: what `cpmi label` writes for a file of them.
 
-    Only a row's `negative_answers` are read here alone: with them, nothing is sampled for it. A bar shows the progress
-    on a terminal, and in a notebook that has ipywidgets.
+    Only a row's `negative_answers` are read here alone: with them, nothing is sampled for it. A bar on stderr shows the
+    progress; outside a terminal it is written once a minute at most.
 
     Args:
         rows: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`, in any form that `cpmi label` reads:
@@ -111,7 +114,8 @@ def label(
         trajectory_id=pl.Series(map(name_trajectory, numbers), dtype=pl.String),
         negative_answers=pl.Series(negatives, dtype=pl.List(pl.String)),
     )
-    with tqdm(total=_passes(demand) * trajectories.height, desc="labelling", disable=None) as bar:
+    every = 0.1 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES
+    with tqdm(total=_passes(demand) * trajectories.height, desc="labelling", mininterval=every) as bar:
 
         def advance(count: int) -> None:
             bar.update(count)

@@ -15,7 +15,7 @@ from cpmi_dagster.trajectories.given_columns import free_name
 
 OURS = ("steps", "rewards", "soft_labels", "reason")
 """The added columns; a column of the input with such a name, except `steps`, becomes `input_…`."""
-UNANSWERED = "the row has no gold answer: it has only the labels that need none"
+UNANSWERED = "it has no gold answer, which {} needs: add one, or ask for --rewards step_surprisal, which needs none"
 UNREADABLE = "it states no final answer, or the labeler cannot read it"
 LONG = {
     "id": pl.String(),
@@ -60,14 +60,14 @@ def add_labels(
             {kind: [pairs.get(step, (None, None))[at] for step in range(len(steps))] for kind, pairs in known.items()}
             for at in (0, 1)
         )
+        lacking = ", ".join(kind for kind in types if kind not in known)
         if name is None:
             reason = unread.get(number)
         elif gold is None:
-            reason = UNANSWERED
+            reason = UNANSWERED.format(lacking) if lacking else None
         elif name in reasons:
             reason = reasons[name].removeprefix(f"trajectory `{name}`").lstrip(": ")  # the id is not the user's
         else:
-            lacking = ", ".join(kind for kind in types if kind not in known)
             reason = f"it has no {lacking}: {UNREADABLE}" if lacking else None
         own = {free_name(column, row, OURS[1:]): value for column, value in row.items()}
         ours = (steps, rewards or None, soft_labels or None, reason)

@@ -1,8 +1,8 @@
 """Settings of the scorer."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, field_validator
 
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
@@ -27,6 +27,14 @@ class Scoring(Frozen):
     layout: Literal["paper", "released"] = Field(
         default="paper", description="released: steps numbered, blank lines between pieces, the bare answer as target"
     )
+
+    @field_validator("templates", mode="wrap")
+    @classmethod
+    def _is_a_count(cls, given: Any, check: ValidatorFunctionWrapHandler) -> int:
+        try:
+            return check(given)
+        except ValidationError as error:
+            raise ValueError("it must be the number of the first templates to use, 1 to 4") from error
 
     @property
     def other_layout(self) -> str | None:

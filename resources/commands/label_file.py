@@ -17,9 +17,9 @@ import yaml
 
 from cpmi_dagster.contracts.keys import REJECTED_ROWS, REJECTED_TRAJECTORIES, SOFT_LABELS, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.contracts.tables import SoftLabels
-from cpmi_dagster.errors import UsageError
+from cpmi_dagster.errors import SettingsError, UsageError
 from cpmi_dagster.files.places import expanded
-from cpmi_dagster.files.whole_files import check_writable, whole_file, write_whole
+from cpmi_dagster.files.whole_files import check_writable, whole_file
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.starter import starter_for
 from cpmi_dagster.resources.lake.lake import Lake
@@ -53,8 +53,9 @@ def labeling_settings(
         settings: of the source, as in `starter_for`.
 
     Raises:
-        UsageError: the output does not end in one of `FORMATS`, or is the input.
-        SettingsError, ModelError, SourceError: as `starter_for`; or there is no such reward type.
+        UsageError: the output does not end in one of `FORMATS`, or is the input; or the reward types are refused, and
+            the profile of an earlier call stays.
+        SettingsError, ModelError, SourceError: as `starter_for`.
     """
     if output.suffix not in FORMATS:
         raise UsageError(f"--output {output}: labels are written as {' or '.join(FORMATS)}; give it such an ending")
@@ -67,7 +68,13 @@ def labeling_settings(
     HOMES.mkdir(exist_ok=True)
     starter = starter_for(source, model, HOMES / f"{name}.yaml", force=True, advance=advance, **settings)
     profile = yaml.safe_load(starter.text) | {"rewards": {"types": list(rewards)}, "recipes": []}
-    write_whole(starter.path, yaml.safe_dump(profile, sort_keys=False, allow_unicode=True))
+    with whole_file(starter.path) as unfinished:
+        unfinished.write_text(yaml.safe_dump(profile, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        try:
+            load_settings(unfinished, HOMES / name)
+        except SettingsError as error:
+            reason = str(error).removeprefix(f"profile `{unfinished}`: ").rpartition(" is wrong: ")[2]
+            raise UsageError(f"--rewards {','.join(rewards)}: {reason}") from error
     return load_settings(starter.path, HOMES / name)
 
 

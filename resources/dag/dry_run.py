@@ -5,7 +5,7 @@ selection/selected_trajectories           1          5                  selectio
 labels/answer_logprobs                    1        400            960   selection/selected_trajectories has …
 dataset/soft_labels                       1                             not made yet
 
-Kept answers are not asked for again (see `calls`).
+Kept answers, of all models and settings, are not asked for again (see `calls`).
 """
 
 from collections.abc import Sequence
@@ -28,15 +28,17 @@ SCHEMA = {
 
 
 class DryRun(NamedTuple):
-    """The tables to make, the number of tables and rows to keep, and the most trajectories to label.
+    """The tables to make, the number of tables and rows to keep, the most trajectories to label, and who may be asked.
 
-    `trajectories` is None before the source is aligned.
+    `trajectories` is None before the source is aligned. `asks` has, by role of a model, the tables that ask it for what
+    is not kept.
     """
 
     to_make: pl.DataFrame
     tables: int
     rows: int
     trajectories: int | None
+    asks: dict[str, list[str]]
 
 
 def dry_run(
@@ -46,6 +48,7 @@ def dry_run(
     home = home_of(settings, LoggedProgress())
     states, stages = home.states(), distinct(home.stages.values())
     wanted, to_make, tables, rows = chosen_tables(only, until, stages), [], 0, 0
+    asks: dict[str, list[str]] = {}
     for stage in stages:
         if not wanted & set(stage.tables):
             continue
@@ -53,6 +56,9 @@ def dry_run(
         due = [name for name, state in judged.items() if force or state.kind != "current"]
         files = [(name, home.lake.record(*file)) for name in judged for file in states.files(stage, name)]
         why = next((judged[name].reason for name in due if judged[name].reason), "--force" if force else "not made yet")
+        if due and stage.pool and stage.asked(settings):
+            for role in stage.models or ("reward models",):
+                asks.setdefault(role, []).append(stage.name)
         for key in stage.tables:
             counts = [(name, record.rows) for name, record in files if record and record.table == key]
             rows += sum(count for name, count in counts if name not in due)
@@ -60,7 +66,7 @@ def dry_run(
             if due:
                 now = sum(count for name, count in counts if name in due)
                 to_make.append((key, len(due), now or None, kept_answers(home.lake, key) or None, why))
-    return DryRun(pl.DataFrame(to_make, SCHEMA, orient="row"), tables, rows, _to_label(states, shards))
+    return DryRun(pl.DataFrame(to_make, SCHEMA, orient="row"), tables, rows, _to_label(states, shards), asks)
 
 
 def _to_label(states: States, shards: Sequence[str]) -> int | None:

@@ -20,6 +20,10 @@ class Progress(Protocol):
         """Note that a partition of a stage is up to date: `rows` rows, made now or skipped."""
         ...
 
+    def tell(self, line: str) -> None:
+        """Show a sentence, such as that a lock is waited for."""
+        ...
+
     def count_kept(self, stage: str, kept: int, asked: int) -> None:
         """Note that of `asked` trajectories, prompts or solutions the answers to `kept` are known."""
         ...
@@ -45,6 +49,9 @@ class LoggedProgress:
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
         """Nothing: Dagster shows it."""
+
+    def tell(self, line: str) -> None:
+        """Nothing: it stands in the run's log."""
 
     def count_kept(self, stage: str, kept: int, asked: int) -> None:
         """Nothing: Dagster shows the cost."""

@@ -7,6 +7,7 @@ tick of the schedule.
 """
 
 import time
+from datetime import datetime
 from pathlib import Path
 
 import dagster as dg
@@ -14,6 +15,8 @@ import dagster as dg
 from cpmi_dagster.files.life_locks import LifeLock, hold, life_of
 
 ALIVE = "alive"
+PROCESS_TAG = "cpmi/process"
+"""The tag of the process id of `cpmi run`."""
 AT_WORK = [
     dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
@@ -40,6 +43,20 @@ def is_orphaned(dagster_home: Path, record: dg.RunRecord) -> bool:
     if life != "absent":
         return life == "free"
     return record.start_time is not None and time.time() - record.start_time > SECONDS_TO_TAKE_LOCK
+
+
+def at_work(instance: dg.DagsterInstance, dagster_home: Path) -> str:
+    """A sentence on the other process that makes tables of this home now; empty if there is none."""
+    for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
+        if record.dagster_run.run_id not in _held and not is_orphaned(dagster_home, record):
+            process = record.dagster_run.tags.get(PROCESS_TAG)
+            started = datetime.fromtimestamp(record.start_time or record.create_timestamp.timestamp())
+            who = f"process {process}" if process else "launched by Dagster"
+            return (
+                f"another run of this home is at work ({who}, on {record.dagster_run.job_name} since "
+                f"{started:%H:%M:%S}); this one waits for each table that it makes (Ctrl-C to stop waiting)"
+            )
+    return ""
 
 
 def end_orphaned_runs(instance: dg.DagsterInstance, dagster_home: Path) -> None:

@@ -7,9 +7,10 @@ from rich.console import Console
 
 from cpmi_dagster.contracts.keys import QUESTIONS, SHEPHERD
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.dagster_home import open_instance, storage_errors
+from cpmi_dagster.resources.dag.dagster_home import dagster_folder, open_instance, storage_errors
 from cpmi_dagster.resources.dag.declaration import Declaration, distinct
 from cpmi_dagster.resources.dag.progress import Progress
+from cpmi_dagster.resources.dag.run_life import at_work
 from cpmi_dagster.resources.dag.runs import Outcome, Runner, chosen_tables
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.terminal import TerminalProgress
@@ -70,6 +71,8 @@ def run_profile(
             f"{each.table} {name}" for each in chosen for name in stage_partitions(each, settings, shards)
         )
     with storage_errors(settings), open_instance(settings) as instance, progress:
+        if other := at_work(instance, dagster_folder(settings)):
+            progress.tell(other)
 
         def labelled() -> None:
             publish(home.lake, settings)

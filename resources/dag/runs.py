@@ -8,6 +8,7 @@ A partition that is current, recorded and checked is not run. On several GPUs, a
 the shards.
 """
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
@@ -25,7 +26,7 @@ from cpmi_dagster.resources.dag.automation import DATASET, INGEST, LABEL, PHASES
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.declaration import Declaration, distinct
 from cpmi_dagster.resources.dag.gpu_children import label_on_gpus
-from cpmi_dagster.resources.dag.run_life import hold_run
+from cpmi_dagster.resources.dag.run_life import PROCESS_TAG, hold_run
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.step_errors import INTERRUPTED, reason_of
@@ -195,7 +196,7 @@ class Runner:
             Whether other partitions would fail too: a signal ended it, or a model, the disk or a setting is wrong.
         """
         run_id = str(uuid.uuid4())
-        tags = {**OF_THIS_LOCATION, "dagster/max_retries": "0"}
+        tags = {**OF_THIS_LOCATION, "dagster/max_retries": "0", PROCESS_TAG: str(os.getpid())}
         if partition and phase == LABEL:
             tags[SHARDS_TAG] = partition
         hold_run(dagster_folder(self.home.settings), run_id)

@@ -85,7 +85,12 @@ class Stage(Declaration):
             CpmiError: an input is missing, or the body fails.
         """
         began, lake, home = time.monotonic(), run.lake, run.home
-        with lake.making(self.table, run.partition, run.log):
+
+        def say(line: str) -> None:
+            run.log(line)
+            home.progress.tell(line)
+
+        with lake.making(self.table, run.partition, say):
             states = home.states()
             refuse_stale(states, self)
             facts = states.facts(self, run.partition)

@@ -256,8 +256,11 @@ def _differences(record: Record, facts: Mapping[str, Any], stage: Declaration) -
             yield f"another precision, config or tokenizer of the {role} {model[0]}"
     if record.code_version != stage.code_version:
         yield f"rows of code version {record.code_version}, today's is {stage.code_version}"
+    read = record.inputs.get("sources", {})
     for name, source in facts.get("sources", {}).items():
-        if record.inputs.get("sources", {}).get(name) != source:
+        if name not in read:
+            yield f"no rows yet of the source `{name}`"
+        elif read[name] != source:
             yield f"rows of another version of the source `{name}`"
 
 

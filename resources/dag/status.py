@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import dagster as dg
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.keys import FIGURES, STEP_REWARDS
+from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
@@ -75,20 +75,15 @@ def what_is_stale(settings: Settings, stages: Mapping[str, Declaration]) -> Stal
 def describe_labels(settings: Settings) -> str:
     """The labels of a home: `216 of cpmi, step_length by Qwen/Qwen3-8B-Base@49e3…, made 2026-11-05 10:20 UTC`."""
     lake = Lake.of(settings)
-    records, figures = (
-        [record for name in lake.partitions(key) if (record := lake.record(key, name))]
-        for key in (STEP_REWARDS, FIGURES)
-    )
+    records = [record for name in lake.partitions(STEP_REWARDS) if (record := lake.record(STEP_REWARDS, name))]
     if not records:
         return "none yet"
     types = dict.fromkeys(name for record in records for name in record.settings.get("rewards", {}).get("types", ()))
     models = dict.fromkeys(record.model for record in records if record.model)
     labelled = max(record.written_at for record in records)
-    measured = min((record.written_at for record in figures), default=labelled)
     by = f" by {' and '.join(models)}" if models else ""
-    older = f"; the figures are older, of {_minutes(measured)} UTC" if measured < labelled else ""
     rows = sum(record.rows for record in records)
-    return f"{rows:,} of {', '.join(types)}{by}, made {_minutes(labelled)} UTC{older}"
+    return f"{rows:,} of {', '.join(types)}{by}, made {_minutes(labelled)} UTC"
 
 
 def _minutes(written_at: str) -> str:

@@ -3,8 +3,11 @@
 trajectories                  4 partitions        612 rows     1.3 s
 answer_logprobs               4 partitions     36,720 rows     6.8 s, 3 unchanged, kept 10 of 12
 and 18 more tables: unchanged, or empty
+
+Outside a terminal, a stage at work has a line a minute: `hard_negatives 000    8 of 38, about 210 s left, after 60 s`.
 """
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +27,7 @@ from rich.progress import (
 from cpmi_dagster.files.text import counted, printable
 from cpmi_dagster.files.time_left import TimeLeft
 
-LINE_EVERY_SECONDS = 30.0
+LINE_EVERY_SECONDS = 60.0
 LEAST_SECONDS = 1.0
 
 
@@ -60,33 +63,44 @@ class TerminalProgress:
         hidden = quiet or not console.is_terminal
         self._bars = Progress(*columns, console=console, transient=True, disable=hidden)
         self._task: TaskID | None = None
+        self._doing: Callable[[], str] | None = None
+        self._ended = threading.Event()
         self._last_line = time.monotonic()
         self._skipped = 0
         self._made = 0
 
     def __enter__(self) -> "TerminalProgress":
         self._bars.start()
+        if self._bars.disable and not self._quiet:
+            threading.Thread(target=self._show_life, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         self._bars.stop()
+
+    def _show_life(self) -> None:
+        """Print a line a minute while a stage works."""
+        while not self._ended.wait(1.0):
+            doing = self._doing
+            if doing and time.monotonic() - self._last_line >= LINE_EVERY_SECONDS:
+                self._print(f"  {doing()}")
 
     def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
         """See `Progress.start`."""
         self._remove_bar()
         task = self._task = self._bars.add_task(printable(label), total=total)
-        work = TimeLeft(total)
+        work, began = TimeLeft(total), time.monotonic()
+        self._doing = lambda: f"{escape(label):<42}  {work.words}, after {time.monotonic() - began:,.0f} s"
 
         def advance(count: int) -> None:
             work.advance(count)
             self._bars.advance(task, count)
-            if self._bars.disable and time.monotonic() - self._last_line > LINE_EVERY_SECONDS:
-                self._print(f"  {escape(label):<42}  {work.words}")
 
         return advance
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
-        """See `Progress.finish`; prints a line after the stage's last partition, and every half a minute."""
+        """See `Progress.finish`; prints a line after the stage's last partition, and every minute."""
         self._remove_bar()
         tally = self._tallies.setdefault(stage, _Tally())
         tally.partitions += 1
@@ -113,9 +127,14 @@ class TerminalProgress:
         tally.asked += asked
 
     def _remove_bar(self) -> None:
+        self._doing = None
         if self._task is not None:
             self._bars.remove_task(self._task)
             self._task = None
+
+    def tell(self, line: str) -> None:
+        """See `Progress.tell`."""
+        self._print(escape(line))
 
     def say(self, line: str) -> None:
         """Print a line, if anything was made."""

@@ -21,6 +21,7 @@ from typing import Any
 
 import polars as pl
 
+from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.whole_files import write_whole
@@ -67,6 +68,7 @@ class Calls:
         by: str | None = None,
         weight: str | None = None,
         advance: Callable[[int], None] = lambda _: None,
+        growing: bool = False,
     ) -> pl.DataFrame:
         """The answer to every row, kept or from the model.
 
@@ -77,6 +79,7 @@ class Calls:
             by: column whose equal values stay in a chunk, such as a trajectory, whose rows share a token tree.
             weight: column of the answer that divides the cost of a chunk; by default equal parts.
             advance: called with the number of rows, or values of `by`, just answered, kept ones first.
+            growing: the first chunks are smaller (see `growing_slices`).
 
         Returns:
             `asked` with the columns of the answer and of `COST`, in its order, without rows that `ask` left out.
@@ -91,7 +94,7 @@ class Calls:
         left, total = missing.select(counted).n_unique(), asked.select(counted).n_unique()
         self.count(total - left, total)
         advance(total - left)
-        for part in _chunks(missing.unique(names, keep="first", maintain_order=True), size, by):
+        for part in _chunks(missing.unique(names, keep="first", maintain_order=True), size, by, growing):
             given, cost = ask(part)
             self._keep(given, cost, weight)
             done = part.select(counted).n_unique()
@@ -174,13 +177,10 @@ class Calls:
         self._known.append(kept)
 
 
-def _chunks(rows: pl.DataFrame, size: int, by: str | None) -> Iterator[pl.DataFrame]:
-    if by is None:
-        yield from rows.iter_slices(size)
-        return
-    values = rows[by].unique(maintain_order=True)
-    for start in range(0, len(values), size):
-        yield rows.filter(pl.col(by).is_in(values[start : start + size].implode()))
+def _chunks(rows: pl.DataFrame, size: int, by: str | None, growing: bool) -> Iterator[pl.DataFrame]:
+    wholes = rows if by is None else rows.select(by).unique(maintain_order=True)
+    for part in growing_slices(wholes, size) if growing else wholes.iter_slices(size):
+        yield part if by is None else rows.join(part, on=by, how="semi", maintain_order="left")
 
 
 def check_unchanged(asked_of: Sequence[Any], now: Callable[[], Sequence[Any]]) -> None:

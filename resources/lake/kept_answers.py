@@ -77,7 +77,13 @@ def kept_scores(
     asked = fitting.select("trajectory_id").join(questions, on="trajectory_id", maintain_order="left_right")
     advance(refused.height)
     answered = scores.answers(
-        asked, score, scoring.chunk_trajectories, by="trajectory_id", weight="token_count", advance=advance
+        asked,
+        score,
+        scoring.chunk_trajectories,
+        by="trajectory_id",
+        weight="token_count",
+        advance=advance,
+        growing=True,
     )
     values = AnswerLogprobs.cast(answered.select(AnswerLogprobs.column_names()))
     return scored_answers(values, refused.iter_rows(), scores.spent(answered))
@@ -127,7 +133,7 @@ def kept_steps(
         empty = pl.lit([], dtype=calls.answer["values"])
         return given.with_columns(pl.col("values").fill_null(empty)), watch.cost(0, 0)
 
-    answered = calls.answers(asked, ask, size, advance=advance)
+    answered = calls.answers(asked, ask, size, advance=advance, growing=True)
     counted = answered.with_columns(step_index=pl.int_ranges(pl.col("values").list.len(), dtype=pl.Int64))
     rows = counted.filter(pl.col("values").list.len() > 0).explode("values", "step_index").rename({"values": column})
     return rows.select(*names, "step_index", column)

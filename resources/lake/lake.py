@@ -199,6 +199,11 @@ class Lake:
         except (OSError, DamagedFile):
             return None
 
+    def replaced_since(self, key: str, seconds: float) -> list[str]:
+        """The partitions of which other rows replaced the previous ones since a time, in seconds since 1970."""
+        files = ((name, self.root / key / EARLIER / self.path(key, name).name) for name in self.partitions(key))
+        return [name for name, file in files if file.is_file() and file.stat().st_mtime >= seconds]
+
     def read_earlier(self, key: str) -> pl.DataFrame:
         """The rows that stood in the places of a table's partitions before, without those of damaged files."""
         frames = [TABLES[key].schema.create_empty().select(own_columns(key))]

@@ -9,7 +9,7 @@ import yaml
 from small_run import SHARED_DATA, run_all
 
 from cpmi_dagster.contracts.keys import FIGURES, SAMPLED
-from cpmi_dagster.definitions import build_definitions, home_of
+from cpmi_dagster.definitions import build_definitions, home_of, left_out
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.profiles.settings import Settings, load_settings
@@ -69,6 +69,9 @@ def test_rows_become_a_data_set_with_their_ids_and_each_gets_the_labels_that_it_
     ]
     refused = lake.read("labels/rejected_trajectories")
     assert refused["trajectory_id"].to_list() == ["t000000005"] and "has no gold answer" in refused["reason"][0]
+    assert ("row-7", "has no gold answer") in [
+        (row["first"], row["reason"][:18]) for row in left_out(settings).to_dicts()
+    ]
     rewards = lake.read("labels/step_rewards")
     assert dict(rewards.group_by("reward_type").len().iter_rows()) == {
         "cpmi": 4 * 2, "math_shepherd": 2, "step_length": 5 * 2, "judge": 5 * 2

@@ -267,5 +267,6 @@ def test_a_run_shows_no_figure_of_an_earlier_one_as_its_own(own_copy, small_prof
     result = CliRunner().invoke(app, ["run", "-p", small_profile, "--only", only], env=variables)
     assert result.exit_code == 0, result.output
     assert {words for words in (HEADLINE, LABELS) if words in result.stdout} == shown
+    assert ("Changed   " in result.stdout) == bool(shown)
     said = re.search(OF_EARLIER.format(why), result.stdout)
     assert said and ("labels" in said[1].split(", ")) == (not shown)

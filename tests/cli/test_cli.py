@@ -173,6 +173,7 @@ def test_without_a_profile_commands_take_that_of_the_last_run_here_and_say_so(tm
     monkeypatch.delenv("CPMI_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
     assert ".cpmi/miniature" in invoke("status").output.replace("\n", "")
+    assert "this is the demo, profile miniature" in invoke("run", "--dry").stderr
     assert not list(tmp_path.iterdir())
     (tmp_path / "mine.yaml").write_text("extends: miniature\n", encoding="utf-8")
     note_home(load_settings("mine.yaml"), lambda: None)

@@ -6,11 +6,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import wait_until
 
 from cpmi_dagster.cli import commands
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.cli.tables import show_frame, table_of
 from cpmi_dagster.files.text import NOT_SHOWN, encodable
+from cpmi_dagster.resources.dag import terminal as terminal_progress
 from cpmi_dagster.resources.dag.terminal import TerminalProgress
 
 CLIPBOARD = "\x1b]52;c;ZXZpbA==\x07"
@@ -47,6 +49,15 @@ def test_a_program_that_reads_csv_gets_the_data_as_they_are():
     console = terminal(is_terminal=False)
     show_frame(console, pl.DataFrame({"x": [CLIPBOARD]}), "csv")
     assert console.file.getvalue() == f"x\n{CLIPBOARD}\n"
+
+
+def test_outside_a_terminal_a_stage_at_work_has_a_line_now_and_then(monkeypatch):
+    monkeypatch.setattr(terminal_progress, "LINE_EVERY_SECONDS", 0)
+    console = terminal(is_terminal=False)
+    with TerminalProgress(console, {}) as progress:
+        progress.start("hard_negatives 000", 38, print)
+        wait_until(lambda: "hard_negatives 000  " in console.file.getvalue(), 60, "nothing was said")
+    assert "0 of 38, after" in console.file.getvalue()
 
 
 def test_labels_of_progress_are_text():

@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.answers.verdicts import is_equivalent
+from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.negatives.hard_negatives import (
@@ -72,6 +73,11 @@ def some_trajectories(count: int, repeated: bool = False, gold: str = "12", ques
     return pl.DataFrame(rows, schema=["trajectory_id", "question", "steps", "gold_answer"], orient="row")
 
 
+def test_the_first_calls_are_small_so_that_their_answers_are_soon_kept():
+    sizes = [part.height for part in growing_slices(some_trajectories(200), TRAJECTORIES_PER_CALL)]
+    assert sizes == [8, 16, 32, 64, 64, 16]
+
+
 @pytest.mark.parametrize("repeated", [False, True])
 def test_negatives_of_a_trajectory_do_not_depend_on_its_neighbours(repeated: bool):
     count = TRAJECTORIES_PER_CALL + 2
@@ -82,7 +88,7 @@ def test_negatives_of_a_trajectory_do_not_depend_on_its_neighbours(repeated: boo
     assert whole.negatives.schema == HardNegatives.create_empty().schema
     assert whole.negatives["rank"].to_list() == [1, 2, 3, 4] * count
     assert whole.negatives["source"].to_list()[::4] == ["model"] * count
-    prompts = 2 if repeated else count  # equal prompts of a call are asked once
+    prompts = 4 if repeated else count  # equal prompts of a call are asked once
     assert (whole.cost.forward_tokens, whole.cost.generated_tokens) == (prompts * 16, prompts * 6)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from cpmi_dagster import definitions, label
 from cpmi_dagster.cli.options import ERR
-from cpmi_dagster.errors import SettingsError, UsageError
+from cpmi_dagster.errors import UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +49,7 @@ def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reas
     assert first["rewards"]["step_length"] == [-6, -16]
     assert [len(values) for values in first["soft_labels"].values()] == [2, 2, 2]
     assert list(second["rewards"]) == list(second["soft_labels"]) == ["step_length"]
-    assert "no gold answer" in second["reason"]
+    assert second["reason"].startswith("it has no gold answer, which final_answer needs: add one, or ask for --rewards")
     assert (third["id"], third["rewards"]["final_answer"], third["reason"]) == ("a", [1, 1], None)
     assert (broken["text"], broken["rewards"]) == ("{broken", None)
     assert "not JSON" in broken["reason"]
@@ -69,5 +69,8 @@ def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reas
 def test_what_cannot_be_written_or_labelled_is_refused_before_anything_is_read(folder):
     with pytest.raises(UsageError, match=r"written as \.jsonl or \.parquet"):
         settings_of(folder, json.dumps(ROWS[0]), output="labels.csv")
-    with pytest.raises(SettingsError, match="cpmii"):
-        settings_of(folder, json.dumps(ROWS[0]), rewards=("cpmii",))
+    profile = settings_of(folder, json.dumps(ROWS[0])).file
+    before = profile.read_text()
+    with pytest.raises(UsageError, match=r"^--rewards cpmi,cpmii: `cpmii` is not a reward type \(did you mean cpmi"):
+        settings_of(folder, json.dumps(ROWS[0]), rewards=("cpmi", "cpmii"))
+    assert [profile] == [path for path in profile.parent.iterdir() if path.is_file()] and profile.read_text() == before

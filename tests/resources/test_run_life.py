@@ -9,7 +9,7 @@ from dagster._core.events import AssetMaterializationPlannedData
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag import run_life
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder, open_instance, view_instance
-from cpmi_dagster.resources.dag.run_life import ALIVE, hold_run
+from cpmi_dagster.resources.dag.run_life import ALIVE, at_work, hold_run
 from cpmi_dagster.resources.dag.status import home_status
 
 STARTED, FAILURE = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE
@@ -56,6 +56,7 @@ def test_orphaned_runs_end_as_failed_or_cancelled_and_one_that_lives_is_left_alo
 
         assert statuses() == [FAILURE, CANCELED, STARTED, STARTED]
         assert [path.stem for path in (folder / ALIVE).iterdir()] == [living]
+        assert "another run of this home is at work (launched by Dagster, on nothing since" in at_work(instance, folder)
         # a run that has no lock yet is given a moment
         monkeypatch.setattr(run_life, "SECONDS_TO_TAKE_LOCK", -1.0)
         assert statuses() == [FAILURE, CANCELED, STARTED, FAILURE]

@@ -54,14 +54,14 @@ def test_the_profile_labels_every_trajectory_with_cpmi_and_trains_one_model(star
     assert "miniature" not in starter.text.replace("miniature:NAME", "") and "extends" not in starter.text
 
 
-def test_sets_of_gold_answers_and_benchmarks_wait_for_a_confirmation(start):
-    starter, _ = start([*ROWS, {**ROWS[0], "id": None, "question": "?", "gold_answer": None}])
-    assert "No gold answer in 1 of 4 trajectories" in starter.text
+def test_sets_of_gold_answers_wait_for_a_confirmation_and_a_row_without_one_among_others_is_named(start):
+    starter, loaded = start([*ROWS, {**ROWS[0], "id": "odd", "question": "?", "gold_answer": None}])
+    assert "No gold answer in 1 of 4 trajectories" in starter.text and not loaded.sources.references
+    assert list(starter.look.without_gold) == ["odd"]
+    starter, _ = start([{**row, "gold_answer": None} for row in ROWS], force=True)
     starter.path.write_text(starter.text.replace("    # ", "    "), encoding="utf-8")
     sources, paper = load_settings(starter.path).sources, load_settings(PROFILES / "paper.yaml").sources
     assert sources.references[:-1] == paper.references and sources.references[-1].source == "mine"
-    assert sources.benchmarks == {name: paper.benchmarks[name] for name in sources.benchmarks}
-    assert {"processbench_gsm8k", "prmbench"} <= set(sources.benchmarks)
 
 
 def test_how_the_rows_are_read_is_shown_and_written_into_the_profile(start):
