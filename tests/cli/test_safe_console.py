@@ -1,7 +1,9 @@
 """Data on a terminal: every command prints through one console, which lets nothing of it act."""
 
 import io
+import json
 
+import duckdb
 import polars as pl
 import pytest
 from hypothesis import given
@@ -11,7 +13,6 @@ from cpmi_dagster.cli import commands
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.cli.tables import show_frame, table_of
 from cpmi_dagster.files.text import NOT_SHOWN, encodable
-from cpmi_dagster.resources.dag.terminal import TerminalProgress
 
 CLIPBOARD = "\x1b]52;c;ZXZpbA==\x07"
 TEXTS = st.text(st.sampled_from("a[]/\\:\x1b\x07\x9b\r\x00\u202e\ud800 1 é\n")) | st.text()
@@ -49,9 +50,21 @@ def test_a_program_that_reads_csv_gets_the_data_as_they_are():
     assert console.file.getvalue() == f"x\n{CLIPBOARD}\n"
 
 
-def test_labels_of_progress_are_text():
-    console = terminal()
-    with TerminalProgress(console, {"labels.x": 1}) as progress:
-        progress.start(f"[/red]{CLIPBOARD}", 2, print)(1)
-        progress.finish("labels.x", None, 1, 0.1, False)
-    assert "52;c;" not in console.file.getvalue().replace("u001b]52;c;", "")
+@pytest.mark.parametrize(
+    ("value", "json_value", "csv"),
+    [
+        ("'nan'::double", None, "NaN"),
+        ("[1.5, 'inf'::double]", [1.5, None], '"[1.5, null]"'),
+        ("'a'::blob", "61", "61"),
+        ("map {date '2026-01-02': 1}", {"2026-01-02": 1}, '"{""2026-01-02"": 1}"'),
+        ("{'a': [1, 2]}", {"a": [1, 2]}, '"{""a"": [1, 2]}"'),
+    ],
+)
+def test_values_that_json_or_csv_lack_have_a_form_in_both(value, json_value, csv):
+    def shown(form: str) -> str:
+        console = terminal(is_terminal=False)
+        show_frame(console, duckdb.sql(f"select {value} as x").pl(), form)
+        return console.file.getvalue()
+
+    assert json.loads(shown("json"), parse_constant=pytest.fail) == [{"x": json_value}]
+    assert shown("csv") == f"x\n{csv}\n"
