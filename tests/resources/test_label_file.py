@@ -7,7 +7,6 @@ import pytest
 
 from cpmi_dagster import definitions
 from cpmi_dagster.cli.options import ERR
-from cpmi_dagster.errors import SettingsError, UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -56,10 +55,3 @@ def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reas
         assert columns[name].to_list() == [row.get(name) for row in rows]
     lengths = [row["rewards"] and row["rewards"]["step_length"] for row in rows]
     assert [rewards and rewards["step_length"] for rewards in columns["rewards"]] == lengths
-
-
-def test_what_cannot_be_written_or_labelled_is_refused_before_anything_is_read(folder):
-    with pytest.raises(UsageError, match=r"written as \.jsonl or \.parquet"):
-        settings_of(folder, json.dumps(ROWS[0]), output="labels.csv")
-    with pytest.raises(SettingsError, match="cpmii"):
-        settings_of(folder, json.dumps(ROWS[0]), rewards=("cpmii",))
