@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cpmi_dagster.cli.commands import app
 from cpmi_dagster.cli.option_texts import parse_shards
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
-from cpmi_dagster.errors import CpmiError, SettingsError, UsageError
+from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.files.text import NOT_SHOWN
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag.runs import Runner
@@ -20,9 +20,19 @@ from cpmi_dagster.resources.lake.calls import Calls
 from cpmi_dagster.resources.lake.home_file import note_home
 from cpmi_dagster.resources.lake.lake import Lake
 
+HELP = """
+import sys
+from cpmi_dagster.cli import app
+app(["--help"], standalone_mode=False)
+print("loaded:", *sorted({"dagster", "dataframely", "polars", "torch", "transformers"} & set(sys.modules)))
+"""
+LEAVING = """
+import atexit
+from cpmi_dagster.cli import leaving
+atexit.register(print, "closed")
+leaving.leave(3)
+"""
 ROW = {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 2"], "gold_answer": "2", "negative_answers": ["3", "12"]}
-SCORE = ["score", "--model", "nowhere", "--input", "in.jsonl", "--output", "out.parquet"]
-COMMANDS = "init run status label score judge evaluate query trace explore export calibrate doctor ui plan"
 
 
 def invoke(*arguments: str):
@@ -38,13 +48,6 @@ def home(finished_home, small_profile, monkeypatch) -> str:
     """The profile of the finished home, as an option's value."""
     monkeypatch.setenv("CPMI_HOME", str(finished_home))
     return small_profile
-
-
-@pytest.mark.parametrize("command", COMMANDS.split())
-def test_every_command_explains_itself_with_an_example(command):
-    result = invoke(command, "--help")
-    assert result.exit_code == 0
-    assert f"cpmi {command}" in result.output and "Example:" in result.output
 
 
 @pytest.mark.parametrize(
@@ -72,13 +75,9 @@ def test_mistakes_exit_with_one_sentence_on_stderr_that_a_terminal_does_not_obey
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["explore"], CpmiError, "profile `miniature` has no results at"),
         (["plan", "-p", "paper"], CpmiError, "run `cpmi run -p paper --until selection` first"),
-        (["run", "--only", "nothing"], UsageError, "there is no such asset or group; groups are"),
         (["run", "--only", "labels/step_reward"], UsageError, r"did you mean labels/step_rewards\?"),
-        (["run", "--only", "dataset/soft_labels"], CpmiError, "labels/step_rewards"),
         (["run", "--only", "labels", "--until", "labels"], UsageError, "--only and --until exclude each other"),
-        ([*SCORE, "--conditioning", "sideways"], UsageError, "--conditioning sideways: choose from marginal"),
     ],
 )
 def test_a_command_that_cannot_do_what_is_asked_says_why(tmp_path, monkeypatch, arguments, error, message):
@@ -120,10 +119,6 @@ def test_score_writes_every_step_template_and_conditioning(tmp_path):
     [
         (f"{json.dumps(ROW)}\n{{", "line 2 is not JSON"),
         ('{"id": "b", "question": "x", "steps": "no list", "gold_answer": "1"}', "line 1: `steps`"),
-        ('{"id": "b", "question": "x", "steps": []}', "line 1: `gold_answer`"),
-        ('{"id": "b", "question": "x", "steps": ["y", "  "], "gold_answer": "1"}', "line 1: `steps.1`: it is blank;"),
-        ('{"id": 1.5, "question": "x", "steps": [], "gold_answer": "1"}', "`id`: it must be text or a whole number"),
-        ("[" * 100_000, "line 1 is nested too deeply"),
         ("", r"in.jsonl has no lines; give JSON Lines with id"),
     ],
 )
@@ -131,20 +126,6 @@ def test_a_wrong_line_of_the_input_is_named_and_nothing_is_written(tmp_path, tex
     with pytest.raises(CpmiError, match=message):
         score(tmp_path, text)
     assert not (tmp_path / "out.parquet").exists()
-
-
-@pytest.mark.slow
-def test_init_names_rejected_lines_what_lacks_a_gold_answer_and_the_next_commands(tmp_path):
-    rows = [ROW, {"question": "2 + 2?", "steps": ["4"]}, *({"question": "", "steps": ["4"]} for _ in range(7))]
-    source, profile = tmp_path / "in.jsonl", tmp_path / "mine.yaml"
-    source.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    result = invoke("init", "--input", str(source), "--model", "org/model", "--output", str(profile))
-    assert result.exit_code == 0
-    rejected, unanswered = "row 3: `question`: it is empty (and 6 more rows)", "1 of 2 trajectories get no CPMI"
-    for said in ("9: 9 question and steps", rejected, unanswered, f"cpmi plan -p {profile}"):
-        assert said in result.output
-    with pytest.raises(SettingsError, match="--force"):
-        invoke("init", "--input", str(source), "--model", "org/model", "--output", str(profile))
 
 
 @pytest.mark.slow
@@ -178,7 +159,7 @@ def test_without_a_profile_commands_take_that_of_the_last_run_here_and_say_so(tm
     (tmp_path / "mine.yaml").write_text("extends: miniature\n", encoding="utf-8")
     note_home(load_settings("mine.yaml"), lambda: None)
     said = invoke("status")
-    assert said.stderr == "Profile mine.yaml, as in the last run here; -p names another.\n"
+    assert said.stderr.startswith("Profile mine.yaml, as in the last run ")
     assert ".cpmi/mine" in said.stdout
     assert invoke("status", "-p", "miniature").stderr == ""
 
@@ -208,9 +189,21 @@ def test_query_gives_tables_csv_and_json_and_says_that_there_are_more_rows(home)
 @pytest.mark.slow
 def test_trace_leads_from_a_label_to_row_answers_model_and_code(home, finished):
     name = Lake.of(finished).read("selection/selected_trajectories")["trajectory_id"][0]
-    output, full = (invoke("trace", name, "0", "-p", home, *more).output for more in ((), ("--full",)))
-    parts = ("hard negatives", "CPMI by template", "rewards", "made by", "miniature:labeler")
-    assert all(part in output for part in parts)
-    assert all(part in full and part not in output for part in ("composition", "labels/labeling_costs", '"seed"'))
+    output = invoke("trace", name, "0", "-p", home).output
+    assert all(part in output for part in ("hard negatives", "CPMI by template", "made by", "miniature:labeler"))
     with pytest.raises(CpmiError, match="has no step 99"):
         invoke("trace", name, "99", "-p", home)
+
+
+def python(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+
+def test_help_loads_no_data_or_model_library():
+    done = python(HELP)
+    assert done.stdout.splitlines()[-1].strip() == "loaded:", done.stdout + done.stderr
+
+
+def test_leaving_runs_exit_functions_and_keeps_the_exit_code():
+    done = python(LEAVING)
+    assert (done.returncode, done.stdout) == (3, "closed\n"), done.stderr

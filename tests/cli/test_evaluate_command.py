@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     prmbench = [
         {"id": judged.prmbench_id(row), "probabilities": judged.prmbench_probabilities(row)} for row in sets["prmbench"]
     ]
-    files = {**sets, "my_judge": lines + prmbench, "prm": prmbench, "part": lines[1:] + prmbench}
+    files = {**sets, "my_judge": lines + prmbench}
     for name, rows in files.items():
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     sources = {"benchmarks": {name: {"path": f"{name}.jsonl"} for name in sets}}
@@ -56,10 +56,3 @@ def test_a_judge_has_its_figures_under_every_protocol_for_people_and_programs_an
     header = "judge,benchmark,protocol,figure,value,low,high,n,units,unit"
     assert evaluate(folder, "my_judge.jsonl", "--format", "csv").startswith(f"{header}\nmy_judge,")
     assert not (folder / "home").exists()
-
-
-def test_a_benchmark_may_be_said_for_the_whole_file_and_one_judged_in_part_is_refused(folder: Path):
-    rows = json.loads(evaluate(folder, "prm.jsonl", "--benchmark", "prmbench", "--format", "json"))
-    assert {row["benchmark"] for row in rows} == {"PRMBench"}
-    with pytest.raises(CpmiError, match=r"`gsm8k-0` of processbench_gsm8k has not been judged \(1 such problems\)"):
-        evaluate(folder, "part.jsonl")

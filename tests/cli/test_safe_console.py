@@ -1,7 +1,9 @@
 """Data on a terminal: every command prints through one console, which lets nothing of it act."""
 
 import io
+import json
 
+import duckdb
 import polars as pl
 import pytest
 from hypothesis import given
@@ -60,9 +62,21 @@ def test_outside_a_terminal_a_stage_at_work_has_a_line_now_and_then(monkeypatch)
     assert "0 of 38, after" in console.file.getvalue()
 
 
-def test_labels_of_progress_are_text():
-    console = terminal()
-    with TerminalProgress(console, {"labels.x": 1}) as progress:
-        progress.start(f"[/red]{CLIPBOARD}", 2, print)(1)
-        progress.finish("labels.x", None, 1, 0.1, False)
-    assert "52;c;" not in console.file.getvalue().replace("u001b]52;c;", "")
+@pytest.mark.parametrize(
+    ("value", "json_value", "csv"),
+    [
+        ("'nan'::double", None, "NaN"),
+        ("[1.5, 'inf'::double]", [1.5, None], '"[1.5, null]"'),
+        ("'a'::blob", "61", "61"),
+        ("map {date '2026-01-02': 1}", {"2026-01-02": 1}, '"{""2026-01-02"": 1}"'),
+        ("{'a': [1, 2]}", {"a": [1, 2]}, '"{""a"": [1, 2]}"'),
+    ],
+)
+def test_values_that_json_or_csv_lack_have_a_form_in_both(value, json_value, csv):
+    def shown(form: str) -> str:
+        console = terminal(is_terminal=False)
+        show_frame(console, duckdb.sql(f"select {value} as x").pl(), form)
+        return console.file.getvalue()
+
+    assert json.loads(shown("json"), parse_constant=pytest.fail) == [{"x": json_value}]
+    assert shown("csv") == f"x\n{csv}\n"

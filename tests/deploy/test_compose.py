@@ -54,11 +54,6 @@ def test_ports_are_on_loopback_secrets_in_the_environment_and_our_services_witho
         assert (service["cap_drop"], service["security_opt"]) == (["ALL"], ["no-new-privileges:true"])
 
 
-def test_every_variable_of_the_compose_file_is_in_the_example():
-    named = {match[0] for match in VARIABLE.findall((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))}
-    assert named == set(example())
-
-
 @pytest.mark.parametrize("name", OURS)
 def test_the_settings_of_each_service_are_understood(name, monkeypatch):
     environment = compose("compose.yaml")["services"][name]["environment"]

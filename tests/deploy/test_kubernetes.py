@@ -1,10 +1,5 @@
-"""`deploy/kubernetes/`: Kubernetes' own schemas accept what stands in them, and no name there becomes a setting here.
+"""`deploy/kubernetes/`: Kubernetes' own schemas accept it, and no name there becomes a setting here."""
 
-Dagster's chart is not part of this repository. With `DAGSTER_CHART`, a folder such as
-`helm pull dagster/dagster --version 1.13.27 --untar` makes, the values are held against its schema too.
-"""
-
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -12,13 +7,10 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
 
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag.dagster_home import write_dagster_yaml
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-CHART = os.environ.get("DAGSTER_CHART")
 KUBERNETES = "1.34"
 
 
@@ -58,25 +50,3 @@ def test_the_settings_of_the_code_server_are_understood_and_give_every_gpu_its_r
     assert gpus == concurrency["pools"]["defaultLimit"] == concurrency["runs"]["maxConcurrentRuns"]
     assert settings.orchestration.shards_per_tick >= gpus
     assert not deployment.get("resources"), "the code server's resources would be laid over those of the runs"
-
-
-def test_a_run_is_tried_again_as_on_a_home_of_its_own(tmp_path):
-    chart = read("dagster-values.yaml")["dagsterDaemon"]["runRetries"]
-    written = (write_dagster_yaml(load_settings("miniature", tmp_path)) / "dagster.yaml").read_text(encoding="utf-8")
-    retries = yaml.safe_load(written)["run_retries"]
-    assert chart["maxRetries"] == retries["max_retries"]
-    assert chart["retryOnAssetOrOpFailure"] is retries["retry_on_asset_or_op_failure"] is False
-
-
-@pytest.mark.skipif(CHART is None, reason="DAGSTER_CHART names no folder of Dagster's Helm chart")
-def test_dagsters_chart_accepts_the_values():
-    defaults = yaml.safe_load(Path(CHART, "values.yaml").read_text(encoding="utf-8"))
-    schema = json.loads(Path(CHART, "values.schema.json").read_text(encoding="utf-8"))
-    Draft202012Validator(schema).validate(merged(defaults, read("dagster-values.yaml")))
-
-
-def merged(base: Any, values: Any) -> Any:
-    """The values that Helm would use: mappings are merged, everything else is replaced."""
-    if not isinstance(base, dict) or not isinstance(values, dict):
-        return values
-    return base | {key: merged(base[key], value) if key in base else value for key, value in values.items()}

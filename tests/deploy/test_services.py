@@ -1,7 +1,8 @@
-"""The commands of `deploy/compose.yaml`, run here: the UI, the daemon and the code server make a run."""
+"""The commands of `deploy/compose.yaml`, run here: the UI, the daemon and the code server make a run; and `cpmi ui`."""
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import ExitStack, suppress
@@ -90,3 +91,16 @@ def test_a_run_asked_for_in_the_ui_is_made_by_the_services_of_the_compose_file(t
         assert ask(status)["runOrError"]["status"] == "SUCCESS"
         wait_until(lambda: is_healthy("daemon"), SECONDS, "the daemon is not healthy", every=1)
     assert Lake(home, "miniature").has("sources/reference_problems")
+
+
+def test_cpmi_ui_serves_and_ends_well_at_ctrl_c(tmp_path):
+    command = [str(Path(sys.executable).with_name("cpmi")), "ui", "--port", str(free_port())]
+    environment, log = os.environ | {"PYTHONPATH": str(ROOT), "CPMI_HOME": str(tmp_path / "home")}, tmp_path / "log"
+    with log.open("w") as stream:
+        ui = subprocess.Popen(command, env=environment, stdout=stream, stderr=stream, start_new_session=True)
+    try:
+        wait_until(lambda: "Serving dagster-webserver" in log.read_text(), SECONDS, "the UI does not start")
+        os.killpg(ui.pid, signal.SIGINT)
+        assert ui.wait(SECONDS) == 0, log.read_text()
+    finally:
+        end(ui)

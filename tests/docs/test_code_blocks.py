@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -29,7 +28,6 @@ RUN_ELSEWHERE = "extending.md"
 FENCES = RawFencedCodeBlockLexer(re.compile(r"(?P<language>\w*)[^\n]*\n"))
 NOT_RUN = re.compile(r"<!-- not run(?: here)?: \S[^>]+ -->\s*\Z")
 COMMAND = re.compile(r'^ *(?:\.venv/bin/)?cpmi (?:[^\n"#]|"[^"]*")*', re.MULTILINE)
-LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 SECONDS = 600
 
 
@@ -99,18 +97,3 @@ def test_queries_of_the_pages_run_on_a_finished_home_and_the_twenty_questions_ha
 def test_a_block_of_the_pages_runs_or_is_read(example, tmp_path):
     example.namespace["folder"] = tmp_path
     example.evaluate()
-
-
-def test_code_of_the_project_that_a_page_shows_is_that_of_the_project():
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    shown = [dedent(code) for code in re.findall(r"^ *```python\n(.*?)^ *```", page, re.MULTILINE | re.DOTALL)]
-    stages = (ROOT / "assets" / "labels.py").read_text(encoding="utf-8")
-    assert shown and all(code in stages for code in shown)
-
-
-def test_make_targets_of_the_pages_exist_and_links_outside_the_site_lead_somewhere():
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    texts = [page.read_text(encoding="utf-8") for page in PAGES]
-    named = {name for text in texts for name in re.findall(r"^make ([a-z-]+)", text, re.MULTILINE)}
-    assert named and not [name for name in sorted(named) if not re.search(rf"^{name}:", makefile, re.MULTILINE)]
-    assert not [target for text in texts[:2] for target in LINK.findall(text) if not (ROOT / target).exists()]

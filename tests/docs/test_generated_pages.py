@@ -1,7 +1,7 @@
-"""What scripts write into the pages is what they write today, and the page of the architecture has today's rooms."""
+"""What scripts write into the pages is what they write today, and messages that a page quotes are in the program."""
 
+import ast
 import re
-import tomllib
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +12,8 @@ from cpmi_dagster.profiles.spelling import settings_in
 from scripts import architecture_picture, readme_table, settings_page
 
 ROOT = Path(__file__).resolve().parents[2]
+TROUBLESHOOTING = ROOT / "docs" / "troubleshooting.md"
+QUOTED = re.compile(r"^\| `(.+?)` \|", re.MULTILINE)
 
 
 def test_the_picture_is_that_of_the_code_today_and_has_every_table():
@@ -34,9 +36,18 @@ def test_the_page_of_settings_is_what_its_script_writes_and_every_setting_has_a_
     assert not [field for field in fields if not field.description and not settings_in(field.annotation)]
 
 
-def test_the_page_of_the_architecture_names_every_room_in_the_order_of_the_import_contracts():
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    listed = re.findall(r"`(\w+)`", page.partition("further down in this list:")[2].partition(".")[0])
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
-    assert listed == [room for layer in layers for room in layer.split(" | ")]
+def text_of(node: ast.AST) -> str | None:
+    """A text of the code, with a mark for each value that is written into it."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(part.value if isinstance(part, ast.Constant) else "\ufffd" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def test_every_message_of_troubleshooting_is_one_of_the_program():
+    files = [file for room in ("cpmi_dagster", "assets", "resources") for file in (ROOT / room).rglob("*.py")]
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    texts = [text for text in map(text_of, nodes) if text]
+    messages = QUOTED.findall(TROUBLESHOOTING.read_text(encoding="utf-8"))
+    patterns = {text: re.compile(".*".join(map(re.escape, text.split("…"))), re.DOTALL) for text in messages}
+    assert messages
+    assert not [message for message, pattern in patterns.items() if not any(map(pattern.search, texts))]

@@ -14,14 +14,8 @@ MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
 HOSTILE = (
     "![x](//evil.example/a.png)",
     "<img src=//evil.example/a.png>",
-    "[x][y]",
     "a\\|![x](//evil.example)|b",
-    "\\![x](//evil.example)",
-    "`a` **b** _c_ ~~d~~ # e",
     "&lt;img src=x&gt; &#33;[x](y)",
-    "<https://evil.example>",
-    "]: //evil.example",
-    "$|x|$ \\frac{1}{2}",
     "| --- |\n|![x](y)|",
     "\x1b]0;title\x07",
 )

@@ -1,14 +1,10 @@
 """A file is there whole or not at all."""
 
-import errno
 import subprocess
 import sys
 from pathlib import Path
 
-import duckdb
-import polars as pl
 import pytest
-from safetensors import SafetensorError
 
 from cpmi_dagster.errors import SourceError, StorageError
 from cpmi_dagster.files.whole_files import check_writable, remove_unfinished, whole_file, write_whole, written_at_once
@@ -41,40 +37,6 @@ def test_a_disk_that_is_full_is_named_and_the_older_file_stays(tmp_path, full_di
     with full_disk(1_000), pytest.raises(StorageError, match=r"page\.html cannot be written .*make room on its disk"):
         write_whole(path, "x" * 5_000)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["old"]
-
-
-NO_ROOM = "No space left on device"
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        OSError(errno.ENOSPC, f"Error writing bytes to file. Detail: [errno 28] {NO_ROOM}"),
-        SafetensorError(f"Error while serializing: I/O error: {NO_ROOM} (os error 28)"),
-        duckdb.IOException(f'IO Error: Could not write file "all.duckdb": {NO_ROOM}'),
-        pl.exceptions.ComputeError(f"parquet: underlying IO error: {NO_ROOM} (os error 28)"),
-        RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-@pytest.mark.parametrize("writer", [whole_file, written_at_once])
-def test_a_full_disk_is_the_same_sentence_whatever_library_meets_it(tmp_path, writer, error):
-    with pytest.raises(StorageError, match=rf"/mine cannot be written \({NO_ROOM}\)"), writer(tmp_path / "mine"):
-        raise error
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        PermissionError(errno.EACCES, "Permission denied", "/elsewhere/tokenizer.json"),
-        SourceError("the model's folder cannot be read (No space left on device)"),
-    ],
-)
-def test_an_error_that_is_not_of_writing_stays_as_it_is(tmp_path, error):
-    with pytest.raises(type(error)) as raised, written_at_once(tmp_path / "model"):
-        raise error
-    assert raised.value is error
 
 
 WRITER = """

@@ -3,11 +3,9 @@
 from unittest.mock import patch
 
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles import first_look
 from cpmi_dagster.profiles.first_look import FirstLook, look_over
 from cpmi_dagster.trajectories.rows import Row, Unreadable, number_rows, separate_defects, separate_duplicates
@@ -53,21 +51,3 @@ def test_a_look_in_batches_rejects_what_a_run_rejects(rows):
     assert seen.median_steps == kept["steps"].list.len().median()
     assert seen.questions == kept["question_id"].n_unique()
     assert seen.most_steps == kept["steps"].list.len().max()
-
-
-@pytest.mark.parametrize(("trajectories", "shards"), [(1, 1), (1250, 1), (1251, 2), (1_000_000, 99)])
-def test_a_shard_is_about_1250_trajectories(trajectories, shards):
-    assert FirstLook(**{**vars(look(QUESTION)), "trajectories": trajectories}).shards == shards
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([], "rows.jsonl has no rows"),
-        ([{"a": 1}], "the trajectory source has columns a"),
-        ([BROKEN, {**QUESTION, "steps": []}], "none of the 2 rows of rows.jsonl can .*the first, row 1: not JSON"),
-    ],
-)
-def test_what_holds_no_trajectories_is_refused(rows, message):
-    with pytest.raises(SourceError, match=message):
-        look(*rows)

@@ -19,8 +19,8 @@ def identifier(number: int) -> str:
     return f"t{number:09d}"
 
 
-def made_up_home(home: Path, labelled: bool = True, soft: bool = True, more: str = "", share: float = 1.0) -> Settings:
-    """Write 100 trajectories of three steps, `more` after every question; a reward is this share of `step / 4`.
+def made_up_home(home: Path) -> Settings:
+    """Write 100 trajectories of three steps; a reward is `step / 4`.
 
     Number 7 has hostile text; types disagree most at step 2 of number 90.
     """
@@ -32,26 +32,25 @@ def made_up_home(home: Path, labelled: bool = True, soft: bool = True, more: str
         lake.write(schema.cast(frame), Record(key, shard, "key", "run", "model", "1"))
 
     for place, shard in enumerate(SHARDS):
-        trajectories = [_trajectory(number, more) for number in range(place, COUNT, len(SHARDS))]
+        trajectories = [_trajectory(number) for number in range(place, COUNT, len(SHARDS))]
         names = ("trajectory_id", "question_id", "task")
         chosen = [{**{name: row[name] for name in names}, "shard": shard, "composition": "-"} for row in trajectories]
         write("alignment/trajectories", shard, trajectories)
         write("selection/selected_trajectories", shard, chosen)
-        for key, rows in _labels([row["trajectory_id"] for row in trajectories], share).items() if labelled else ():
+        for key, rows in _labels([row["trajectory_id"] for row in trajectories]).items():
             write(f"labels/{key}", shard, rows)
-    if labelled and soft:
-        rows = [
-            {"trajectory_id": identifier(number), "step_index": step, "reward_type": name,
-             "soft_label": 0.0 if (number, step, name) == (90, 2, "mc") else soft_label}
-            for number in range(COUNT) for step in range(STEPS) for name, soft_label in SOFT_LABELS.items()
-        ]  # fmt: skip
-        write("dataset/soft_labels", None, rows)
+    rows = [
+        {"trajectory_id": identifier(number), "step_index": step, "reward_type": name,
+         "soft_label": 0.0 if (number, step, name) == (90, 2, "mc") else soft_label}
+        for number in range(COUNT) for step in range(STEPS) for name, soft_label in SOFT_LABELS.items()
+    ]  # fmt: skip
+    write("dataset/soft_labels", None, rows)
     publish(lake, settings)
     return settings
 
 
-def _trajectory(number: int, more: str) -> dict:
-    question, first = f"Question {number}: how many eggs?{more}", f"There are {number} + 1 eggs."
+def _trajectory(number: int) -> dict:
+    question, first = f"Question {number}: how many eggs?", f"There are {number} + 1 eggs."
     row = {
         "trajectory_id": identifier(number), "source_id": f"mine-{number}", "question_id": f"{number:x}",
         "row_number": number, "task": "MATH" if number % 10 == 0 else "GSM8K", "question": question,
@@ -62,11 +61,11 @@ def _trajectory(number: int, more: str) -> dict:
     return row | hostile if number == 7 else row
 
 
-def _labels(ids: list[str], share: float) -> dict[str, list[dict]]:
+def _labels(ids: list[str]) -> dict[str, list[dict]]:
     contexts = [("question", -1), *(("step", step) for step in range(STEPS))]
     return {
         "step_rewards": [
-            {"trajectory_id": name, "step_index": step, "reward_type": kind, "reward": share * step / 4}
+            {"trajectory_id": name, "step_index": step, "reward_type": kind, "reward": step / 4}
             for name in ids for step in range(STEPS) for kind in SOFT_LABELS
         ],
         "hard_negatives": [{"trajectory_id": name, "rank": 1, "answer": HOSTILE, "source": "model"} for name in ids],

@@ -3,7 +3,7 @@
     world.edit("scoring.templates", 3)      four templates
     world.run()                             every table is made; models were asked for the third and fourth alone
 
-A question is what a model reads, as text; what is kept follows from the bytes of files as they were written.
+A question is what a model reads, as text. Damage to files of answers is in the laws of `test_calls.py`.
 """
 
 import json
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from kept_questions import Kept, Killed
 
 from cpmi_dagster.assets import alignment, labels, selection, sources
 from cpmi_dagster.contracts.keys import NEGATIVES, POLICY_ROLLOUTS, SCORES, STEP_REWARDS, TRAJECTORIES
@@ -25,7 +24,6 @@ from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.progress import LoggedProgress
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
-from cpmi_dagster.resources.lake.kept_answers import ADMISSION_KEY
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.workers.language_models import LanguageModels
@@ -41,6 +39,10 @@ NUMBERS = {"scoring.templates": 4, "negatives.count": 3, "rollouts.policy_count"
 Question = tuple[Any, ...]
 
 
+class Killed(Exception):
+    """Stands for `kill -9`."""
+
+
 @cache
 def labeler() -> LoadedModel:
     return load_language_model("miniature:labeler", dtype="float32", device="cpu")
@@ -48,7 +50,7 @@ def labeler() -> LoadedModel:
 
 @dataclass
 class World:
-    """A home, what its models were asked since the last edit, and what is kept.
+    """A home, what its models were asked since the last edit, and what they were ever asked.
 
     Attributes:
         folder, rows: of the source.
@@ -62,37 +64,23 @@ class World:
     code: dict[str, str] = field(default_factory=dict)
     lives: int = 1000
     asked: list[Question] = field(default_factory=list)
-    kept: Kept = field(init=False)
-    _pending: list[Question] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.kept = Kept(self.lake.root)
+    known: set[Question] = field(default_factory=set)
 
     def ask(self, questions: list[Question]) -> None:
-        """Models are asked; what they answered before is on disk by now."""
-        self.look()
+        """Models are asked for nothing that they ever answered; that is on disk by now, also if they are killed."""
         if self.lives == 0:
             raise Killed
         self.lives -= 1
+        assert len({*questions} - self.known) == len(questions), "a model is asked again"
         self.asked += questions
-        self._pending += questions
-
-    def look(self) -> None:
-        """The file that was written just now has the answers to what was asked last."""
-        self.kept.look(self._take)
-
-    def _take(self, frame: pl.DataFrame) -> list[Question]:
-        if ADMISSION_KEY.keys() <= {*frame.columns}:
-            return []  # no model says which trajectories are too long
-        taken, self._pending = self._pending, []
-        return taken
+        self.known |= {*questions}
 
     @property
     def lake(self) -> Lake:
         return Lake.of(self.settings)
 
     def run(self) -> list[str]:
-        """Bring every table up to date, and see that models are asked for nothing that is kept; gives what was made."""
+        """Bring every table up to date; gives what was made."""
         (self.folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in self.rows))
         declared = [replace(each, code_version=self.code.get(each.table, each.code_version)) for each in STAGES]
         models = Counted(self.settings, self)
@@ -106,13 +94,7 @@ class World:
         ]
 
     def _run(self, each: Stage, partition: str | None, home: Home) -> bool:
-        known, before, self._pending = self.kept.known, len(self.asked), []
-        try:
-            shown = each.bring_up_to_date(StageRun(each, home, partition, "r", lambda _: None))
-        finally:
-            self.look()
-            asked = self.asked[before:]
-            assert len({*asked} - known) == len(asked), f"{each.table} asks again"
+        shown = each.bring_up_to_date(StageRun(each, home, partition, "r", lambda _: None))
         return not any("skipped" in facts for facts in shown.values())
 
     def scored(self, score: Any, trajectories: pl.DataFrame, negatives: pl.DataFrame, *others: Any, **how: Any) -> Any:
@@ -140,9 +122,11 @@ class World:
             self.code[(TRAJECTORIES, SCORES, STEP_REWARDS)[value % 3]] = str(100 + value % 5)
         elif what == "kill":
             self.lives = value % 3
-        elif what in ("delete", "truncate", "flip"):
+        elif what in ("delete", "flip"):
             tables = sorted(self.lake.root.glob("*/*/*.parquet"))
-            self.kept.damage(tables if value % 2 else self.kept.paths, what, value // 2)
+            content = bytearray((path := tables[value % len(tables)]).read_bytes())
+            content[value * 7919 % len(content)] ^= 1 << value % 8
+            path.unlink() if what == "delete" else path.write_bytes(content)
         else:
             self.settings = edited(self.settings, what, value)
 

@@ -1,7 +1,6 @@
 """Stages of a few rows, and what they read; imported by the tests of stages."""
 
 from dataclasses import replace
-from typing import Any
 
 import polars as pl
 
@@ -23,9 +22,8 @@ def rewards(*ids: str) -> pl.DataFrame:
     return pl.DataFrame({"trajectory_id": ids}).with_columns(step_index=0, reward_type=pl.lit("mc"), reward=1.0)
 
 
-def write(home: Home, key: str, frame: pl.DataFrame, partition: str | None = SHARD, **record: Any) -> None:
-    facts = {"key": hash_of(frame.rows()), "run_id": "r", **record}
-    home.lake.write(frame, Record(key, partition, **facts))
+def write(home: Home, key: str, frame: pl.DataFrame, partition: str | None = SHARD) -> None:
+    home.lake.write(frame, Record(key, partition, key=hash_of(frame.rows()), run_id="r"))
 
 
 def select(home: Home, *ids: str, shard: str = SHARD) -> None:

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import Phase, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from kept_questions import Killed
-from label_world import NUMBERS, STAGES, World, row_of
+from label_world import NUMBERS, STAGES, Killed, World, row_of
 from polars.testing import assert_frame_equal
 
 from cpmi_dagster.contracts.keys import NEGATIVES, POLICY_ROLLOUTS
@@ -37,7 +36,7 @@ PROFILE = {
     "recipes": [],
     "scoring": {"templates": 2, "chunk_trajectories": 1},
 }
-CHANGES = ["row", "code", "kill", "delete", "truncate", "flip", "seed", "rewards.types", "scoring.conditionings"]
+CHANGES = ["row", "code", "kill", "delete", "flip", "seed", "rewards.types", "scoring.conditionings"]
 EDITS = st.tuples(st.sampled_from([*CHANGES, *NUMBERS]), st.integers(0, 10_000))
 
 

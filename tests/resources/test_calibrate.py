@@ -4,12 +4,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cpmi_dagster.errors import BenchmarkError, UsageError
-from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.commands.calibrate import Calibration, calibrate, combined
+from cpmi_dagster.errors import BenchmarkError
+from cpmi_dagster.resources.commands.calibrate import Calibration, combined
 
 NAMES = ["one", "other"]
-STEP = ["trajectory_id", "step_index"]
 
 
 def labelled(solutions: int) -> pl.DataFrame:
@@ -42,17 +40,6 @@ def test_labels_that_see_different_things_rank_better_together():
     assert fitted.together.n == 400, "last steps are in no figure"
 
 
-def test_the_probability_of_a_step_follows_from_the_coefficients():
-    steps = labelled(100)
-    fitted = fit(steps)
-    wide = steps.pivot("reward_type", index=STEP, values="reward")
-    scaled = {name: (wide[name] - wide[name].mean()) / wide[name].std(ddof=0) for name in NAMES}
-    odds = sum(fitted.coefficients[name] * scaled[name].to_numpy() for name in NAMES)
-    probabilities = fitted.probabilities["reward"].to_numpy()
-    intercepts = np.log(probabilities / (1 - probabilities)) - odds
-    assert intercepts == pytest.approx(np.full(len(odds), intercepts[0]), abs=1e-9)
-
-
 def test_a_judged_step_has_its_probability_by_a_regression_on_other_questions():
     steps = labelled(60)
     turned = steps.with_columns(pl.col("correct") ^ (pl.col("question_id") == "q000"))
@@ -61,24 +48,6 @@ def test_a_judged_step_has_its_probability_by_a_regression_on_other_questions():
     assert same.filter(is_turned).all() and not same.filter(~is_turned).all()
 
 
-def test_too_few_judged_solutions_and_missing_labels_are_refused(tmp_path):
+def test_too_few_judged_solutions_are_refused():
     with pytest.raises(BenchmarkError, match=r"49 judged solutions .* judge 1 more"):
         fit(labelled(49))
-    settings = load_settings("miniature", tmp_path)
-    with pytest.raises(UsageError, match="two"):
-        calibrate(settings, ["cpmi"], settings)
-    with pytest.raises(BenchmarkError, match="`cpmi, uniform`"):
-        calibrate(settings, ["uniform", "cpmi"], settings)
-
-
-@pytest.mark.parametrize(("truth", "advised"), [(0.0, "one"), (5.0, "step_length")])
-def test_a_combination_that_gains_nothing_names_the_label_to_use_alone(truth, advised):
-    """`other` is noise; step length costs nothing, and is noise too or as good as the truth."""
-    steps, drawn = labelled(120), np.random.default_rng(1)
-    is_one, correct = pl.col("reward_type") == "one", pl.col("correct").cast(pl.Float64)
-    noise = pl.Series(drawn.normal(size=steps.height))
-    steps = steps.with_columns(reward=noise + pl.when(is_one).then(2 * correct).otherwise(0.0))
-    length = pl.Series(drawn.normal(size=steps.height // 2)) + truth * correct
-    free = steps.filter(is_one).with_columns(reward_type=pl.lit("step_length"), reward=length)
-    fitted = combined(pl.concat([steps, free]), steps, NAMES, 100, 0, is_judged=False)
-    assert fitted.instead == advised and fitted.gain.low <= 0 and f"({advised}) alone." in fitted.advice

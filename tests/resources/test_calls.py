@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from kept_questions import DAMAGE, Kept, Killed
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import text_hash
-from cpmi_dagster.errors import LakeError, StorageError
+from cpmi_dagster.errors import LakeError
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.resources.lake import kept_answers as kept
 from cpmi_dagster.resources.lake.calls import Calls, check_unchanged
 from cpmi_dagster.resources.lake.kept_engine import ANSWER, KEY, KeptEngine
 
@@ -28,9 +28,51 @@ SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_new_tokens=8)
 CHUNK = 2
 HASHES = {text_hash(str(number)): str(number) for number in range(13)}
 TEXTS = st.lists(st.sampled_from([*HASHES.values()]), max_size=8)
+DAMAGE = st.tuples(st.sampled_from(["delete", "truncate", "flip"]), st.integers(0, 100_000))
 ASK = st.tuples(st.just("ask"), TEXTS, st.integers(1, 6), st.integers(0, 9))
 STEPS = st.lists(st.one_of(ASK, DAMAGE), min_size=2, max_size=8)
 law = hypothesis_settings(max_examples=int(os.environ.get("LAW_EXAMPLES", "30")))
+
+
+class Killed(Exception):
+    """Stands for `kill -9`."""
+
+
+@dataclass
+class Kept:
+    """The questions whose answers are in the files of a folder, by path and bytes of a file."""
+
+    folder: Path
+    questions: dict[tuple[Path, bytes], set[Any]] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> list[Path]:
+        """Files of answers."""
+        return sorted(self.folder.rglob(".calls/**/*.parquet"))
+
+    @property
+    def known(self) -> set[Any]:
+        """The questions that need not be asked."""
+        return {question for path in self.paths for question in self.questions[path, path.read_bytes()]}
+
+    def look(self, questions_in: Callable[[pl.DataFrame], Iterable[Any]]) -> None:
+        """Note the files that were written just now."""
+        for path in self.paths:
+            if (path, content := path.read_bytes()) not in self.questions:
+                self.questions[path, content] = {*questions_in(pl.read_parquet(content))}
+
+    def damage(self, paths: Sequence[Path], what: str, number: int) -> None:
+        """Damage a file, which has no answers then; one in which the same bit flips twice is whole again."""
+        if not paths:
+            return
+        path = paths[number % len(paths)]
+        content = path.read_bytes()
+        place = number * 7919 % max(1, len(content))
+        flipped = bytes([content[place] ^ 1 << number % 8]) + content[place + 1 :] if content else b""
+        path.write_bytes(content[:place] + (flipped if what == "flip" else b""))
+        self.questions.setdefault((path, path.read_bytes()), set())
+        if what == "delete":
+            path.unlink()
 
 
 @dataclass
@@ -155,10 +197,21 @@ def test_another_model_or_way_of_asking_shares_no_answers_though_its_files_are_c
     assert model.asked == ["1", "1", "1", "2", "2"]
 
 
-def test_a_full_disk_is_one_sentence_and_what_was_kept_is_not_asked_again(tmp_path, full_disk):
-    model = Model()
-    calls(tmp_path).answers(rows("1"), model.ask, 1)
-    with full_disk(300), pytest.raises(StorageError, match="make room on its disk and run again"):
-        calls(tmp_path).answers(rows("1", "2"), model.ask, 1)
-    calls(tmp_path).answers(rows("1", "2"), model.ask, 1)
-    assert model.asked == ["1", "2", "2"]
+def test_step_values_are_read_once_for_equal_solutions_and_come_in_order(tmp_path):
+    read: list[str] = []
+
+    def values(part: pl.DataFrame) -> pl.DataFrame:
+        read.extend(part["question"])
+        step_index = pl.int_range(pl.len()).over("id").alias("step_index")
+        rows = part.explode("steps").drop_nulls("steps")
+        return rows.select("id", step_index, score=pl.col("steps").str.len_chars().cast(pl.Float64))
+
+    def scores(questions: str) -> list[tuple[str, int, float]]:
+        steps = pl.Series([[] if name == "e" else [name, name * 2] for name in questions], dtype=pl.List(pl.String))
+        frame = pl.DataFrame({"id": [*questions.upper()], "question": [*questions], "steps": steps})
+        calls = Calls(tmp_path, {"head": "h@1"}, "all/all", kept.STEPS_KEY, kept.step_values(pl.Float64()))
+        return kept.kept_steps(calls, frame, "score", values, 2).rows()
+
+    assert scores("bab") == [(name, step, step + 1.0) for name in "BAB" for step in (0, 1)]
+    assert scores("cea") == [(name, step, step + 1.0) for name in "CA" for step in (0, 1)]
+    assert scores("e") == [] and sorted(read) == ["a", "b", "c", "e"]

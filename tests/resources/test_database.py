@@ -12,12 +12,11 @@ import pytest
 
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, column_meanings, columns_of
-from cpmi_dagster.errors import LakeError, StorageError
+from cpmi_dagster.errors import StorageError
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.lake import database
 from cpmi_dagster.resources.lake.database import another, publish, quoted, reader
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.query import ask
 
 NEGATIVES, PREDICTIONS = "labels/hard_negatives", "benchmarks/prmbench_predictions"
 IDS = "select trajectory_id from labels.hard_negatives order by all"
@@ -128,16 +127,6 @@ def test_a_home_that_was_copied_answers_from_its_own_files_also_where_it_cannot_
     assert ids(Lake.of(copied), copied) == ["a"]
 
 
-def test_a_damaged_file_of_the_lake_is_named_and_stops_no_other_query(lake, settings):
-    put(lake, PREDICTIONS, settings.recipe_names[0])
-    negatives(lake, "000", "a")
-    lake.path(NEGATIVES, "000").write_bytes(lake.path(NEGATIVES, "000").read_bytes()[:-100])
-    with reader(lake, settings) as connection:
-        with pytest.raises(Exception, match=r"labels/hard_negatives/000 is missing or damaged; run `cpmi run`"):
-            ask(connection, IDS)
-        assert ask(connection, "select count(*) from benchmarks.prmbench_predictions").item() == 1
-
-
 def test_a_database_that_is_damaged_or_held_by_another_program_stops_no_query(lake, settings, path):
     negatives(lake, "000", "a")
     publish(lake, settings)
@@ -151,18 +140,3 @@ def test_a_database_that_is_damaged_or_held_by_another_program_stops_no_query(la
         path.with_name("cpmi.duckdb.wal").write_bytes(b"no log")
         path.write_bytes(content)
         assert ids(lake, settings) == ["a"]
-
-
-def test_without_results_the_error_says_where_it_looked(lake, settings):
-    with pytest.raises(LakeError, match=r"has no results at .*no other home is in this folder"), reader(lake, settings):
-        pass
-
-
-def test_a_disk_that_fills_up_leaves_no_part_of_a_database_and_a_killed_publisher_nothing(
-    lake, settings, path, full_disk
-):
-    lake.home.mkdir()
-    path.with_name(".cpmi.duckdb.5f0c1f2a.cpmi-tmp.wal").touch()
-    with full_disk(150_000), pytest.raises(StorageError, match=f"{path} cannot be written .*make room"):
-        publish(lake, settings)
-    assert not [file for file in path.parent.iterdir() if path.name in file.name]

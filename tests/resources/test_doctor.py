@@ -1,13 +1,8 @@
 """`cpmi doctor` names what keeps a profile from running, and nothing else."""
 
-import shutil
-
 import pytest
 import yaml
-from tokenizers import pre_tokenizers
-from transformers import AutoTokenizer
 
-from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.commands.doctor import examine
 
@@ -37,15 +32,6 @@ def test_the_embedded_world_lacks_nothing_and_a_home_under_a_file_cannot_be_writ
     assert "home: cannot be written; set CPMI_HOME" in what
 
 
-def test_a_key_that_is_not_in_the_environment_is_a_problem(monkeypatch, problems):
-    policy = {"name": "m", "engine": "endpoint", "endpoint": "http://127.0.0.1:1/v1", "api_key_variable": "MY_KEY"}
-    monkeypatch.setenv("MY_KEY", " ")
-    (problem,) = problems(models={"policy": policy})
-    assert "environment variable MY_KEY" in problem
-    monkeypatch.setenv("MY_KEY", "secret")
-    assert not problems(models={"policy": policy})
-
-
 def test_what_neither_disk_nor_hub_have_is_a_problem_named_once(tmp_path, monkeypatch, problems):
     snapshot = tmp_path / "cache" / "models--a--model" / "snapshots" / COMMIT
     snapshot.mkdir(parents=True)
@@ -61,13 +47,3 @@ def test_what_neither_disk_nor_hub_have_is_a_problem_named_once(tmp_path, monkey
     assert names == {"model", "nothing.jsonl", "gsm8k"} and len(problems(**lacking)) == 4
     monkeypatch.setattr("huggingface_hub.HfApi.repo_info", lambda *_, **__: None)
     assert len(problems(**lacking)) == 1
-
-
-def test_a_labeler_that_does_not_read_text_in_pieces_is_a_problem(tmp_path, problems):
-    folder = tmp_path / "model"
-    shutil.copytree(MODEL_FOLDERS["labeler"], folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    tokenizer.save_pretrained(folder)
-    (problem,) = problems(models={"labeler": {"name": str(folder)}})
-    assert "use a labeler whose tokenizer adds nothing at the start of a text" in problem

@@ -1,6 +1,5 @@
 """A home is of one profile file: another of its name neither replaces its results nor shows them as its own."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.lake.home_file import NAME, known_homes, note_home, nothing_made
+from cpmi_dagster.resources.lake.home_file import note_home
 from cpmi_dagster.resources.lake.lake import Lake
 
 
@@ -48,15 +47,6 @@ def test_another_profile_is_refused_in_either_order(folder, profiles):
         assert "has the results of" in refused(second, home)
 
 
-def test_a_file_is_the_same_however_it_is_spelled_or_linked(folder):
-    (folder / "d").mkdir()
-    (folder / "link").symlink_to("a")
-    os.link(folder / "a" / "mine.yaml", folder / "d" / "mine.yaml")
-    for name in ("a/mine.yaml", "b/../a/mine.yaml", "link/mine.yaml", "d/mine.yaml", folder / "a" / "mine.yaml"):
-        fill(name)
-    assert "b/mine.yaml" in refused("b/mine.yaml")
-
-
 def test_a_project_is_moved_or_copied_with_its_home(folder, monkeypatch):
     project = write(folder / "project" / "mine.yaml").parent
     monkeypatch.chdir(project)
@@ -80,19 +70,3 @@ def test_tables_of_another_number_of_shards_go_and_answers_stay(folder, monkeypa
     monkeypatch.setenv("CPMI_SHARDS", "2")
     fill("a/mine.yaml")
     assert [path.exists() for path in paths] == [True, True, False]
-
-
-def test_the_homes_of_a_folder_are_listed_with_their_profiles_that_of_the_last_run_first(folder, monkeypatch):
-    assert "no other home is in this folder" in nothing_made(load_settings("paper"))
-    fill("miniature")
-    fill("a/mine.yaml")
-    os.utime(folder / ".cpmi" / "miniature" / NAME, (0, 0))
-    assert [home.profile for home in known_homes()] == ["a/mine.yaml", "miniature"]
-    os.utime(folder / ".cpmi" / "mine" / NAME, (0, 0))
-    fill("miniature")
-    assert [home.profile for home in known_homes()] == ["miniature", "a/mine.yaml"]
-    assert ".cpmi/mine (-p a/mine.yaml)" in nothing_made(load_settings("paper"))
-    (folder / "a" / "mine.yaml").unlink()
-    assert [home.profile for home in known_homes()] == ["miniature"], "a profile that was removed is not taken"
-    monkeypatch.setenv("CPMI_HOME", str(fill("b/mine.yaml", folder / "elsewhere")))
-    assert [home.profile for home in known_homes()] == ["b/mine.yaml"]

@@ -4,13 +4,11 @@ import subprocess
 import sys
 
 import dagster as dg
-from dagster._core.events import AssetMaterializationPlannedData
 
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag import run_life
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder, open_instance, view_instance
+from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.run_life import ALIVE, at_work, hold_run
-from cpmi_dagster.resources.dag.status import home_status
 
 STARTED, FAILURE = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE
 CANCELED, SUCCESS = dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.SUCCESS
@@ -60,17 +58,3 @@ def test_orphaned_runs_end_as_failed_or_cancelled_and_one_that_lives_is_left_alo
         # a run that has no lock yet is given a moment
         monkeypatch.setattr(run_life, "SECONDS_TO_TAKE_LOCK", -1.0)
         assert statuses() == [FAILURE, CANCELED, STARTED, FAILURE]
-
-
-def test_status_shows_an_orphaned_run_as_failed_and_changes_nothing(settings):
-    key = dg.AssetKey(["labels", "step_rewards"])
-    with open_instance(settings) as instance:
-        run = started(instance, tags={"dagster/partition": "001"})
-        planned = AssetMaterializationPlannedData(key, partition="001")
-        event = dg.DagsterEvent("ASSET_MATERIALIZATION_PLANNED", nothing.name, event_specific_data=planned)
-        instance.report_dagster_event(event, run)
-    kill(settings, run)
-    [rewards] = [asset for asset in home_status(settings, {}) if asset.key == "labels/step_rewards"]
-    assert rewards.partitions["001"] == "failed"
-    with view_instance(settings) as instance:
-        assert instance.get_run_by_id(run).status == STARTED

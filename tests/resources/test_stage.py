@@ -6,16 +6,14 @@ from typing import Any
 
 import polars as pl
 import pytest
-from stage_examples import SHARD, bring, count_selected, negatives, rewards, select, state, with_stages, write
+from stage_examples import SHARD, bring, count_selected, rewards, select, state, with_stages, write
 
 from cpmi_dagster.assets.models import process_reward_models
-from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.keys import LOGPROBS, NEGATIVES, SELECTED, SOFT_LABELS, STEP_REWARDS
-from cpmi_dagster.contracts.tables import TABLES, AnswerLogprobs
+from cpmi_dagster.contracts.keys import NEGATIVES, SOFT_LABELS, STEP_REWARDS
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.dag import states
 from cpmi_dagster.resources.dag.declaration import NOTHING_ASKED_FOR, StageOutput
 from cpmi_dagster.resources.dag.stage import Stage, stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
@@ -75,17 +73,6 @@ def test_a_change_makes_what_follows_from_it_and_nothing_else(home, what):
     assert {judged.state(key, SHARD).kind for key in (NEGATIVES, STEP_REWARDS)} == {"current"}
 
 
-def test_an_input_that_is_missing_damaged_or_not_declared_is_named(home):
-    with pytest.raises(LakeError, match=f"{SELECTED} 000 has not been made yet; .* `cpmi run --only {SELECTED}`"):
-        bring(home, count_selected)
-    select(home, "t1")
-    with pytest.raises(LakeError, match=f"the stage count_selected reads {SELECTED} without declaring it"):
-        bring(home, replace(count_selected, inputs=[]))
-    home.lake.path(SELECTED, SHARD).write_bytes(b"PAR1")
-    with pytest.raises(LakeError, match=rf"{SELECTED}/000.parquet is damaged"):
-        bring(home, count_selected)
-
-
 def test_a_body_that_fails_or_breaks_the_contract_writes_nothing(home):
     for body in (lambda run: 1 / 0, lambda run: StageOutput(rewards("t1", "t1"))):
         with pytest.raises((ZeroDivisionError, LakeError)):
@@ -136,14 +123,6 @@ def test_what_nothing_asks_for_is_empty_says_why_and_needs_no_input(home):
     assert home.lake.record(NEGATIVES, SHARD).notes == [NOTHING_ASKED_FOR]
 
 
-@pytest.mark.parametrize("counts", [True, False])
-def test_what_inputs_cost_counts_if_a_stage_says_so(home, counts):
-    declared = replace(reward, counts_costs=counts)
-    for seconds in (1.0, 9.0):
-        write(home, NEGATIVES, negatives("t1"), cost=Cost(seconds, 2, 3).to_dict())
-        assert bring(home, declared) == (counts or seconds == 1.0)
-
-
 def test_a_recipe_follows_from_its_own_soft_labels_alone(home):
     facts = []
     for pav in (0.2, 0.9):
@@ -152,14 +131,3 @@ def test_a_recipe_follows_from_its_own_soft_labels_alone(home):
         train = replace(process_reward_models, inputs=[SOFT_LABELS])
         facts.append([home.states().facts(train, name)["inputs"] for name in ("mc_bce", "pav_bce")])
     assert facts[0][0] == facts[1][0] and facts[0][1] != facts[1][1]
-
-
-def test_a_category_that_is_added_and_a_setting_that_is_not_set_change_nothing(home, monkeypatch):
-    declared = Stage(no_rows, LOGPROBS, settings=["negatives.count", "answers.identity"])
-    bring(home, declared)
-    assert home.lake.record(LOGPROBS, SHARD).settings == {"seed": 0, "negatives.count": 4}
-    more = dict(AnswerLogprobs.create_empty().schema) | {"context": pl.Enum(["question", "prefix", "onward"])}
-    for columns, kind in ((more, "current"), (more | {"answer_rank": pl.String()}, "other")):
-        provenance = dict.fromkeys(("run_id", "model", "code_version"), pl.String())
-        monkeypatch.setattr(states, "columns_of", lambda table, columns=columns | provenance: columns)
-        assert state(home, declared).kind == kind

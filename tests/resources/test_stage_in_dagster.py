@@ -3,14 +3,22 @@
 from dataclasses import replace
 
 import dagster as dg
+import httpx2
+import polars as pl
 import pytest
 from stage_examples import SHARD, count_selected, select, with_stages
 
-from cpmi_dagster.contracts.keys import NEGATIVES, SELECTED
-from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.resources.dag.declaration import StageOutput
-from cpmi_dagster.resources.dag.stage import Stage, stage
-from cpmi_dagster.resources.dag.stage_run import Home, StageRun
+from cpmi_dagster.contracts.keys import NEGATIVES
+from cpmi_dagster.errors import ScoringError, TransientError
+from cpmi_dagster.profiles.orchestration import Orchestration
+from cpmi_dagster.reading.tree_reader import OutOfMemory
+from cpmi_dagster.resources.dag.presentation import preview
+from cpmi_dagster.resources.dag.stage import Stage
+from cpmi_dagster.resources.dag.stage_run import Home
+from cpmi_dagster.resources.dag.step_errors import step_errors
+
+UNSCORED = ScoringError("a value is not finite")
+UNSCORED.add_note("among 9 trajectories from t1 on")
 
 
 @pytest.fixture
@@ -36,28 +44,30 @@ def test_equal_rows_have_the_same_data_version_whether_they_were_made_again_or_n
     assert versions == {home.lake.content(NEGATIVES, SHARD)} and skipped == [False, True, False]
 
 
-def test_a_shard_that_fails_says_why_and_is_not_recorded(home, instance):
-    @stage(NEGATIVES)
-    def fails(run: StageRun) -> StageOutput:
-        """Fails."""
-        raise ScoringError("trajectory t7 cannot be scored")
-
-    result = materialize(fails, home, instance)
-    assert not instance.get_materialized_partitions(dg.AssetKey(NEGATIVES.split("/")))
-    failure = result.get_step_failure_events()[0].step_failure_data.user_failure_data
-    assert failure and failure.description == "trajectory t7 cannot be scored"
+def test_a_question_in_a_preview_is_no_image_and_no_html():
+    text = preview(pl.DataFrame({"question": ["![x](https://evil.example/a.png) <img src=x>"]}))
+    assert r"!\[x\]\(" in text and r"\<img" in text
 
 
-def test_dagster_shows_schema_lineage_rows_and_preview_and_backfills_a_run_a_shard(home, instance):
-    select(home, "t1")
-    result = materialize(count_selected, home, instance)
-    metadata = result.asset_materializations_for_node("count_selected")[-1].metadata
-    assert metadata["dagster/row_count"].value == 1
-    assert "| t1 | 1 | 3 | model |" in str(metadata["preview"].value)
-    lineage = metadata["dagster/column_lineage"].value.deps_by_column
-    assert lineage["trajectory_id"][0].asset_key == dg.AssetKey(SELECTED.split("/"))
-    bound = count_selected.bind(home)
-    [spec] = bound.specs
-    columns = {column.name: column for column in spec.metadata["dagster/column_schema"].columns}
-    assert columns["rank"].type == "Int64" and {"run_id", "model", "code_version"} <= set(columns)
-    assert bound.backfill_policy == dg.BackfillPolicy.multi_run(1)
+@pytest.mark.parametrize(
+    ("error", "attempts", "reason"),
+    [
+        (TransientError("the server does not answer"), 3, "the server does not answer"),
+        (httpx2.ConnectError("no route"), 3, "no route"),
+        (OutOfMemory("no memory"), 3, "no memory"),
+        (UNSCORED, 1, "a value is not finite (among 9 trajectories from t1 on)"),
+        (KeyError("nothing"), 1, "KeyError: 'nothing'"),
+    ],
+)
+def test_a_step_is_begun_again_only_after_an_error_that_may_pass_and_then_says_why(error, attempts, reason):
+    begun = []
+
+    @dg.asset
+    def fails(context: dg.AssetExecutionContext) -> None:
+        begun.append(error)
+        with step_errors(context, Orchestration(retries=2, retry_seconds=0)):
+            raise error
+
+    data = dg.materialize([fails], raise_on_error=False).get_step_failure_events()[0].step_failure_data
+    said = (data.user_failure_data and data.user_failure_data.description) or data.error.to_string()
+    assert len(begun) == attempts and reason in said

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_run import SHARED_DATA
 
 from cpmi_dagster.errors import ModelError, SettingsError, SourceError
 from cpmi_dagster.profiles.first_look import look_over
 from cpmi_dagster.profiles.settings import PROFILES, Settings, load_settings
-from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.profiles.starter import starter_profile
 from cpmi_dagster.resources.commands.starter import Starter, starter_for
 
@@ -20,6 +19,11 @@ ROWS = [
     {"id": f"q{number}", "question": f"{number} + 1?", "steps": [f"It is {number + 1}."], "gold_answer": number + 1}
     for number in range(3)
 ]
+PUBLISHED = {
+    "processbench/math.even.jsonl.gz": "ProcessBench",
+    "prm800k/sample_openr.jsonl": "PRM800K",
+    "math_shepherd/first100_raw_reconstructed.jsonl": "Math-Shepherd",
+}
 HUB_MODEL = "Qwen/Qwen3-8B-Base"
 
 
@@ -77,32 +81,6 @@ def test_how_the_rows_are_read_is_shown_and_written_into_the_profile(start):
     assert (source.fields, source.steps, starter.look.maps) == (told["fields"], told["steps"], [])
 
 
-def test_questions_alone_give_a_profile_that_samples_their_solutions(start):
-    rows = [{"id": "a", "question": "2 + 3?", "answer": "2 + 3 = 5\n#### 5"}, {"problem": "1 + 1?"}, {"text": "?"}]
-    options = {"steps": "line", "sample": {"solutions": 4}}
-    starter, loaded = start(rows, **options)
-    look = starter.look
-    assert (look.rows, look.trajectories, look.answered, look.rejected.height) == (3, 8, 4, 1)
-    assert (look.first.question, look.first.gold_answer, look.first.steps) == ("2 + 3?", "5", [])
-    (source,) = loaded.sources.trajectories
-    assert source == TrajectorySource(path=source.path, **options)
-    assert loaded.models.policy == loaded.models.labeler and "No gold answer in 4 of 8" in starter.text
-
-
-def test_a_hub_id_is_read_from_the_hub(start, monkeypatch):
-    asked = []
-
-    def load_dataset(*place, **options) -> Dataset:
-        asked.append((*place, options["split"]))
-        return Dataset.from_list(ROWS)
-
-    monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    starter, loaded = start(source="me/rows", config="main", split="test")
-    assert (asked, starter.look.first.place) == ([("me/rows", "main", "test")], "row 1")
-    (source,) = loaded.sources.trajectories
-    assert (source.hub, source.config, source.split) == ("me/rows", "main", "test")
-
-
 def test_a_profile_that_is_there_is_replaced_only_by_force_and_what_is_no_profile_never(start):
     starter, _ = start()
     starter.path.write_text("mine", encoding="utf-8")
@@ -142,34 +120,24 @@ def test_any_name_of_file_and_model_is_written_so_that_it_is_read_back(name):
 
 MISTAKES = [
     ("rows.jsonl", "./nowhere", ModelError, "model folder nowhere does not exist"),
-    ("rows.jsonl", "./empty", ModelError, r"model folder empty has no config\.json"),
-    ("rows.jsonl", "rows.jsonl", ModelError, r"`rows\.jsonl` is a file, but not GGUF"),
-    ("rows.jsonl", "miniature:none", ModelError, "has no model `none`"),
     ("notes.txt", HUB_MODEL, SourceError, r"notes\.txt ends in none of .*\.csv.*; write it as one of these"),
-    ("none.jsonl", HUB_MODEL, SourceError, r"there is no data at none\.jsonl"),
-    ("utf16.csv", HUB_MODEL, SourceError, r"utf16\.csv is UTF-16; save it as UTF-8"),
     ("alone.jsonl", HUB_MODEL, SourceError, "where it has questions alone, `--sample 4` samples their solutions"),
-    ("paper.jsonl", HUB_MODEL, SettingsError, "`paper` is the name of a shipped profile"),
 ]
 
 
 @pytest.mark.parametrize(("source", "model", "error", "message"), MISTAKES)
 def test_mistakes_are_named_and_nothing_is_written(start, tmp_path, source, model, error, message):
-    for name in ("rows.jsonl", "paper.jsonl"):
-        write_rows(Path(name))
+    write_rows(Path("rows.jsonl"))
     write_rows(Path("alone.jsonl"), [{"question": "1 + 1?", "answer": "2"}])
-    Path("empty").mkdir()
     Path("notes.txt").touch()
-    Path("utf16.csv").write_text("question,solution\n1 + 1?,It is 2.\n", encoding="utf-16")
     with pytest.raises(error, match=message):
         start(source=Path(source), model=model, output=None)
     assert not list(tmp_path.glob("*.yaml"))
 
 
-def test_a_folder_is_read_to_100_percent_and_rejected_rows_are_named_by_file_and_line(start):
-    percents: list[tuple[int, int]] = []
-    write_rows(Path("parts/a.jsonl"), [ROWS[0], {**ROWS[0], "steps": []}])
-    Path("parts/b.jsonl").write_text(f"{json.dumps(ROWS[1])}\n\n{{\n", encoding="utf-8")
-    starter, _ = start(source=Path("parts"), advance=lambda *counted: percents.append(counted))
-    assert starter.look.rejected["place"].to_list() == ["row 2 (a.jsonl, line 2)", "row 4 (b.jsonl, line 3)"]
-    assert sum(count for count, _ in percents) == 100 and {total for _, total in percents} == {100}
+@pytest.mark.skipif(not SHARED_DATA.is_dir(), reason=f"the real data sets are not at {SHARED_DATA}")
+@pytest.mark.parametrize(("name", "form"), PUBLISHED.items())
+def test_rows_of_published_sets_are_recognised_and_all_read(start, name, form):
+    look = start(source=SHARED_DATA / name)[0].look
+    assert look.forms == {form: look.rows} and look.rows > 5
+    assert look.trajectories + look.rejected.filter(stage="duplicate").height == look.rows
