@@ -17,7 +17,6 @@ from cpmi_dagster.errors import ModelError, ScoringError
 from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.prm.examples import validation_questions
 from cpmi_dagster.prm.features import load_reward_head, score_features, step_features
-from cpmi_dagster.trajectories.templates import render_question, render_step
 
 TOY = toy_examples(96)
 SOLUTIONS = TOY.select("trajectory_id", "question", "steps")
@@ -36,19 +35,6 @@ def train_frozen(train, features):
     return lambda name, **options: train(name, **{"backbone": "frozen", "features": features, "epochs": 20, **options})
 
 
-def test_a_feature_is_the_hidden_state_at_the_last_token_of_a_step(features):
-    decoder, ends = random_decoder(), []
-    tokens = decoder.tokenizer(render_question(TOY["question"][0]))["input_ids"]
-    for step in TOY["steps"][0]:
-        tokens += decoder.tokenizer(render_step(step))["input_ids"]
-        ends.append(len(tokens) - 1)
-    with torch.inference_mode():
-        states = decoder.model.base_model(torch.tensor([tokens])).last_hidden_state[0]
-    for row, end in zip(features.filter(trajectory_id=TOY["trajectory_id"][0])["feature"], ends, strict=True):
-        assert row.to_list() == pytest.approx(states[end].tolist(), abs=1e-5)
-    assert features.height == TOY["steps"].list.len().sum()
-
-
 @pytest.mark.parametrize("recipe", [RECIPE, LINEAR])
 def test_the_head_alone_learns_and_a_saved_model_scores_as_its_head_does(train_frozen, features, recipe):
     trained = train_frozen("model", recipe=recipe)
@@ -60,16 +46,6 @@ def test_the_head_alone_learns_and_a_saved_model_scores_as_its_head_does(train_f
         score_features(load_reward_head(trained.path), features), score_steps(loaded, SOLUTIONS, 512), abs_tol=1e-5
     )
     assert train_frozen("again", recipe=recipe).weights_fingerprint == trained.weights_fingerprint
-
-
-def test_the_head_of_a_backbone_in_half_precision_is_not_rounded(train_frozen):
-    half = replace(random_decoder(), model=deepcopy(random_decoder().model).bfloat16())
-    trained = train_frozen("model", decoder=half, epochs=2)
-    head, whole = load_reward_head(trained.path), load_reward_model(trained.path).model
-    weights = head.hidden.weight
-    assert (whole.backbone.dtype, weights.dtype) == (torch.bfloat16, torch.float32)
-    assert not weights.equal(weights.bfloat16().float())
-    assert whole.head.hidden.weight.equal(weights)
 
 
 def test_a_linear_head_comes_near_to_a_logistic_regression(train_frozen, features):

@@ -12,7 +12,6 @@ from cpmi_dagster.prm import scoring
 from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.prm.scoring import StepReader, probabilities, score_steps, step_values
-from cpmi_dagster.reading.row_reader import RowReader
 from cpmi_dagster.trajectories.templates import render_question, render_step
 
 pytestmark = pytest.mark.slow
@@ -63,13 +62,6 @@ def test_every_model_reads_solutions_as_it_reads_text_as_trees_or_one_by_one(arc
             text = loaded.model.backbone(input_ids=torch.tensor([solution.token_ids])).last_hidden_state[0].float()
         difference = (torch.tensor(found) - text[solution.step_positions]).abs().max()
         assert difference <= scoring.TOLERANCE[str(dtype).removeprefix("torch.")] * text.abs().max()
-
-
-def test_what_solutions_begin_with_alike_is_read_once(monkeypatch):
-    lengths, read, loaded = [], RowReader.read, random_reward_model()
-    monkeypatch.setattr(RowReader, "read", lambda reader, row: lengths.append(len(row)) or read(reader, row))
-    values_of(loaded, [EncodedSolution([*[2] * 200, *step], [200]) for step in ([5, 6], [5, 7], [8])], 1000)
-    assert lengths[-1] == 200 + 2 + 1 + 1
 
 
 def test_passes_side_by_side_give_the_scores_of_passes_one_after_the_other_and_leave_the_threads(monkeypatch):

@@ -4,9 +4,9 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.processbench import processbench_scores
-from cpmi_dagster.contracts.report_tables import PaperComparison
 from cpmi_dagster.reports.efficiency import cost_ratios, costs_per_subset
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.quality import own_answers_share
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS
 
 pytestmark = pytest.mark.slow
@@ -16,13 +16,6 @@ Comparisons = dict[str, pl.DataFrame]
 
 def cell(comparison: pl.DataFrame, row: str, column: str) -> dict:
     return comparison.row(by_predicate=(pl.col("row") == row) & (pl.col("column") == column), named=True)
-
-
-def test_every_artifact_has_the_contract_shape(comparisons: Comparisons):
-    for name, comparison in comparisons.items():
-        assert PaperComparison.is_valid(comparison), name
-        assert comparison["artifact"].unique().to_list() == [name]
-        assert comparison["profile"].unique().to_list() == ["miniature"]
 
 
 def test_row_cpmi_of_processbench_is_the_recipe_with_cpmi_labels_and_bce(
@@ -72,3 +65,15 @@ def test_releff_is_quality_per_time_relative_to_mc(comparisons: Comparisons):
     assert releff["measured"] == pytest.approx(quality / time / base)
     assert releff["low"] < releff["measured"] < releff["high"]
     assert cell(efficiency, "MC", "RelEff PB")["measured"] == 1.0
+
+
+def test_wrong_final_answers_among_the_hard_negatives_are_counted_by_value():
+    """t0 and t1 are wrong and in both cases among them (20.0 and 3/4), t2 states no answer, t3 is right, t4 is not."""
+    names = [f"t{number}" for number in range(5)]
+    answers = {"gold_answer": ["18", "1/2", "7", "3", "5"], "final_answer": ["20", "0.75", None, "3.0", "6"]}
+    trajectories = pl.DataFrame({"trajectory_id": names, "question_id": names, **answers})
+    wrong = [["17", "20.0"], ["1/4", "3/4"], ["6"], ["4"], ["7"]]
+    negatives = pl.DataFrame({"trajectory_id": names, "answer": wrong}).explode("answer")
+    frames = {"alignment/trajectories": trajectories, "labels/hard_negatives": negatives}
+    share = own_answers_share(ReportInputs(frames, bootstrap_samples=20))
+    assert share is not None and (share.value, share.n) == (2 / 3, 3)
