@@ -4,11 +4,9 @@ import ast
 import re
 import sys
 import tomllib
-from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -46,17 +44,3 @@ def test_every_package_that_is_imported_is_declared():
 def test_every_declared_package_is_pinned():
     pins = re.findall(r"(?m)^([\w.-]+)==", (ROOT / "constraints.txt").read_text(encoding="utf-8"))
     assert not declared(RUN_IN_CI) - set(map(canonicalize_name, pins))
-
-
-@pytest.mark.parametrize(
-    ("module", "names"),
-    [
-        ("cpmi_dagster", ["score_trajectories", "label", "judge", "plot_steps", "reward_function", "CpmiLabels"]),
-        ("cpmi_dagster.answers", ["extract_answer", "is_equivalent"]),
-        ("cpmi_dagster.math_shepherd", ["parse_row", "MalformedRowError"]),
-        ("cpmi_dagster.alignment", ["align_questions"]),
-        ("cpmi_dagster.negatives", ["heuristic_negatives"]),
-    ],
-)
-def test_names_that_users_import_stay_where_they_are(module, names):
-    assert all(callable(getattr(import_module(module), name)) for name in names)

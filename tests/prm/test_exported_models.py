@@ -34,13 +34,7 @@ def test_an_export_scores_alike_by_the_lines_of_its_card_without_this_package_an
 ):
     model = random_reward_model(architecture, bos, head_layers=layers)
     here = score_steps(model, ROWS, 1024)["probability"].to_list()
-    card = model_card(
-        "---\ntags: [cpmi]\n---\n# toy\n\n## Use\n\nOurs.\n",
-        "exported",
-        model,
-        save_reward_model(model, tmp_path),
-        None,
-    )
+    card = model_card(HOME_CARD, "exported", model, save_reward_model(model, tmp_path), None)
     config = json.loads((tmp_path / "config.json").read_text())
     assert (config["architectures"], config["model_type"]) == ([name], architecture)
     assert config["id2label"] == {"0": "wrong", "1": "right"}

@@ -5,14 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 from cpmi_dagster import judge
 from cpmi_dagster.cli.commands import app
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.prm.judging import first_error, judge_file
 
 pytestmark = pytest.mark.slow
@@ -62,8 +60,7 @@ def test_every_line_comes_out_in_order_with_its_fields_or_a_reason(files_of):
 
 
 def test_the_first_error_is_the_first_step_below_the_threshold(files_of, trained):
-    frame = pl.DataFrame([{name: SOLUTIONS[0][name] for name in ("question", "steps")}])
-    expected = score_steps(load_reward_model(trained.path), frame, 512)["probability"].to_list()
+    expected = judge(SOLUTIONS[:1], str(trained.path))["probability"].to_list()
     for threshold in (0.0, sum(expected) / 2, 1.0):
         [row] = files_of(SOLUTIONS[:1]).judge(threshold=threshold)
         assert row["probabilities"] == pytest.approx(expected, abs=1e-6)
@@ -109,17 +106,6 @@ def test_the_command_says_which_solutions_were_left_out(files_of):
     assert "would be overwritten" in str(command(output=files.input).exception)
     files_of(SOLUTIONS[1:2])
     assert command().exit_code == 1
-
-
-def test_chats_and_texts_are_split_and_numbered_if_they_have_no_id(files_of, trained):
-    text = "we add two\n\noops so five"
-    said = [{"from": "human", "value": "How many two ?"}, {"from": "gpt", "value": text}]
-    lines = [{"conversations": said, "answer": 4}, {"question": "How many two ?", "response": text}, SOLUTIONS[0]]
-    rows = files_of(lines).judge()
-    assert [row["id"] for row in rows] == [0, 1, "a"]
-    assert rows[0]["probabilities"] == rows[1]["probabilities"] == rows[2]["probabilities"]
-    assert lines[0].items() <= rows[0].items() and rows[0]["steps"] == ["we add two", "oops so five"]
-    assert judge(lines[:1], str(trained.path))["probability"].to_list() == pytest.approx(rows[0]["probabilities"])
 
 
 def test_solutions_in_a_session_are_judged_as_in_a_file(files_of, trained, caplog):

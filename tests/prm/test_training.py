@@ -14,7 +14,7 @@ from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.prm.examples import training_set, validation_questions
 from cpmi_dagster.prm.fitting import last_checkpoint
 from cpmi_dagster.prm.settings import Lora
-from cpmi_dagster.prm.trainer import SimilarLengthSampler, StepTrainer
+from cpmi_dagster.prm.trainer import SimilarLengthSampler
 
 pytestmark = pytest.mark.slow
 
@@ -137,20 +137,3 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(train, tmp_
     assert (resumed.weights_fingerprint, resumed.curve) == (whole.weights_fingerprint, whole.curve)
     assert sum(counts) == pytest.approx(2 * 38, abs=2) and len(counts) < 10
     assert {path.name for path in resumed.path.iterdir()} == {path.name for path in whole.path.iterdir()}
-
-
-def test_early_stopping_ends_the_training_and_keeps_the_best_weights(train, monkeypatch):
-    # neither the start nor a loss that is as good counts as better; validations are five steps apart
-    evaluation_loop, weights, losses = StepTrainer.evaluation_loop, {}, [0.3, 0.5, 0.6, 0.4, 0.4, 0.4]
-
-    def scripted(trainer, *args, **kwargs):
-        output = evaluation_loop(trainer, *args, **kwargs)
-        number = trainer.state.global_step // 5
-        weights[number] = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
-        return output._replace(metrics={**output.metrics, "eval_loss": losses[number]})
-
-    monkeypatch.setattr(StepTrainer, "evaluation_loop", scripted)
-    stopped = train("stopped", early_stopping=2, **{**SMALL, "epochs": 4, "validations": 8})
-    assert losses_of(stopped) == losses and max(weights) == 5
-    kept = load_reward_model(stopped.path).model.state_dict()
-    assert all(torch.equal(kept[name], tensor) for name, tensor in weights[3].items())

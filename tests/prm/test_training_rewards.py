@@ -6,7 +6,6 @@ import sys
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 import pytest
@@ -41,15 +40,6 @@ def test_steps_have_the_rewards_of_label_and_the_outcome_is_the_final_answer(lab
     assert (right.outcome, wrong.outcome) == (1.0, 0.0)
     assert right.total == pytest.approx(2.0 + 0.5 * min(right.steps))
     assert wrong.total == pytest.approx(0.5 * min(wrong.steps))
-
-
-@pytest.mark.parametrize(
-    ("name", "summarise"), [("mean", fmean), ("min", min), ("sum", sum), ("last", lambda steps: steps[-1])]
-)
-def test_the_rewards_of_the_steps_of_a_completion_become_one_number_as_asked(labeler, name, summarise):
-    reward = reward_function(labeler, "step_length", over_steps=name, outcome_weight=0)
-    lengths = [[-float(len(step)) for step in split_steps(text)] for text in COMPLETIONS]
-    assert reward(PROMPTS, COMPLETIONS, gold_answer=GOLDS) == [summarise(each) for each in lengths]
 
 
 def test_a_reward_model_gives_the_probabilities_of_judge():

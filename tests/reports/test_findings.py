@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from cpmi_dagster.reports.findings import NOT_MEASURED, SILENT, TELLS, Finding, findings
+from cpmi_dagster.reports.findings import SILENT, TELLS, Finding, findings
 
 Row = tuple[str, str, float, float | None, float | None]
 INNER = "Without last steps"
@@ -78,9 +78,3 @@ def test_reward_models_tell_labels_apart_only_if_both_controls_hold(ceiling, flo
     finding = found(MODELS, processbench=averages, differences=primary)
     assert finding.verdict == (SILENT if failing else TELLS)
     assert not failing or finding.answer == f"These reward models cannot tell labels apart: {failing}."
-
-
-def test_what_is_not_measured_says_so_and_what_to_do():
-    every = findings({}, " -p mine")
-    assert [finding.verdict for finding in every] == [NOT_MEASURED] * 4
-    assert "cpmi explore -p mine”" in every[LABELS].figures[0]

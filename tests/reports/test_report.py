@@ -58,20 +58,6 @@ def test_a_report_of_nothing_renders_with_the_papers_figures():
     assert "Nothing has been measured on this profile yet." in html
 
 
-def test_the_headline_has_the_best_free_label_of_each_column(comparisons: Comparisons):
-    quality = comparisons["label_quality"]
-    of_mc = quality.filter(row="MC")
-    worse, better = (
-        of_mc.with_columns(row=pl.lit(row), measured=pl.col("measured") + shift)
-        for row, shift in (("Position", -0.2), ("Step length", -0.1))
-    )
-    found = pl.col("column") == "First wrong step found"
-    table = headline_table({"label_quality": pl.concat([quality, worse, better.filter(~found)])})
-    free = {title: each.value for title, each in table["Best free label"].items()}
-    assert free["Label AUC without last steps"] == better.filter(column="Without last steps")["measured"].item()
-    assert free["First wrong step found"] == worse.filter(found)["measured"].item()
-
-
 def test_every_query_shown_runs(report: str, tmp_path: Path):
     settings = load_settings("miniature", tmp_path)
     publish(Lake.of(settings), settings)

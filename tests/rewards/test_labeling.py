@@ -89,11 +89,3 @@ def test_what_cannot_be_labelled_is_named_and_stops_nothing(caplog):
 def test_what_is_wrong_is_one_sentence(rows, options, error, words):
     with pytest.raises(error, match=words):
         label(rows, MODEL, **options)
-
-
-def test_a_trajectory_without_a_final_answer_has_no_label_of_it(caplog):
-    rows = [ROWS[0], {**ROWS[1], "steps": ["Some are left."]}]
-    labels = label(rows, MODEL, ["final_answer", "final_answer_position", "position"])
-    assert set(labels.filter(reward_type="final_answer")["id"]) == {"hats"}
-    assert set(labels.filter(reward_type="position")["id"]) == {"hats", "eggs"}
-    assert "`final_answer_position` has no rewards for 1 trajectory in which no final answer is found" in caplog.text

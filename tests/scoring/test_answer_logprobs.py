@@ -15,7 +15,6 @@ from scoring_examples import (
     random_model,
     scored,
 )
-from tokenizers import normalizers
 
 from cpmi_dagster.contracts.tables import RejectedTrajectories
 from cpmi_dagster.errors import ModelError
@@ -32,18 +31,15 @@ LISTED = negatives_of({"good": ["3", "4"], "bad": ["3", "4"]})
 
 @pytest.fixture
 def model() -> LoadedModel:
-    """A random Qwen3 that nothing is remembered of, whose tokenizer writes a zero-width space as nothing."""
+    """A random Qwen3 that nothing is remembered of."""
     loaded = random_model("qwen3")
-    tokenizer = deepcopy(loaded.tokenizer)
-    tokenizer.backend_tokenizer.normalizer = normalizers.Replace("\u200b", "")
-    return replace(loaded, model=deepcopy(loaded.model), tokenizer=tokenizer)
+    return replace(loaded, model=deepcopy(loaded.model))
 
 
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
         (("bad", "q", "How many?", ["a", None], "2"), "step 2 is null"),
-        (("bad", "q", "How many?", ["a"], "\u200b"), "the gold answer '\\u200b' tokenises to nothing"),
         (("lonely", "q", "How many?", ["a"], "2"), "no hard negatives"),
         (("bad", "q", "many? " * 1500, ["a"], "2"), "more than the 2048 the model reads"),
     ],

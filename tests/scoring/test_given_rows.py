@@ -10,7 +10,6 @@ import pytest
 
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.scoring.given_rows import as_frame
-from cpmi_dagster.scoring.trajectories import check_trajectories
 
 ROW = {"question": "1 + 1?", "steps": ["It is 2.", "So 2."], "gold_answer": "2", "negative_answers": ["3"]}
 EXPECTED = as_frame([{**ROW, "id": 0}, {**ROW, "id": 1}])
@@ -44,10 +43,3 @@ def test_a_wrong_value_is_named_by_its_row_and_field(table, changed, words):
     with pytest.raises(ScoringError) as error:
         as_frame(table([ROW, row]))
     assert str(error.value).startswith(f"row 2 of the trajectories: {words}")
-
-
-@pytest.mark.parametrize("name", ["answer", "gold", "ground_truth", "reference_answer"])
-@pytest.mark.parametrize("table", [list, pd.DataFrame, pl.DataFrame])
-def test_a_gold_answer_is_read_by_the_names_and_kinds_that_others_give_it(table, name):
-    rows = [{"question": "1 + 1?", "steps": ROW["steps"], name: 2.0}] * 2
-    assert check_trajectories(as_frame(table(rows)))["gold_answer"].to_list() == ["2", "2"]
