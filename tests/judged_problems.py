@@ -56,12 +56,6 @@ def only_first_errors(row: Row) -> list[float]:
     return [0.9 if step == first else 0.1 for step in range(1, len(row["modified_process"]) + 1)]
 
 
-def with_second_solutions(rows: list[Row]) -> list[Row]:
-    """PRMBench rows and, behind them, another solution under the name of each of the first five with several."""
-    several = [row for row in rows if row["classification"] == "multi_solutions"][:5]
-    return [*rows, *({**row, "modified_process": ["step"] * 9} for row in several)]
-
-
 def as_predictions(benchmark: str, names: Iterable[str], scores: Iterable[list[float]]) -> pl.DataFrame:
     """A judge's probabilities of named problems, as the metrics take them."""
     steps = [

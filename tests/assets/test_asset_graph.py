@@ -40,31 +40,19 @@ def test_the_asset_graph_is_the_one_users_know_and_can_be_read_at_one_look():
 
 
 @pytest.mark.parametrize("name", ["miniature", "paper"])
-def test_every_profile_has_all_assets_and_jobs_each_with_what_users_look_for(tmp_path, name):
+def test_every_profile_has_all_assets_and_jobs(tmp_path, name):
     definitions = build_definitions(home_of(load_settings(name, tmp_path)))
     repository = definitions.get_repository_def()
     repository.load_all_definitions()
-    specs = {spec.key.to_user_string(): spec for spec in definitions.resolve_all_asset_specs()}
-    assert specs.keys() == TABLES.keys()
-    for key, spec in specs.items():
-        assert spec.owners and len(spec.description or "") > 30, key
-        assert {"dagster/column_schema", "dagster/column_lineage", "dagster/code_references"} <= set(spec.metadata)
+    assert {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()} == TABLES.keys()
     jobs = {job.name: job for job in repository.get_all_jobs() if not job.name.startswith("__")}
-    assert set(PHASES) <= set(jobs) and all(len(job.description or "") > 30 for job in jobs.values())
+    assert set(PHASES) <= set(jobs)
     assert jobs[LABEL].run_tags[PROFILE_TAG] == name
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ("orchestration: {schedule: foo}", "`orchestration.schedule` is `foo`, which is not a cron"),
-        ("recipes: [{name: a, reward_type: cpmi, backbone: {name: ./b}}]", "recipes: `a` has a backbone or `max_tok"),
-        ("recipes: [{name: a, reward_type: cpmi, training: {max_tokens: 64}}]", "recipes: `a` has a backbone or `max_"),
-    ],
-)
-def test_a_profile_that_cannot_be_run_is_refused_before_anything_runs(tmp_path, values, message):
-    (tmp_path / "mine.yaml").write_text(f"extends: miniature\n{values}\n")
-    with pytest.raises(SettingsError, match=message):
+def test_a_profile_that_cannot_be_run_is_refused_before_anything_runs(tmp_path):
+    (tmp_path / "mine.yaml").write_text("extends: miniature\norchestration: {schedule: foo}\n")
+    with pytest.raises(SettingsError, match=r"`orchestration\.schedule` is `foo`, which is not a cron"):
         build_definitions(home_of(load_settings(tmp_path / "mine.yaml", tmp_path)))
 
 

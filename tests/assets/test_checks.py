@@ -1,7 +1,6 @@
 """Checks of the data: what they find, what they stop, and that a shard stops no other."""
 
 import json
-from pathlib import Path
 
 import dagster as dg
 import polars as pl
@@ -42,7 +41,6 @@ def write(lake: Lake, key: str, partition: str | None, *rows: dict) -> None:
 @pytest.mark.parametrize(
     ("aucs", "passed"),
     [
-        ({}, True),
         ({"MC": (0.46, 0.37, 0.55), "CPMI": (0.60, 0.55, 0.65)}, True),  # one above chance is enough
         ({"MC": (0.46, 0.37, 0.55), "CPMI": (0.55, 0.46, 0.63)}, False),  # all intervals hold chance
         ({"MC": (0.40, 0.35, 0.45), "CPMI": (0.60, 0.55, 0.65)}, False),  # one is worse than chance,
@@ -61,30 +59,10 @@ def test_the_best_reward_model_is_above_chance_and_none_with_real_labels_below(t
     assert checks.reward_models_beat_chance(lake, settings).passed == passed
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "question", "severity"),
-    [
-        ("math500", r"Find the sum \(\frac{1}{2}+x\) if \(x = 3\)", "ERROR"),  # the same, set differently
-        ("prmbench", QUESTION, "WARN"),  # known to take questions from training splits
-        ("math500", QUESTION.replace("3", "4"), None),
-    ],
-)
-def test_a_question_of_a_benchmark_is_not_trained_on_however_it_is_set(tmp_path, benchmark, question, severity):
-    lake, settings = Lake(tmp_path), load_settings("miniature", tmp_path)
-    for key in (TRAJECTORIES, SELECTED):
-        write(lake, key, "000", {**TRAJECTORY, "trajectory_id": "t"})
-    problem = {"benchmark": benchmark, "problem_id": "p0", "question": question}
-    write(lake, "sources/benchmark_problems", None, problem)
-    result = checks.no_benchmark_question_is_trained_on(lake, settings)
-    assert result.passed == (severity is None)
-    if severity:
-        assert result.severity == dg.AssetCheckSeverity[severity] and result.metadata[benchmark].value == 1
-        assert f"for example on `{question}`" in str(result.description)
-
-
-def test_questions_of_a_benchmark_stop_every_run_before_a_model_is_asked(tmp_path):
+def test_questions_of_a_benchmark_however_they_are_set_stop_every_run_before_a_model_is_asked(tmp_path):
     row = {"question": QUESTION, "steps": ["1/2 + 3 = 7/2", "The answer is: 7/2"], "gold_answer": "7/2"}
-    problem = {"problem": QUESTION, "answer": "7/2", "unique_id": "p", "solution": "7/2", "level": 1, "subject": "A"}
+    same = r"Find the sum \(\frac{1}{2}+x\) if \(x = 3\)"  # set differently
+    problem = {"problem": same, "answer": "7/2", "unique_id": "p", "solution": "7/2", "level": 1, "subject": "A"}
     for name, content in (("rows", row), ("problems", problem)):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(content) + "\n")
     named = {"trajectories": {"path": "./rows.jsonl"}, "benchmarks": {"math500": {"path": "./problems.jsonl"}}}
@@ -134,30 +112,3 @@ def test_lost_rows_few_matches_and_constant_labels_do_not_pass(tmp_path):
         steps = [{"step_index": step, "soft_label": label} for step, label in enumerate(labels)]
         write(lake, SOFT_LABELS, None, *({"trajectory_id": "t", "reward_type": "cpmi", **step} for step in steps))
         assert checks.soft_labels_vary(lake, settings).passed == passed
-
-
-def test_a_blocking_check_of_a_shard_stops_what_follows_and_is_asked_until_it_passes(tmp_path: Path, monkeypatch):
-    asked, broken = [], {"001"}
-
-    def every_row_accounted_for(lake, settings, shards):
-        asked.extend(shards)
-        return dg.AssetCheckResult(passed=not broken & set(shards), description="rows are lost")
-
-    check = checks.TableCheck(TRAJECTORIES, every_row_accounted_for, blocking=True, by_shard=True)
-    monkeypatch.setattr(checks, "CHECKS", (check,))
-    rows = [{"question": f"{number} + 1?", "steps": ["So.", "It is."], "gold_answer": number} for number in range(8)]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    profile = {"extends": "files", "shards": 2, "sources": {"references": [], "trajectories": {"path": "./rows.jsonl"}}}
-    (tmp_path / "mine.yaml").write_text(json.dumps(profile))
-    settings = load_settings(tmp_path / "mine.yaml", tmp_path / "home")
-    only = ("sources/math_shepherd", "sources/reference_problems", "alignment", "selection")
-    lake = Lake.of(settings)
-    for _ in range(2):
-        assert run_all(settings, only=only).failures == [
-            "alignment/trajectories: every_row_accounted_for: rows are lost"
-        ]
-        assert lake.partitions(TRAJECTORIES) == settings.shard_keys and not lake.exists(SELECTED)
-    assert asked == [*settings.shard_keys, "001"]
-    broken.clear()
-    assert not run_all(settings, only=only).failures
-    assert lake.exists(SELECTED) and asked.count("001") == 3

@@ -6,14 +6,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 import yaml
-from small_run import SHARED_DATA, run_all
+from small_run import run_all
 
 from cpmi_dagster.contracts.keys import FIGURES, SAMPLED
 from cpmi_dagster.definitions import build_definitions, home_of, left_out
-from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.commands.export import made_with, origins_of
+from cpmi_dagster.resources.commands.export import made_with
 from cpmi_dagster.resources.commands.trace import trace
 from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.automation import REPORT
@@ -82,15 +81,6 @@ def test_rows_become_a_data_set_with_their_ids_and_each_gets_the_labels_that_it_
     data = lake.read("dataset/cpmi_80k").sort("trajectory_id")
     assert data.select("source_id", "task", "gold_answer").rows() == [(f"row-{n}", "OWN", str(n + 3)) for n in range(4)]
     assert trace(settings, "row-2").facts["trajectory"]["match_source"] == "given/train/row-2"
-
-
-def test_answers_are_compared_by_the_function_of_the_profile(tmp_path):
-    (tmp_path / "mine.py").write_text("def same(gold, candidate):\n    return len(gold) == len(candidate)\n")
-    sources = {"trajectories": write(tmp_path, "rows.jsonl", [solution(10)])}
-    settings = profile(tmp_path, sources, answers={"equivalent": "mine:same"})
-    negatives = run(settings, *SELECTED, "labels/hard_negatives").read("labels/hard_negatives")
-    lengths = [2, *negatives["answer"].str.len_chars()]  # of the gold answer, 13, and of the negatives
-    assert len(set(lengths)) == len(lengths) > 1
 
 
 @pytest.mark.slow
@@ -166,44 +156,4 @@ def test_solutions_of_questions_become_trajectories_and_the_policy_is_asked_for_
         assert row["gold_answer"] == "7"
         assert row["source_id"] == (f"a/{number}" if question == 0 else None)
         assert "".join(row["steps"]).split() == "".join(texts[question, number].splitlines()).split()
-    files = trace(settings, str(lake.read("dataset/cpmi_80k")["trajectory_id"].min())).files
-    assert files[SAMPLED].model.startswith("miniature:labeler@")
-    assert origins_of(settings, "cpmi") == {"questions: questions.jsonl": ""}
-    assert made_with(lake, settings, "cpmi")["wrote the solutions"] == files[SAMPLED].model
-
-
-ASK = {"questions": {"path": "b.jsonl"}, "solutions": 2}
-
-
-@pytest.mark.parametrize(
-    ("sources", "message"),
-    [
-        ({"trajectories": {"sample": {"solutions": 2}}}, "`sample` needs its `questions`"),
-        ({"trajectories": [{"path": "a.jsonl"}, {"sample": ASK}]}, "solutions are sampled from one source"),
-        ({"trajectories": {"sample": ASK}, "step_truth": {"sample": ASK}}, "step_truth is read"),
-        ({"trajectories": {"path": "a.jsonl", "sample": ASK}}, "`path` and `sample` are given, and name two"),
-        ({"trajectories": {"sample": ASK}}, r"models\.policy is missing, and sources\.trajectories samples solutions"),
-    ],
-)
-def test_what_cannot_be_sampled_is_refused(tmp_path, sources, message):
-    with pytest.raises(SettingsError, match=message):
-        profile(tmp_path, sources)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not SHARED_DATA.is_dir(), reason=f"the real data sets are not at {SHARED_DATA}")
-def test_real_rows_of_math_shepherd_align_with_gsm8k_and_math_and_every_step_is_labelled(tmp_path):
-    references = [
-        {"source": name, "path": str(SHARED_DATA / name / "train.jsonl.gz"), "split": "train"}
-        for name in ("gsm8k", "math")
-    ]
-    rows = SHARED_DATA / "math_shepherd" / "first100_raw_reconstructed.jsonl"
-    lake = run(profile(tmp_path, {"trajectories": {"path": str(rows)}, "references": references}), *LABELLED[:-1])
-    counts = lake.read("sources/reference_problems").group_by("source").len().sort("source")
-    assert counts.rows() == [("gsm8k", 7473), ("math", 7500)]
-    trajectories, rewards = lake.read("alignment/trajectories"), lake.read("labels/step_rewards")
-    assert trajectories.height == 100 and lake.read("labels/rejected_trajectories").is_empty()
-    assert rewards.height == trajectories["steps"].list.len().sum() and rewards["reward"].is_finite().all()
-    negatives = lake.read("labels/hard_negatives").join(trajectories, on="trajectory_id")
-    assert set(negatives.group_by("trajectory_id").len()["len"]) == {4}
-    assert negatives.filter(pl.col("answer") == pl.col("gold_answer")).is_empty()
+    assert made_with(lake, settings, "cpmi")["wrote the solutions"].startswith("miniature:labeler@")

@@ -1,15 +1,11 @@
 """What `cpmi run` selects, refuses, skips, makes again, and says at its end; what Dagster has of it."""
 
-import io
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
 
 import pytest
-from dagster._core.definitions.data_version import CachingStaleStatusResolver
-from dagster._core.loader import LoadingContextForTest
-from rich.console import Console
 from small_run import run_all
 from typer.testing import CliRunner
 
@@ -20,77 +16,39 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import (
     MAKERS,
     STAGES,
-    build_definitions,
     dry_run,
     home_of,
     narrow_pilot,
-    run_with_progress,
 )
-from cpmi_dagster.errors import LakeError, SourceError, UsageError
+from cpmi_dagster.errors import LakeError, SourceError
 from cpmi_dagster.files import locks
-from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.automation import INGEST
 from cpmi_dagster.resources.dag.dagster_home import open_instance
-from cpmi_dagster.resources.dag.runs import Outcome, Runner, chosen_tables
+from cpmi_dagster.resources.dag.runs import chosen_tables
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.dag.states import States
-from cpmi_dagster.resources.dag.status import partition_states
 from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = pytest.mark.usefixtures("published_at_the_end")
-SOURCE, ALIGNED, SELECTED = "sources/math_shepherd", "alignment/trajectories", "selection/selected_trajectories"
-UNTIL_SELECTED = ("sources", "alignment", "selection")
-
-
-@pytest.mark.parametrize(
-    ("only", "chosen"),
-    [
-        ([], set(TABLES)),
-        (["dataset"], {"dataset/soft_labels", "dataset/cpmi_80k", "dataset/dataset_statistics"}),
-        ([ALIGNED], {ALIGNED, "alignment/rejected_rows"}),  # a table comes with those that its stage makes
-    ],
-)
-def test_groups_and_assets_may_be_named(only, chosen):
-    assert chosen_tables(only, stages=STAGES) == chosen
+SOURCE = "sources/math_shepherd"
 
 
 def test_a_run_until_a_group_has_all_it_is_made_from_and_nothing_after_it():
     chosen = chosen_tables([], ["labels"], STAGES)
     assert {key for stage in STAGES if set(stage.tables) <= chosen for key in stage.inputs} <= chosen
     assert {key for key in TABLES if key.startswith("labels/")} <= chosen
-    assert {key.partition("/")[0] for key in chosen} == {*UNTIL_SELECTED, "labels"}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"only": ["nothing"]}, "groups are alignment, benchmarks"),
-        ({"only": [], "until": ["lables"]}, "labels"),
-        ({"only": ["labels"], "until": ["labels"]}, "--until"),
-    ],
-)
-def test_what_cannot_be_chosen_is_refused(options, message):
-    with pytest.raises(UsageError, match=message):
-        chosen_tables(**options, stages=STAGES)
+    assert {key.partition("/")[0] for key in chosen} == {"sources", "alignment", "selection", "labels"}
 
 
 def rows_of(version: str) -> str:
     return "".join(json.dumps({"question": f"{n} + 1?", "steps": [f"{version} {n}"]}) + "\n" for n in range(40))
 
 
-@pytest.fixture
-def rows(tmp_path, monkeypatch):
-    """The file from which the profile `miniature` reads trajectories."""
-    path = tmp_path / "rows.jsonl"
-    path.write_text(rows_of("old"))
-    monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD", json.dumps({"path": str(path)}))
-    monkeypatch.setenv("CPMI_SOURCES__REFERENCES", "[]")
-    monkeypatch.setenv("CPMI_SHARDS", "1")
-    return path
-
-
-def test_a_source_that_is_edited_while_it_is_read_leaves_no_rows_of_two_versions(tmp_path, rows, monkeypatch):
+def test_a_source_that_is_edited_while_it_is_read_leaves_no_rows_of_two_versions(tmp_path, monkeypatch):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(rows_of("old"))
+    monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD", json.dumps({"path": str(rows)}))
     settings, number_rows = load_settings("miniature", tmp_path / "home"), sources.number_rows
 
     def number_and_edit(*arguments):
@@ -107,52 +65,6 @@ def test_a_source_that_is_edited_while_it_is_read_leaves_no_rows_of_two_versions
     assert {steps[0].split()[0] for steps in lake.read(SOURCE)["steps"]} == {"new"}
     rows.write_text("")
     assert "rows.jsonl has no rows" in "; ".join(run_all(settings, only=(SOURCE,)).failures)
-
-
-def stale(settings: Settings) -> set[str]:
-    """The tables until the selection, or shards of them, that Dagster shows as stale."""
-    graph = build_definitions(home_of(settings)).resolve_asset_graph()
-    found = set()
-    with open_instance(settings) as instance:
-        resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
-        for table in (SOURCE, ALIGNED, SELECTED):
-            partitions = graph.get(asset_key(table)).partitions_def
-            for shard in partitions.get_partition_keys() if partitions else [None]:
-                state = resolver.get_status(asset_key(table), shard).value
-                assert state != "MISSING"
-                found |= {table} if state == "STALE" else set()
-    return found
-
-
-def test_dagster_shows_what_follows_from_changed_rows_or_settings_as_stale_until_it_is_made(tmp_path, rows):
-    rows.write_text(
-        "".join(json.dumps(json.loads(line) | {"gold_answer": 1}) + "\n" for line in rows_of("a").split("\n")[:-1])
-    )
-    settings = load_settings("miniature", tmp_path / "home")
-    assert not run_all(settings, only=UNTIL_SELECTED).failures
-    assert not stale(settings)
-    fewer = settings.selection.model_copy(update={"trajectories": 7})
-    assert stale(settings.model_copy(update={"selection": fewer})) == {SELECTED}
-    rows.write_text(rows.read_text().replace("a 7", "So a 7"))
-    for only, left in (((SOURCE,), {ALIGNED}), ((ALIGNED,), {SELECTED}), (UNTIL_SELECTED, set())):
-        run_all(settings, only=only)
-        assert stale(settings) == left
-
-
-def test_an_asset_whose_last_run_failed_is_shown_as_failed_until_the_profile_has_what_is_there(tmp_path, monkeypatch):
-    key = "sources/reference_problems"
-
-    def states(settings):
-        with open_instance(settings) as instance:
-            return partition_states(instance, Lake(tmp_path), settings, key, States.of(settings, MAKERS))
-
-    before = load_settings("miniature", tmp_path)
-    assert not run_all(before, only=(key,)).failures
-    monkeypatch.setenv("CPMI_SOURCES__REFERENCES", '[{"path": "/nowhere.jsonl", "source": "gsm8k", "split": "train"}]')
-    settings = load_settings("miniature", tmp_path)
-    build_definitions(home_of(settings))  # the graph can be shown
-    assert "there is no data at /nowhere.jsonl" in "; ".join(run_all(settings, only=(key,)).failures)
-    assert (states(settings), states(before)) == ({"all": "failed"}, {"all": "done"})
 
 
 def test_a_run_that_would_do_nothing_is_not_started_and_runs_are_in_their_jobs_history(tmp_path):
@@ -202,38 +114,6 @@ def test_a_stage_waits_for_a_partition_that_another_process_makes(tmp_path, monk
     assert home.lake.exists(stage.table)
 
 
-def run_in(home, profile="miniature", only=(), quiet=True) -> str:
-    settings, console = load_settings(profile, home), Console(file=io.StringIO())
-    run_with_progress(settings, settings.shard_keys, only, False, console, quiet)
-    return console.file.getvalue()
-
-
-@pytest.mark.parametrize(
-    "outcome", [Outcome(), Outcome(failures=["a step failed"]), Outcome(waiting=["a phase waits"])]
-)
-def test_everything_is_up_to_date_only_if_nothing_failed_or_waits(tmp_path, monkeypatch, outcome):
-    def skip(runner, *_):
-        runner.home.progress.finish("alignment.trajectories", None, 1, 0.0, skipped=True)
-        return outcome
-
-    monkeypatch.setattr(Runner, "run", skip)
-    assert ("Everything is up to date" in run_in(tmp_path, quiet=False)) == (outcome == Outcome())
-
-
-def test_the_hub_is_asked_before_a_run_begins_and_only_for_what_is_wanted(tmp_path, monkeypatch):
-    def refuse(kind, name):
-        raise SourceError(f"the {kind} `{name}` cannot be read from the hub")
-
-    begun = []
-    monkeypatch.setattr(Runner, "run", lambda *_: begun.append("run") or Outcome())
-    monkeypatch.setattr("cpmi_dagster.resources.sources.hub._resolve", refuse)
-    with pytest.raises(SourceError, match="cannot be read from the hub"):
-        run_in(tmp_path, "paper", ["labels"])
-    assert not begun
-    run_in(tmp_path, "paper", ["alignment"])
-    assert begun
-
-
 def test_a_dry_run_says_what_would_be_made_and_why_and_makes_nothing(finished):
     files = {path: path.stat().st_mtime for path in finished.home.rglob("*.parquet")}
     assert dry_run(finished, finished.shard_keys, [], False, []).to_make.is_empty()
@@ -250,23 +130,12 @@ def test_a_pilot_looks_at_one_shard_of_many_if_that_has_rows_enough(finished):
     assert narrow_pilot(finished).shard_keys == finished.shard_keys
 
 
-HEADLINE, LABELS = "measured, with 95 % intervals", "labels made"
-OF_EARLIER = r"Stale     (.*), as of 20\d\d-\d\d-\d\d \d\d:\d\d UTC: .*{}.*; `cpmi run -p .*` makes it again"
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("only", "shown", "why"),
-    [
-        ("sources", set(), "rewards.alpha: 1.0, the profile has 0.3"),
-        ("labels", {LABELS}, "has other inputs"),
-    ],
-)
-def test_a_run_shows_no_figure_of_an_earlier_one_as_its_own(own_copy, small_profile, only, shown, why):
+def test_a_run_shows_no_figure_of_an_earlier_one_as_its_own(own_copy, small_profile):
     variables = {"CPMI_HOME": str(own_copy.home), "CPMI_REWARDS__ALPHA": "0.3"}
-    result = CliRunner().invoke(app, ["run", "-p", small_profile, "--only", only], env=variables)
+    result = CliRunner().invoke(app, ["run", "-p", small_profile, "--only", "labels"], env=variables)
     assert result.exit_code == 0, result.output
-    assert {words for words in (HEADLINE, LABELS) if words in result.stdout} == shown
-    assert ("Changed   " in result.stdout) == bool(shown)
-    said = re.search(OF_EARLIER.format(why), result.stdout)
-    assert said and ("labels" in said[1].split(", ")) == (not shown)
+    assert "labels made" in result.stdout and "measured, with 95 % intervals" not in result.stdout
+    assert "Changed   " in result.stdout
+    said = re.search(r"Stale +(.*), as of 20.*has other inputs.*; `cpmi run -p .*` makes it again", result.stdout)
+    assert said and "labels" not in said[1].split(", ")

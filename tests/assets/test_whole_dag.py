@@ -8,11 +8,10 @@ import duckdb
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from rich.console import Console
 from small_run import SMALL, run_all, write_profile
 
 from cpmi_dagster import definitions
-from cpmi_dagster.assets import labels, reports
+from cpmi_dagster.assets import labels
 from cpmi_dagster.contracts.keys import (
     CHOICES,
     COSTS,
@@ -20,7 +19,6 @@ from cpmi_dagster.contracts.keys import (
     MODELS,
     NEGATIVES,
     POLICY_ROLLOUTS,
-    PROBLEMS,
     PROCESSBENCH,
     PROVER_ROLLOUTS,
     STEP_REWARDS,
@@ -28,9 +26,8 @@ from cpmi_dagster.contracts.keys import (
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, provenance_of
 from cpmi_dagster.definitions import MAKERS, home_of, home_status
-from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
-from cpmi_dagster.prm import features, load_reward_model, score_steps
+from cpmi_dagster.prm import features
 from cpmi_dagster.prm.examples import validation_questions
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings, load_settings
@@ -153,19 +150,6 @@ def prompts(monkeypatch):
     return counts
 
 
-def test_forced_tables_are_made_again_of_what_models_have_answered(own_copy, prompts):
-    lake, tables = Lake.of(own_copy), (POLICY_ROLLOUTS, STEP_REWARDS, "dataset/soft_labels")
-    before, negatives = lake.read(POLICY_ROLLOUTS), lake.record(NEGATIVES, SHARD).written_at
-    written = lake.record(POLICY_ROLLOUTS, SHARD).written_at
-    outcome = definitions.run_with_progress(
-        own_copy, own_copy.shard_keys, tables, True, Console(stderr=True), quiet=True
-    )
-    assert not outcome.failures and not any(prompts.values())
-    assert lake.record(POLICY_ROLLOUTS, SHARD).written_at > written
-    assert lake.record(NEGATIVES, SHARD).written_at == negatives
-    assert lake.read(POLICY_ROLLOUTS).equals(before)
-
-
 def labelled(home: Path, *types: str) -> tuple[Settings, Lake]:
     """One shard labelled by the stages alone for some reward types; models that nothing asks for are not named."""
     values = SMALL | {"recipes": [], "rewards": {"types": list(types)}}
@@ -223,15 +207,6 @@ def test_only_what_the_reward_types_need_is_computed_and_only_what_is_added_late
     assert prompts == {"line": lines, "answer": policy / 2 + prover}
 
 
-def test_predictions_from_kept_states_are_those_of_the_whole_model(finished):
-    lake, key = Lake.of(finished), ["benchmark", "problem_id"]
-    model = load_reward_model(lake.home / lake.read(MODELS, "mc_bce")["path"][0])
-    kept = lake.read(PROCESSBENCH, "mc_bce").select(*key, "step_index", "probability")
-    problems = lake.read(PROBLEMS).join(kept.select(key).unique(), on=key, how="semi").select(*key, "question", "steps")
-    whole = score_steps(model, problems, 4096)
-    assert_frame_equal(kept, whole, abs_tol=1e-4, check_row_order=False, check_dtypes=False)
-
-
 def test_a_recipe_that_is_added_asks_the_backbone_nothing(own_copy, monkeypatch):
     monkeypatch.setattr(features, "step_features", lambda *_: pytest.fail("the backbone was asked"))
     added = Recipe(name="mc_mse", reward_type="mc", objective="mse")
@@ -242,34 +217,9 @@ def test_a_recipe_that_is_added_asks_the_backbone_nothing(own_copy, monkeypatch)
     assert lake.read(CHOICES, "mc_mse").height
 
 
-def test_a_run_ends_with_its_labels_by_reward_type_and_what_has_none_by_reason(finished, tmp_path):
-    rewards = Lake.of(finished).read(STEP_REWARDS).filter(reward_type="mc")
-    (row,) = reports.labels_made(finished).filter(reward="mc").iter_rows(named=True)
-    assert (row["steps"], row["trajectories"]) == (rewards.height, rewards["trajectory_id"].n_unique())
-    assert row["mean"] == pytest.approx(rewards["reward"].mean())
-    _, step, _, name = row["lowest at"].split()
-    assert rewards.filter(trajectory_id=name, step_index=int(step))["reward"].item() == rewards["reward"].min()
-    rejected, left_out = Lake.of(finished).read("alignment/rejected_rows"), reports.left_out(finished)
-    assert left_out["count"].sum() == rejected.height and left_out["count"].is_sorted(descending=True)
-    rows = rejected.filter(reason=left_out["reason"][0])["row_number"]
-    assert (left_out["first"][0], left_out["count"][0]) == (f"row {rows[0] + 1}", len(rows))
-    empty = finished.model_copy(update={"home": tmp_path})
-    assert reports.labels_made(empty).is_empty() and reports.left_out(empty).is_empty()
-
-
-def test_a_summary_that_fails_fails_no_run(finished, monkeypatch, caplog):
-    def fails(*_: object) -> None:
-        raise CpmiError("the query was stopped")
-
-    monkeypatch.setattr(reports, "ask", fails)
-    assert reports.labels_made(finished).is_empty()
-    assert "the query was stopped" in caplog.text
-
-
 def test_a_run_ends_with_how_good_each_model_is_on_questions_it_has_not_learned_from(finished):
     lake, recipe = Lake.of(finished), finished.recipes[0]
-    model = lake.read(MODELS, recipe.name)
-    scores = model.select("scores").explode("scores").unnest("scores")
+    scores = lake.read(MODELS, recipe.name).select("scores").explode("scores").unnest("scores")
     assert scores["probability"].is_between(0, 1).all() and scores["label"].null_count() == 0
     questions = dict(lake.read("alignment/trajectories").select("trajectory_id", "question_id").iter_rows())
     soft = lake.read("dataset/soft_labels").filter(reward_type=recipe.reward_type)
@@ -277,12 +227,5 @@ def test_a_run_ends_with_how_good_each_model_is_on_questions_it_has_not_learned_
     asked = soft["trajectory_id"].unique().replace_strict(questions)
     held_out = validation_questions(asked, share, finished.seed + recipe.seed)
     assert {questions[name] for name in scores.filter("held_out")["trajectory_id"]} == held_out
-    for each in finished.recipes:
-        learned = lake.read(MODELS, each.name).select("scores").explode("scores").unnest("scores")
-        own = lake.read("dataset/soft_labels").filter(reward_type=each.reward_type)
-        both = learned.join(own, on=["trajectory_id", "step_index"])
-        assert both.height == learned.height and both["label"].to_list() == pytest.approx(both["soft_label"].to_list())
-    said = reports.verdicts(finished)
-    assert list(said) == [each.name for each in finished.recipes]  # the embedded world is nobody's own data
-    assert "against its own labels" in said[recipe.name] or "no labels held out" in said[recipe.name]
-    assert "Scores, the middle nine tenths" in (finished.home / model["path"][0] / "README.md").read_text()
+    both = scores.join(soft, on=["trajectory_id", "step_index"])
+    assert both.height == scores.height and both["label"].to_list() == pytest.approx(both["soft_label"].to_list())

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 from toy_models import random_reward_model
 
-from cpmi_dagster.errors import ModelError
 from cpmi_dagster.exports.cards import model_card
 from cpmi_dagster.exports.reward_models import save_reward_model
 from cpmi_dagster.prm import score_steps
@@ -17,7 +16,7 @@ from cpmi_dagster.prm.judge_models import load_judge
 pytestmark = pytest.mark.slow
 
 ROWS = pl.DataFrame({"id": ["a"], "question": ["What is 2 + 3 * 4?"], "steps": [["3 * 4 = 12", "2 + 12 = 14"]]})
-HOME_CARD = '---\nbase_model: "miniature:labeler"\ntags: [cpmi]\n---\n# toy\n\n| PRMB | 51.2 |\n\n## Use\n\nOurs.\n'
+HOME_CARD = "---\ntags: [cpmi]\n---\n# toy\n\n## Use\n\nOurs.\n"
 
 
 # the tokenizer of Llama begins every text with a token here
@@ -47,15 +46,3 @@ def test_an_export_scores_alike_by_the_lines_of_its_card_without_this_package_an
     exec(code[1].replace("'exported'", repr(str(tmp_path))), {})
     assert json.loads(capfd.readouterr().out.splitlines()[-1]) == pytest.approx(here, abs=1e-5)
     assert judged == pytest.approx(here, abs=1e-5) and abs(here[0] - here[1]) > 1e-3
-
-
-def test_a_backbone_without_token_classification_is_named(tmp_path):
-    with pytest.raises(ModelError, match="`olmo`"):
-        save_reward_model(random_reward_model("olmo", head_layers=1), tmp_path)
-
-
-def test_the_card_keeps_what_training_and_report_wrote_but_how_it_loads_here(tmp_path):
-    model = random_reward_model(head_layers=1)
-    card = model_card(HOME_CARD, "exported", model, save_reward_model(model, tmp_path), None)
-    assert "# toy\n\n| PRMB | 51.2 |" in card and "Ours." not in card
-    assert "base_model" not in card and "tags: [cpmi]" in card and "vllm serve" in card

@@ -5,14 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 from cpmi_dagster import judge
 from cpmi_dagster.cli.commands import app
-from cpmi_dagster.errors import ScoringError, SourceError, UsageError
-from cpmi_dagster.prm import load_reward_model, score_steps
+from cpmi_dagster.errors import SourceError
 from cpmi_dagster.prm.judging import first_error, judge_file
 
 pytestmark = pytest.mark.slow
@@ -37,7 +35,7 @@ class Files(NamedTuple):
 
     def judge(self, **options: Any) -> list[dict[str, Any]]:
         """The rows that `judge_file` writes."""
-        rows = judge_file(*self, progress=options.pop("progress", lambda *_: None), **options)
+        rows = judge_file(*self, progress=lambda *_: None, **options)
         assert [json.loads(line) for line in self.output.read_text(encoding="utf-8").splitlines()] == rows
         return rows
 
@@ -53,20 +51,16 @@ def files_of(trained, tmp_path):
 
 
 def test_every_line_comes_out_in_order_with_its_fields_or_a_reason(files_of):
-    counts: list[tuple[int, int]] = []
-    rows = files_of(SOLUTIONS).judge(progress=lambda count, total: counts.append((count, total)))
-    first, empty, third, long = rows
+    first, empty, third, long = files_of(SOLUTIONS).judge()
     assert (first["id"], first["benchmark"], len(first["probabilities"])) == ("a", "prmbench", 2)
     assert (third["id"], third["idx"], third["note"], len(third["probabilities"])) == (7, "p", {"é": [1]}, 1)
     assert SOLUTIONS[0].items() <= first.items() and third["input_first_error"] == 3
     assert empty == {**SOLUTIONS[1], "probabilities": None, "first_error": None, "reason": "it has no steps"}
     assert long["probabilities"] is None and "128" in long["reason"]
-    assert (sum(count for count, _ in counts), {total for _, total in counts}) == (4, {4})
 
 
 def test_the_first_error_is_the_first_step_below_the_threshold(files_of, trained):
-    frame = pl.DataFrame([{name: SOLUTIONS[0][name] for name in ("question", "steps")}])
-    expected = score_steps(load_reward_model(trained.path), frame, 512)["probability"].to_list()
+    expected = judge(SOLUTIONS[:1], str(trained.path))["probability"].to_list()
     for threshold in (0.0, sum(expected) / 2, 1.0):
         [row] = files_of(SOLUTIONS[:1]).judge(threshold=threshold)
         assert row["probabilities"] == pytest.approx(expected, abs=1e-6)
@@ -87,9 +81,7 @@ def test_files_of_the_benchmarks_are_judged_as_they_are_and_an_empty_step_in_the
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "in.jsonl, line 2 is not JSON"),
         ({"id": "b", "question": "x", "steps": None}, "line 2: `steps`"),
-        ({"question": "x", "solution": " "}, "line 2: `solution`"),
         ({**SOLUTIONS[0]}, "line 2: the id `a` is that of .*in.jsonl, line 1"),
         ('{"id": "b", "question": "x", "steps": ["a"], "note": [1e400]}', "line 2 holds NaN or Infinity"),
     ],
@@ -104,30 +96,16 @@ def test_a_wrong_line_is_named_and_nothing_is_written(files_of, line, message):
 def test_the_command_says_which_solutions_were_left_out(files_of):
     files = files_of(SOLUTIONS)
 
-    def command(*options: str, output: Path | str = files.output) -> Any:
-        given = ["--prm", files.prm, "--input", str(files.input), "--output", str(output)]
-        return CliRunner().invoke(app, ["judge", *given, *options])
+    def command(output: Path = files.output) -> Any:
+        return CliRunner().invoke(app, ["judge", "--prm", files.prm, "--input", str(files.input), f"--output={output}"])
 
-    result, quiet = command(), command("--quiet")
+    result = command()
     assert result.exit_code == 0
     assert "empty was not judged: it has no steps" in result.stderr and "2 solutions judged in" in result.stdout
     assert "2 of 4 lines were not judged" in result.stderr
-    assert (quiet.stdout, "long was not judged" in quiet.stderr) == ("", True)
-    assert isinstance(command(output="-").exception, UsageError)
     assert "would be overwritten" in str(command(output=files.input).exception)
     files_of(SOLUTIONS[1:2])
     assert command().exit_code == 1
-
-
-def test_chats_and_texts_are_split_and_numbered_if_they_have_no_id(files_of, trained):
-    text = "we add two\n\noops so five"
-    said = [{"from": "human", "value": "How many two ?"}, {"from": "gpt", "value": text}]
-    lines = [{"conversations": said, "answer": 4}, {"question": "How many two ?", "response": text}, SOLUTIONS[0]]
-    rows = files_of(lines).judge()
-    assert [row["id"] for row in rows] == [0, 1, "a"]
-    assert rows[0]["probabilities"] == rows[1]["probabilities"] == rows[2]["probabilities"]
-    assert lines[0].items() <= rows[0].items() and rows[0]["steps"] == ["we add two", "oops so five"]
-    assert judge(lines[:1], str(trained.path))["probability"].to_list() == pytest.approx(rows[0]["probabilities"])
 
 
 def test_solutions_in_a_session_are_judged_as_in_a_file(files_of, trained, caplog):
@@ -141,8 +119,3 @@ def test_solutions_in_a_session_are_judged_as_in_a_file(files_of, trained, caplo
             wrong = [] if row["first_error"] == -1 else [row["first_error"]]
             assert rows.filter("is_first_error")["step_index"].to_list() == wrong
     assert "empty was not judged: it has no steps" in caplog.text
-    model = load_reward_model(trained.path)
-    assert judge(pl.DataFrame([PROCESSBENCH]), model)["id"].to_list() == ["gsm8k-0"] * 3
-    assert judge([{**PRMBENCH, "idx": 7}], model)["id"].to_list() == ["7:circular"] * 3
-    with pytest.raises(ScoringError, match=r"row 2 of the trajectories: `question`: it must be text"):
-        judge([solutions[0], {**solutions[0], "question": None}], model)

@@ -47,8 +47,6 @@ def pqm_by_the_formula(trajectory: Trajectory, margin: float) -> float:
         (binary_cross_entropy, [(2.0, 0.9), (-1.0, 0.2)], 0.4200948),
         # sigmoid(0) = 1/2, sigmoid(log 3) = 3/4
         (squared_error, [(0.0, 1.0), (math.log(3), 0.25)], 0.25),
-        # one correct step of Q = log 2: -log(2 / (1 + 2)); a soft label of one half counts as correct
-        (process_q_ranking, [(math.log(2), 0.5)], math.log(1.5)),
         # one wrong step of Q = 0: only position 0 is an anchor, -log(1 / (1 + e^4))
         (process_q_ranking, [(0.0, 0.0)], math.log(1 + math.exp(4))),
     ],

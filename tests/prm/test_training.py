@@ -1,25 +1,20 @@
 """Training learns what the labels say, is repeatable and resumable, and leaves a whole model or none."""
 
-import logging
-import random
-
 import polars as pl
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
-from toy_models import RECIPE, TRAINING, random_decoder, random_reward_model, toy_examples
+from toy_models import RECIPE, random_decoder, toy_examples
 
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.models.language_models import weights_hash
 from cpmi_dagster.prm import load_reward_model, score_steps
-from cpmi_dagster.prm.examples import TrainingSet, training_set, validation_questions
+from cpmi_dagster.prm.examples import training_set, validation_questions
 from cpmi_dagster.prm.fitting import last_checkpoint
-from cpmi_dagster.prm.model import RewardModel
-from cpmi_dagster.prm.objectives import objective
-from cpmi_dagster.prm.settings import Lora, Training
-from cpmi_dagster.prm.trainer import SimilarLengthSampler, StepTrainer, training_arguments
+from cpmi_dagster.prm.settings import Lora
+from cpmi_dagster.prm.trainer import SimilarLengthSampler
 
 pytestmark = pytest.mark.slow
 
@@ -56,21 +51,6 @@ def test_adapters_learn_too_and_are_merged_into_the_layers_that_had_them(train):
     assert not after
 
 
-def test_batches_that_do_not_fit_are_halved_and_accumulated(train, monkeypatch):
-    forward = RewardModel.forward
-
-    def limited(model, input_ids, **named):
-        if model.training and len(input_ids) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return forward(model, input_ids, **named)
-
-    plain = train("plain", 16, epochs=1).curve
-    monkeypatch.setattr(RewardModel, "forward", limited)
-    halved = train("halved", 16, epochs=1, gradient_checkpointing=True).curve
-    assert [point["step"] for point in halved] == [point["step"] for point in plain]
-    assert halved[-1]["loss"] == pytest.approx(plain[-1]["loss"], rel=0.1)
-
-
 def test_the_same_seed_gives_the_same_weights_and_a_recipe_changes_settings_and_draws(train):
     first, again = train("a", 16, seed=7, epochs=2), train("b", 16, seed=7, epochs=2)
     assert (again.weights_fingerprint, again.curve) == (first.weights_fingerprint, first.curve)
@@ -78,23 +58,6 @@ def test_the_same_seed_gives_the_same_weights_and_a_recipe_changes_settings_and_
     other = RECIPE.model_copy(update={"seed": 3, "training": {"epochs": 2}})
     assert train("c", 16, seed=4, recipe=other, epochs=1).weights_fingerprint == first.weights_fingerprint
     assert train("d", 16, seed=4, epochs=2).weights_fingerprint != first.weights_fingerprint
-
-
-def test_training_prints_nothing_counts_every_trajectory_and_leaves_backbone_and_random_numbers(
-    train, tmp_path, capfd, caplog
-):
-    before = {name: tensor.clone() for name, tensor in random_decoder().model.state_dict().items()}
-    counts, draws = [], []
-    for work in (lambda: None, lambda: train("m", 10, progress=counts.append, epochs=2, validation_share=0.0)):
-        torch.manual_seed(5)
-        random.seed(5)
-        with caplog.at_level(logging.WARNING):
-            work()
-        draws.append((torch.rand(1), random.random()))
-    assert draws[0] == draws[1] and sum(counts) == 20
-    assert all(torch.equal(before[name], tensor) for name, tensor in random_decoder().model.state_dict().items())
-    assert capfd.readouterr() == ("", "") and not caplog.records
-    assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
 def test_validation_questions_are_never_trained_on_and_long_trajectories_lose_their_last_steps():
@@ -117,20 +80,6 @@ def test_an_epoch_holds_every_example_once(lengths, batch_size):
     assert sorted(SimilarLengthSampler(lengths, batch_size)) == list(range(len(lengths)))
 
 
-def test_the_head_has_its_own_learning_rate_and_norms_do_not_decay(tmp_path):
-    model, training = random_reward_model().model, TRAINING.model_copy(update={"head_learning_rate": 9e-3})
-    arguments = training_arguments(training, 0, validate=False, on_cpu=True, saves=tmp_path)
-    trainer = StepTrainer("m", model, arguments, objective("bce"), training, TrainingSet([], [], 0), lambda count: None)
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    groups = trainer.create_optimizer().param_groups
-    found = {names[id(each)]: (group["lr"], group["weight_decay"]) for group in groups for each in group["params"]}
-    assert len(found) == len(names)
-    rate, decay = training.learning_rate, training.weight_decay
-    assert (found["head.hidden.weight"], found["head.output.bias"]) == ((9e-3, decay), (9e-3, 0.0))
-    assert found["backbone.layers.0.mlp.up_proj.weight"] == (rate, decay)
-    assert found["backbone.layers.0.self_attn.q_norm.weight"] == found["backbone.norm.weight"] == (rate, 0.0)
-
-
 @pytest.mark.parametrize("labels", [[0.5], [0.5, 1.5], [0.5, float("nan")], [0.5, None], None])
 def test_labels_that_do_not_fit_the_steps_name_the_trajectory(labels):
     row = {"trajectory_id": "t7", "question_id": "q", "question": "How many ?", "steps": ["we add", "so five"]}
@@ -142,7 +91,6 @@ def test_labels_that_do_not_fit_the_steps_name_the_trajectory(labels):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_tokens": 16}, r"training\.max_tokens"),
         ({"learning_rate": 1e38, "head_learning_rate": 1e38, "warmup_ratio": 0.0}, r"training\.learning_rate"),
         ({"lora": Lora(target_modules=("no_such_layer",))}, r"training\.lora\.target_modules: .*no_such_layer"),
     ],
@@ -189,25 +137,3 @@ def test_a_killed_training_ends_with_the_weights_of_one_that_was_not(train, tmp_
     assert (resumed.weights_fingerprint, resumed.curve) == (whole.weights_fingerprint, whole.curve)
     assert sum(counts) == pytest.approx(2 * 38, abs=2) and len(counts) < 10
     assert {path.name for path in resumed.path.iterdir()} == {path.name for path in whole.path.iterdir()}
-
-
-def test_early_stopping_ends_the_training_and_keeps_the_best_weights(train, monkeypatch):
-    # neither the start nor a loss that is as good counts as better; validations are five steps apart
-    evaluation_loop, weights, losses = StepTrainer.evaluation_loop, {}, [0.3, 0.5, 0.6, 0.4, 0.4, 0.4]
-
-    def scripted(trainer, *args, **kwargs):
-        output = evaluation_loop(trainer, *args, **kwargs)
-        number = trainer.state.global_step // 5
-        weights[number] = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
-        return output._replace(metrics={**output.metrics, "eval_loss": losses[number]})
-
-    monkeypatch.setattr(StepTrainer, "evaluation_loop", scripted)
-    stopped = train("stopped", early_stopping=2, **{**SMALL, "epochs": 4, "validations": 8})
-    assert losses_of(stopped) == losses and max(weights) == 5
-    kept = load_reward_model(stopped.path).model.state_dict()
-    assert all(torch.equal(kept[name], tensor) for name, tensor in weights[3].items())
-
-
-def test_early_stopping_without_validation_is_a_contradiction():
-    with pytest.raises(ValueError, match="`validation_share`"):
-        Training(early_stopping=2, validation_share=0)

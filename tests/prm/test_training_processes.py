@@ -5,14 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
-from accelerate.commands.config import load_config_from_file
 from toy_models import random_decoder
 from waiting import wait_until
 
-from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.prm import load_reward_model
-from cpmi_dagster.prm.settings import Training
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TRAIN_FOREVER = """
@@ -66,32 +62,3 @@ def test_the_processes_end_when_the_one_that_asked_for_them_is_killed(backbone, 
 
     wait_until(lambda: not launched(), 120, "the processes go on")
     assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.parametrize(
-    ("said", "message"), [('cpmi {"error": "there is no such model"}', "there is no such model"), ("Killed", "Killed")]
-)
-def test_what_a_process_complains_of_is_what_the_caller_reads(train, tmp_path, monkeypatch, said, message):
-    launcher = tmp_path / "launcher"
-    launcher.write_text(f"#!/bin/sh\necho '{said}'\nexit 1\n")
-    launcher.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(launcher))
-    with pytest.raises(TrainingError, match=f"recipe toy_bce under accelerate failed: {message}"):
-        train("m", decoder="some/model", accelerate={"num_processes": 1})
-    assert list(tmp_path.iterdir()) == [launcher]
-
-
-def test_a_model_in_memory_and_several_machines_are_refused(train):
-    with pytest.raises(ValueError, match="`num_machines`"):
-        Training(accelerate={"num_machines": 2})
-    with pytest.raises(TrainingError, match="backbone's folder or hub id"):
-        train("m", accelerate={"num_processes": 2})
-
-
-def test_the_documented_fsdp_configuration_is_one_that_accelerate_reads(tmp_path):
-    text = (REPOSITORY / "docs" / "training.md").read_text().split('```yaml title="fsdp.yaml"\n')[1].split("```")[0]
-    file = tmp_path / "fsdp.yaml"
-    file.write_text(text)
-    config = load_config_from_file(str(file))
-    assert config.to_dict().items() >= {"distributed_type": "FSDP", "num_processes": 8}.items()
-    assert Training(accelerate=file).accelerate == yaml.safe_load(text)  # pyright: ignore[reportArgumentType]

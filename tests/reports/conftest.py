@@ -54,12 +54,6 @@ def comparisons(inputs: ReportInputs) -> dict[str, pl.DataFrame]:
     return {name: build_artifact(artifact, inputs, "miniature") for name, artifact in ARTIFACTS.items()}
 
 
-@pytest.fixture(scope="session")
-def empty_comparisons() -> dict[str, pl.DataFrame]:
-    """Every artifact where nothing is measured."""
-    return {name: build_artifact(artifact, ReportInputs(), "miniature") for name, artifact in ARTIFACTS.items()}
-
-
 def _processbench_problems(rng: np.random.Generator) -> pl.DataFrame:
     return pl.DataFrame([
         {"benchmark": benchmark, "problem_id": f"{benchmark}-{number}", "question": f"{benchmark} question {number}",

@@ -4,9 +4,11 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.processbench import processbench_scores
-from cpmi_dagster.contracts.report_tables import PaperComparison
+from cpmi_dagster.benchmarks.resampling import holm
+from cpmi_dagster.reports.differences import COMPARED, measure_differences
 from cpmi_dagster.reports.efficiency import cost_ratios, costs_per_subset
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
+from cpmi_dagster.reports.quality import MEASURES, own_answers_share
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS
 
 pytestmark = pytest.mark.slow
@@ -16,13 +18,6 @@ Comparisons = dict[str, pl.DataFrame]
 
 def cell(comparison: pl.DataFrame, row: str, column: str) -> dict:
     return comparison.row(by_predicate=(pl.col("row") == row) & (pl.col("column") == column), named=True)
-
-
-def test_every_artifact_has_the_contract_shape(comparisons: Comparisons):
-    for name, comparison in comparisons.items():
-        assert PaperComparison.is_valid(comparison), name
-        assert comparison["artifact"].unique().to_list() == [name]
-        assert comparison["profile"].unique().to_list() == ["miniature"]
 
 
 def test_row_cpmi_of_processbench_is_the_recipe_with_cpmi_labels_and_bce(
@@ -37,15 +32,6 @@ def test_row_cpmi_of_processbench_is_the_recipe_with_cpmi_labels_and_bce(
     assert [ours[name] for name in ("measured", "low", "high")] == [
         pytest.approx(100 * expected[name]) for name in ("f1", "low", "high")
     ]
-
-
-def test_protocols_stand_side_by_side_and_err_and_corr_make_the_f1_beside_them(comparisons: Comparisons):
-    detailed = comparisons["processbench_detailed"]
-    official = detailed.filter(pl.col("row") == "CPMI (official)")
-    assert official["paper"].null_count() == official.height > 0
-    assert cell(comparisons["efficiency"], "MC", "PB (official)")["paper"] is None
-    err, corr, f1 = (cell(detailed, "PAV", f"Olympiad {name}")["measured"] for name in ("Err", "Corr", "F1"))
-    assert f1 == pytest.approx(2 * err * corr / (err + corr))
 
 
 def test_costs_are_compared_per_trajectory():
@@ -72,3 +58,39 @@ def test_releff_is_quality_per_time_relative_to_mc(comparisons: Comparisons):
     assert releff["measured"] == pytest.approx(quality / time / base)
     assert releff["low"] < releff["measured"] < releff["high"]
     assert cell(efficiency, "MC", "RelEff PB")["measured"] == 1.0
+
+
+def test_wrong_final_answers_among_the_hard_negatives_are_counted_by_value():
+    """t0 and t1 are wrong and in both cases among them (20.0 and 3/4), t2 states no answer, t3 is right, t4 is not."""
+    names = [f"t{number}" for number in range(5)]
+    answers = {"gold_answer": ["18", "1/2", "7", "3", "5"], "final_answer": ["20", "0.75", None, "3.0", "6"]}
+    trajectories = pl.DataFrame({"trajectory_id": names, "question_id": names, **answers})
+    wrong = [["17", "20.0"], ["1/4", "3/4"], ["6"], ["4"], ["7"]]
+    negatives = pl.DataFrame({"trajectory_id": names, "answer": wrong}).explode("answer")
+    frames = {"alignment/trajectories": trajectories, "labels/hard_negatives": negatives}
+    share = own_answers_share(ReportInputs(frames, bootstrap_samples=20))
+    assert share is not None and (share.value, share.n) == (2 / 3, 3)
+
+
+@pytest.fixture(scope="module")
+def differences(inputs: ReportInputs) -> dict[tuple[str, str], dict[str, float]]:
+    """Pairs of reward models over the same resampled questions: rows by row and column."""
+    return {(row["row"], row["column"]): row for row in figure_frame(measure_differences(inputs)).iter_rows(named=True)}
+
+
+@pytest.mark.parametrize("measure", [name for name in COMPARED if name != "PB (official)"])
+def test_a_difference_is_that_of_the_two_figures(inputs: ReportInputs, differences, measure: str) -> None:
+    ours, theirs = (MEASURES[measure].of(inputs, recipe) for recipe in ("cpmi_bce", "mc_bce"))
+    assert ours is not None and theirs is not None
+    row = differences["CPMI − MC", measure]
+    assert row["measured"] == pytest.approx(ours.value - theirs.value)
+    assert row["low"] <= row["measured"] <= row["high"]
+
+
+def test_all_other_p_values_are_corrected_together(differences) -> None:
+    tests = {place: each["measured"] for place, each in differences.items() if place[1].endswith(" p")}
+    del tests["Primary: CPMI − MC", "PB (official) p"]
+    adjusted = [differences[row, f"{column} (Holm)"]["measured"] for row, column in tests]
+    assert adjusted == holm(list(tests.values()))
+    assert max(tests.values()) <= max(adjusted) <= 1
+    assert min(adjusted) == pytest.approx(min(1, len(tests) * min(tests.values())))

@@ -3,11 +3,11 @@
 import polars as pl
 import pytest
 
-from cpmi_dagster.reports.findings import NOT_MEASURED, SILENT, TELLS, Finding, findings
+from cpmi_dagster.reports.findings import SILENT, TELLS, Finding, findings
 
 Row = tuple[str, str, float, float | None, float | None]
-AUC, INNER, FOUND = "Label AUC", "Without last steps", "First wrong step found"
-LABELS, COST, MODELS, TRUST = range(4)
+INNER = "Without last steps"
+LABELS, MODELS = 0, 2
 
 
 def table(*rows: Row, units: int | None = 100) -> pl.DataFrame:
@@ -22,8 +22,7 @@ def found(place: int, **frames: pl.DataFrame) -> Finding:
 def quality(to_mc: tuple[float, float], to_control: tuple[float, float], units: int = 100) -> pl.DataFrame:
     return table(
         ("MC", INNER, 0.9, 0.8, 0.95), ("CPMI", INNER, 0.7, 0.6, 0.8), ("Position", INNER, 0.6, 0.5, 0.7),
-        ("Step length", INNER, 0.65, 0.6, 0.7), ("Step surprisal", INNER, 0.75, 0.7, 0.8), ("CPMI", AUC, 0.8, 0.7, 0.9),
-        ("CPMI", FOUND, 0.3, 0.2, 0.4), ("Chance", FOUND, 0.2, 0.1, 0.3),
+        ("Step length", INNER, 0.65, 0.6, 0.7), ("Step surprisal", INNER, 0.75, 0.7, 0.8),
         ("CPMI", "Difference to MC, without last steps", sum(to_mc) / 2, *to_mc),
         ("CPMI", "Difference to best control, without last steps", sum(to_control) / 2, *to_control), units=units,
     )  # fmt: skip
@@ -32,13 +31,7 @@ def quality(to_mc: tuple[float, float], to_control: tuple[float, float], units: 
 @pytest.mark.parametrize(
     ("to_mc", "to_control", "verdict", "words"),
     [
-        (
-            (-0.3, -0.1),
-            (0.1, 0.3),
-            TELLS,
-            "are worse than MC's, by 0.200 [0.100, 0.300; n=100], and are better than",
-        ),
-        ((-0.1, 0.1), (0.1, 0.3), TELLS, "cannot be distinguished from MC's, with a difference of 0.000"),
+        ((-0.3, -0.1), (0.1, 0.3), TELLS, "are worse than MC's, by 0.200 [0.100, 0.300; n=100], and are better than"),
         ((-0.1, 0.1), (-0.1, 0.1), SILENT, "and cannot be distinguished from those of the best free control,"),
     ],
 )
@@ -60,12 +53,11 @@ CHANCE = ("Chance", 19.0, 15.0, 23.0)
     [(-1.0, 4.0, SILENT, "cannot be distinguished from those on MC's"), (1.0, 4.0, TELLS, "are better than those on")],
 )
 def test_reward_models_are_compared_as_was_named_beforehand(low, high, verdict, words):
-    primary = table(("Primary: CPMI − MC", "PB (official)", 2.0, low, high), ("CPMI − MC", "PRMB", -8.0, -12.0, -4.0))
+    primary = table(("Primary: CPMI − MC", "PB (official)", 2.0, low, high))
     averages = judged(("CPMI", 30, 28, 32), ("MC", 28, 26, 30), CHANCE)
     finding = found(MODELS, processbench=averages, differences=primary)
     assert finding.verdict == verdict and words in finding.answer
     assert "MC 28.0 [26.0, 30.0; n=100], chance 19.0 [15.0, 23.0; n=100]." in finding.figures[0]
-    assert finding.figures[1].endswith("by other measures: PRMScore −8.0 [−12.0, −4.0; n=100].")
 
 
 TRUE, UNIFORM = "one trained on true steps is not above chance", "one trained on uniform labels is above chance"
@@ -75,9 +67,6 @@ TRUE, UNIFORM = "one trained on true steps is not above chance", "one trained on
     ("ceiling", "floor", "failing"),
     [
         ((30, 25, 35), (19, 14, 24), None),
-        ((30, 25, 35), (13, 11, 15), None),
-        ((20, 15, 25), (19, 14, 24), TRUE),
-        ((30, 25, 35), (25, 20, 30), UNIFORM),
         ((20, 15, 25), (25, 20, 30), f"{TRUE} and {UNIFORM}"),
         (None, (25, 20, 30), UNIFORM),
     ],
@@ -89,7 +78,6 @@ def test_reward_models_tell_labels_apart_only_if_both_controls_hold(ceiling, flo
     finding = found(MODELS, processbench=averages, differences=primary)
     assert finding.verdict == (SILENT if failing else TELLS)
     assert not failing or finding.answer == f"These reward models cannot tell labels apart: {failing}."
-    assert not ceiling or "trained on true steps" in finding.figures[0]
 
 
 def test_what_the_labeler_knows_is_a_condition_behind_the_figure_on_judged_steps():
@@ -100,11 +88,3 @@ def test_what_the_labeler_knows_is_a_condition_behind_the_figure_on_judged_steps
     assert finding.verdict == "a necessary condition" and "AUC 0.74" in finding.figures[1]
     assert finding.answer.startswith("On judged steps, the AUC of CPMI without last steps is 0.700")
     assert finding.answer.endswith("only there can CPMI tell steps apart; whether it does is what judged steps say.")
-
-
-def test_what_is_not_measured_says_so_and_what_to_do():
-    every = findings({}, " -p mine")
-    assert [finding.verdict for finding in every] == [NOT_MEASURED] * 4
-    assert "Next: judge 50 solutions with “" in every[LABELS].figures[0]
-    assert "cpmi explore -p mine”" in every[LABELS].figures[0]
-    assert all("not measured" in finding.answer or "not compared" in finding.answer for finding in every)

@@ -13,7 +13,6 @@ from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.labels import (
     BY_KNOWLEDGE,
     best_anew,
-    gold_probabilities,
     measure_label_quality,
     steps_with_truth,
 )
@@ -69,11 +68,6 @@ def test_aucs_with_and_without_last_steps_are_those_of_scikit_learn():
     for column, last in (("Label AUC", 3), ("Without last steps", 2)):
         expected = roc_auc_score((ERRORS[:, :last] == 0).reshape(-1), NOISE[:, :last].reshape(-1))
         assert columns[column] == pytest.approx(expected)
-
-
-def test_knowledge_is_the_gold_answers_share_of_the_candidates():
-    known = gold_probabilities(inputs(cpmi=NOISE))
-    assert known["knowledge"].to_list() == pytest.approx(list(KNOWN / (KNOWN + 0.5)))
 
 
 def test_the_best_free_label_is_chosen_anew_in_every_resample():

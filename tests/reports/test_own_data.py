@@ -16,13 +16,9 @@ from cpmi_dagster.reports.own_data import oddity, own_data
         ("17", "18", ""),
         ("17", "1700", ""),
         ("17", "17000", "far from the gold answer"),
-        ("1700", "17", ""),
         ("25000", "33", "far from the gold answer"),
-        ("7", "0", ""),
         ("17", r"\frac{16}{3}", "not whole, as the gold answer is"),
         ("17", "(1, 2)", "of another kind than the gold answer"),
-        (r"\frac{1}{2}", r"\frac{1}{3}", ""),
-        ("yes", "no", ""),
     ],
 )
 def test_a_wrong_answer_that_gives_itself_away_is_odd(gold, wrong, words):

@@ -1,10 +1,8 @@
 """Long tables gathered into one row per trajectory."""
 
 import polars as pl
-import pytest
 
 from cpmi_dagster.contracts.tables import Cpmi80k
-from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.rewards.dataset import labelled_trajectories, training_examples
 
 TRAJECTORIES = pl.DataFrame(
@@ -39,5 +37,3 @@ def test_every_labelled_trajectory_has_a_row_with_its_steps_and_negatives_in_ord
         ("t2", ["3", "4"], [0.1, -0.2], [0.6, 0.2]),
     ]
     assert training_examples(TRAJECTORIES, STEPS, "cpmi")["labels"].to_list() == frame["soft_labels"].to_list()
-    with pytest.raises(TrainingError, match="no step has a label of type `math_shepherd`"):
-        training_examples(TRAJECTORIES, STEPS, "math_shepherd")

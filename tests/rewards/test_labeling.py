@@ -59,15 +59,6 @@ def in_other_words(row: dict) -> list[dict]:
     return [{**others, "question": row["question"], "solution": text}, {**others, "messages": chat}]
 
 
-def test_every_type_that_trajectory_and_labeler_are_enough_for_labels_every_step():
-    labels = explode_steps(label(ROWS, MODEL, OF_LABELER)).sort(pl.col("reward_type").cast(pl.Enum(OF_LABELER)))
-    assert labels.group_by("reward_type", maintain_order=True).len().rows() == [(name, 3) for name in OF_LABELER]
-    assert labels["reward"].is_finite().all() and labels["soft_label"].is_between(0, 1).all()
-    first = labels.filter(reward_type="cpmi")
-    assert first["id"].to_list() == ["hats", "hats", "eggs"] and first["step_index"].to_list() == [0, 1, 0]
-    assert first["step"].to_list() == [step for row in ROWS for step in row["steps"]]
-
-
 def test_every_kind_of_table_comes_back_in_its_type_with_the_same_labels():
     expected = label(pl.DataFrame(ROWS), MODEL)
     assert expected.columns == [*ROWS[0], "rewards", "soft_labels", "reason"]
@@ -107,9 +98,7 @@ def test_what_cannot_be_read_or_labelled_keeps_its_place_with_a_reason(caplog):
     ("rows", "options", "error", "words"),
     [
         (ROWS, {"rewards": ["mc"]}, SettingsError, "`mc` needs more .* give one of cpmi, "),
-        (ROWS, {"rewards": ["cpmj"]}, SettingsError, "`cpmj` is not a reward type .*; choose from mc, mc_hard, pav"),
         (ROWS, {"rewards": ["cpmi_m2"], "negatives": 1}, SettingsError, "2 hard negatives, and `negatives` is 1"),
-        (ROWS, {"default_conditioning": "alone"}, SettingsError, "`alone` is not a conditioning"),
         (7, {}, ScoringError, "the trajectories are no table .* give a list of dicts"),
     ],
 )

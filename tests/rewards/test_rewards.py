@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, StepRewards
 from cpmi_dagster.errors import ScoringError, SourceError
+from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.reward_type import Evidence
 from cpmi_dagster.rewards.settings import Rewards
 from cpmi_dagster.rewards.step_rewards import step_rewards
@@ -74,7 +75,8 @@ def logprobs(table=AnswerLogprobs, means=MEANS, templates=2) -> pl.DataFrame:
             if template == 1 and rank == 0:
                 mean = GOLD_UNDER_TEMPLATE_1.get((context, step), mean)
             rows.append(("t1", template, context, step, rank, mean * TOKENS, TOKENS, *control))
-    return table.cast(pl.DataFrame(rows, schema=table.column_names(), orient="row"))
+    names = [*AnswerLogprobs.column_names(), *(["control"] if table is ControlLogprobs else [])]
+    return table.cast(pl.DataFrame(rows, schema=names, orient="row"))
 
 
 def rollouts(correct: dict[str, dict[int, str]]) -> pl.DataFrame:
@@ -163,20 +165,10 @@ def test_random_rewards_are_uniform_and_depend_on_the_seed_and_not_on_the_order_
     assert (values.mean(), values.std()) == (pytest.approx(0.5, abs=0.02), pytest.approx(12**-0.5, abs=0.01))
 
 
-@pytest.mark.parametrize(
-    ("reward_type", "rollouts", "message"),
-    [
-        ("pav", {"prover": {**PROVER_CORRECT, "t1": {1: "11", 2: "00"}}}, r"`t1` lacks prover rollouts.*step 1 needs"),
-        (
-            "cpmi_merge1",
-            {"policy": {**CORRECT, "t1": {2: CORRECT["t1"][2]}}},
-            r"`t1` lacks policy rollouts.*step 1 needs",
-        ),
-    ],
-)
-def test_missing_rollouts_are_an_error_that_names_the_trajectory(reward_type, rollouts, message):
-    with pytest.raises(ScoringError, match=message):
-        rewards_of(reward_type, **rollouts)
+def test_missing_rollouts_are_an_error_that_names_the_trajectory():
+    prover = {**PROVER_CORRECT, "t1": {1: "11", 2: "00"}}
+    with pytest.raises(ScoringError, match=r"`t1` lacks prover rollouts.*step_index 0 needs"):
+        rewards_of("pav", prover=prover)
 
 
 def test_a_merge_needs_the_rollouts_of_its_first_steps_alone_and_leaves_out_trajectories_without_any():
@@ -207,3 +199,9 @@ def test_rewards_do_not_depend_on_the_order_of_templates_or_rows(random):
     shuffled, straight = rewards_of(*types, logprobs_=renamed), rewards_of(*types)
     for reward_type in types:
         assert shuffled[reward_type]["t1"] == pytest.approx(straight[reward_type]["t1"], abs=1e-12)
+
+
+def test_methods_are_billed_and_controls_are_not():
+    billed = set(Rewards(types=tuple(REWARD_TYPES)).methods)
+    assert {"mc", "cpmi", "cpmi_logsumexp", "cpmi_merge1", "rand_merge"} <= billed
+    assert not {"position", "step_surprisal", "uniform", "truth", "math_shepherd"} & billed

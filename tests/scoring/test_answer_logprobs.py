@@ -15,7 +15,6 @@ from scoring_examples import (
     random_model,
     scored,
 )
-from tokenizers import normalizers
 
 from cpmi_dagster.contracts.tables import RejectedTrajectories
 from cpmi_dagster.errors import ModelError
@@ -32,18 +31,15 @@ LISTED = negatives_of({"good": ["3", "4"], "bad": ["3", "4"]})
 
 @pytest.fixture
 def model() -> LoadedModel:
-    """A random Qwen3 that nothing is remembered of, whose tokenizer writes a zero-width space as nothing."""
+    """A random Qwen3 that nothing is remembered of."""
     loaded = random_model("qwen3")
-    tokenizer = deepcopy(loaded.tokenizer)
-    tokenizer.backend_tokenizer.normalizer = normalizers.Replace("\u200b", "")
-    return replace(loaded, model=deepcopy(loaded.model), tokenizer=tokenizer)
+    return replace(loaded, model=deepcopy(loaded.model))
 
 
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
         (("bad", "q", "How many?", ["a", None], "2"), "step 2 is null"),
-        (("bad", "q", "How many?", ["a"], "\u200b"), "the gold answer '\\u200b' tokenises to nothing"),
         (("lonely", "q", "How many?", ["a"], "2"), "no hard negatives"),
         (("bad", "q", "many? " * 1500, ["a"], "2"), "more than the 2048 the model reads"),
     ],
@@ -69,17 +65,6 @@ def test_a_value_that_is_not_finite_rejects_its_trajectory_alone(model, scorer):
     assert_same_values(result.logprobs, scored(model, frame[:1], LISTED, scorer=scorer).logprobs)
 
 
-def test_what_a_layer_does_not_see_is_rejected_if_others_fit(monkeypatch):
-    model = random_model("mistral", sliding_window=150)
-    frame = frame_of([GOOD, ("bad", "Z", "How many now?", ["1 + 1 = 2; " * 30], "2")])
-    monkeypatch.setattr("cpmi_dagster.scoring.answer_trees.WINDOW_TRAJECTORIES", 1)
-    result = scored(model, frame, LISTED)
-    assert result.rejected["trajectory_id"].to_list() == ["bad"]
-    assert "more than the 150 that a layer of the model sees" in result.rejected["reason"][0]
-    assert set(result.logprobs["trajectory_id"]) == {"good"}
-    assert refusals(frame, LISTED, model, Scoring()).equals(result.rejected)
-
-
 def test_forward_tokens_are_the_nodes_of_the_trees():
     model = random_model("qwen3")
     encode = model.tokenizer.encode
@@ -92,13 +77,13 @@ def test_forward_tokens_are_the_nodes_of_the_trees():
 
 @pytest.fixture
 def fail_beyond(monkeypatch):
-    """`fail_beyond(tokens, error)`: reading a longer row raises the error."""
+    """`fail_beyond(tokens)`: there is too little memory to read a longer row."""
     read_row = RowReader.read
 
-    def install(tokens: int, error: Exception):
+    def install(tokens: int):
         def read(self, row):
             if len(row) > tokens:
-                raise error
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
             return read_row(self, row)
 
         monkeypatch.setattr(RowReader, "read", read)
@@ -106,12 +91,9 @@ def fail_beyond(monkeypatch):
     return install
 
 
-OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
-
-
-def test_out_of_memory_halves_the_rows_and_changes_no_value(model, fail_beyond):
+def test_out_of_memory_halves_the_rows_and_changes_no_value_and_at_last_says_what_to_do(model, fail_beyond):
     plenty, counts = scored(model), []
-    fail_beyond(256, OUT_OF_MEMORY)
+    fail_beyond(256)
     short = answer_logprobs(
         TRAJECTORIES, NEGATIVES, model, Scoring(templates=1, conditionings=ALL_CONDITIONINGS), counts.append
     )
@@ -119,19 +101,6 @@ def test_out_of_memory_halves_the_rows_and_changes_no_value(model, fail_beyond):
     assert row_budget(model) <= 256
     assert_same_values(short.logprobs, plenty.logprobs)
     assert short.cost.forward_tokens > plenty.cost.forward_tokens
-
-
-@pytest.mark.parametrize(
-    ("error", "raised", "words"),
-    [
-        (OUT_OF_MEMORY, ModelError, "too little memory for a row of .* Tried to allocate 2 GiB.* use a smaller dtype"),
-        (RuntimeError("CUDA error: device-side assert"), RuntimeError, "^CUDA error: device-side assert"),
-    ],
-)
-def test_too_little_memory_says_what_to_do_and_other_errors_are_raised_as_they_are(
-    model, fail_beyond, error, raised, words
-):
-    scored(model)
-    fail_beyond(100, error)
-    with pytest.raises(raised, match=words):
+    fail_beyond(16)
+    with pytest.raises(ModelError, match=r"too little memory for a row of .* Tried to allocate 2 GiB.* use a smaller"):
         scored(model)

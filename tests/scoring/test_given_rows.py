@@ -10,7 +10,6 @@ import pytest
 
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.scoring.given_rows import as_frame
-from cpmi_dagster.scoring.trajectories import check_trajectories
 
 ROW = {"question": "1 + 1?", "steps": ["It is 2.", "So 2."], "gold_answer": "2", "negative_answers": ["3"]}
 EXPECTED = as_frame([{**ROW, "id": 0}, {**ROW, "id": 1}])
@@ -33,25 +32,14 @@ def test_values_of_other_libraries_are_those_that_they_hold(table, changed):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"question": b"1 + 1?"}, "`question`: it must be text"),
         ({"steps": ["It is 2.", datetime.date(2024, 1, 1)]}, "`steps.1`: it must be text"),
-        ({"steps": {"It is 2."}}, "`steps`: it must be a list"),
         ({"gold_answer": True}, "`gold_answer`: it must be text"),
-        ({"id": 1.5}, "`id`: it must be text or a whole number"),
         ({"steps": None, "conversations": [{"from": "tool", "value": "2"}]}, "`conversations`: it must be one message"),
     ],
 )
 @pytest.mark.parametrize("table", [list, pd.DataFrame])
 def test_a_wrong_value_is_named_by_its_row_and_field(table, changed, words):
     row: dict[str, Any] = {**ROW, **changed}
-    first = {**ROW, "id": "a"} if "id" in changed else ROW
     with pytest.raises(ScoringError) as error:
-        as_frame(table([first, row]))
+        as_frame(table([ROW, row]))
     assert str(error.value).startswith(f"row 2 of the trajectories: {words}")
-
-
-@pytest.mark.parametrize("name", ["answer", "gold", "ground_truth", "reference_answer"])
-@pytest.mark.parametrize("table", [list, pd.DataFrame, pl.DataFrame])
-def test_a_gold_answer_is_read_by_the_names_and_kinds_that_others_give_it(table, name):
-    rows = [{"question": "1 + 1?", "steps": ROW["steps"], name: 2.0}] * 2
-    assert check_trajectories(as_frame(table(rows)))["gold_answer"].to_list() == ["2", "2"]

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scoring_examples import LLAMA_PATTERN, QWEN_PATTERN, byte_level_bpe, random_model, scored
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -13,30 +12,22 @@ from cpmi_dagster.models.tokens import piece_ids
 from cpmi_dagster.trajectories.templates import render_context, render_question, render_step, render_target
 
 
-def assert_pieces_give_the_ids_of_the_whole(tokenizer, question, steps, answer, template=0):
-    pieces = [render_question(question, template), *map(render_step, steps), render_target(answer)]
-    ids = piece_ids(tokenizer, pieces)
-    text = render_context(question, steps, template) + render_target(answer)
-    assert [token for piece in pieces for token in ids[piece]] == tokenizer.encode(text, add_special_tokens=False)
-
-
-@pytest.mark.parametrize("pattern", [QWEN_PATTERN, LLAMA_PATTERN], ids=["qwen", "llama3"])
-@pytest.mark.parametrize("template", range(4))
-def test_pieces_give_the_ids_of_the_whole_text_for_byte_level_bpe(pattern, template):
-    steps = ["48 / 2 = 24.", "  So: 72!!", "\nThe answer is: 72\n", "$x$", "- 5"]
-    question = "Ana has 48\n\nshells.  "
-    assert_pieces_give_the_ids_of_the_whole(byte_level_bpe(pattern), question, steps, "72.5", template)
-
-
 @given(
     question=st.text(max_size=12),
     steps=st.lists(st.text(alphabet=st.characters(codec="utf-8"), max_size=8), max_size=3),
     answer=st.text(max_size=5),
+    template=st.integers(0, 3),
+    pattern=st.sampled_from([QWEN_PATTERN, LLAMA_PATTERN]),
 )
-@settings(max_examples=60, deadline=None)
-def test_pieces_give_the_ids_of_the_whole_text_for_any_steps_with_text(question, steps, answer):
+@example("Ana has 48\n\nshells.  ", ["48 / 2 = 24.", "  So: 72!!", "$x$", "- 5"], "72.5", 1, LLAMA_PATTERN)
+@settings(max_examples=80, deadline=None)
+def test_pieces_give_the_ids_of_the_whole_text_for_any_steps_with_text(question, steps, answer, template, pattern):
     assume(all(step.strip() and step.strip()[0].isprintable() for step in steps))
-    assert_pieces_give_the_ids_of_the_whole(byte_level_bpe(), question, steps, answer)
+    tokenizer = byte_level_bpe(pattern)
+    pieces = [render_question(question, template), *map(render_step, steps), render_target(answer)]
+    ids = piece_ids(tokenizer, pieces)
+    text = render_context(question, steps, template) + render_target(answer)
+    assert [token for piece in pieces for token in ids[piece]] == tokenizer.encode(text, add_special_tokens=False)
 
 
 def test_a_tokenizer_that_would_change_the_text_at_a_boundary_rejects_the_trajectory_with_both_texts():

@@ -71,7 +71,7 @@ solutions = st.tuples(
 
 
 @given(st.lists(solutions, min_size=1, max_size=3), st.sampled_from([16, 256, 4096]))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_trees_and_single_sequences_agree_on_any_text(drawn, row_tokens):
     """Few letters, so that steps repeat and answers begin with one another."""
     rows = [(f"t{number}", question, question, steps, gold) for number, (question, steps, gold, _) in enumerate(drawn)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, contexts_of
 from cpmi_dagster.reading.blocked import blocks_of
 from cpmi_dagster.reading.flex import BLOCK, block_kinds, block_mask, padded_length
-from cpmi_dagster.reading.packing import cut, lay_out, whole
+from cpmi_dagster.reading.packing import lay_out, whole
 from cpmi_dagster.reading.row_reader import ancestor_mask
 from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.answer_trees import AnswerTree, trees_of
@@ -74,19 +74,6 @@ def test_every_distinct_prefix_is_one_node_and_every_target_is_predicted_along_i
             assert tree.depth[node] == len(branch) - 1
         first += count
     assert not written
-
-
-@given(random_trees, st.integers(1, 80), st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
-def test_a_tree_cut_once_or_twice_predicts_every_token_once_behind_the_same_tokens(tree, room, smaller):
-    branches = [np.flatnonzero(line) for line in sees(tree.end)]
-    values = []
-    for part in (part for piece in cut(*whole(tree), room) for part in cut(piece, smaller)):
-        mask = sees(part.end)
-        for value, node in zip(part.values, part.places, strict=True):
-            assert part.nodes[mask[node]].tolist() == branches[tree.places[value]].tolist()
-        values += part.values.tolist()
-    assert sorted(values) == list(range(len(tree.predicted)))
 
 
 @given(random_trees, st.integers(1, 300), st.integers(1, 3))
