@@ -26,7 +26,7 @@ class RepeatedFieldError(SourceError):
     """A JSON object has a field twice."""
 
 
-class MalformedRowError(CpmiError, ValueError):
+class MalformedRow(CpmiError, ValueError):
     """A source row that cannot become a trajectory; the message is its reason in `rejected_rows`."""
 
 

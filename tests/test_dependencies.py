@@ -52,7 +52,7 @@ def test_every_declared_package_is_pinned():
         ("cpmi_dagster", ["score_trajectories", "label", "explode_steps", "judge", "plot_steps"]),
         ("cpmi_dagster", ["reward_function", "CpmiLabels"]),
         ("cpmi_dagster.answers", ["extract_answer", "is_equivalent"]),
-        ("cpmi_dagster.math_shepherd", ["parse_row", "MalformedRowError"]),
+        ("cpmi_dagster.math_shepherd", ["parse_row", "MalformedRow"]),
         ("cpmi_dagster.alignment", ["align_questions"]),
         ("cpmi_dagster.negatives", ["heuristic_negatives"]),
     ],

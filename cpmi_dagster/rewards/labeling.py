@@ -20,7 +20,7 @@ from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs
-from cpmi_dagster.errors import MalformedRowError, SettingsError
+from cpmi_dagster.errors import MalformedRow, SettingsError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.settings import Negatives
@@ -172,7 +172,7 @@ def _with_negatives(row: dict[str, Any]) -> Row:
     try:
         has_some = row.get("negative_answers") is not None
         read = read_list(row, "negative_answers", read_gold_answer, least=0) if has_some else None
-    except MalformedRowError as error:
+    except MalformedRow as error:
         return Unreadable(str(row), str(error), "")
     return {**row, "negative_answers": read}
 

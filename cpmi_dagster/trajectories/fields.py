@@ -1,9 +1,9 @@
-"""Read the fields of a row of any form; a `MalformedRowError` names a field that cannot be read.
+"""Read the fields of a row of any form; a `MalformedRow` names a field that cannot be read.
 
 gold_answer  5, "$5$.", null, ""     ->  "5", "5", None, None        (see `answers.gold`)
 labels       [true, 0, "+"]          ->  [True, False, True]
 steps        "['2 + 3 = 5.']"        ->  ["2 + 3 = 5."]              a list as text in a CSV cell
-steps        ["2 + 3 = 5.", 7]       ->  MalformedRowError("`steps.1`: it must be text")
+steps        ["2 + 3 = 5.", 7]       ->  MalformedRow("`steps.1`: it must be text")
 """
 
 import ast
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.answers.gold import read_gold_answer
-from cpmi_dagster.errors import MalformedRowError
+from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.files.bounded_reading import MOST_ITEMS
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.trajectories.math_shepherd import clean
@@ -32,7 +32,7 @@ def read_field(row: Mapping[str, Any], names: str, read: Callable[[Any], Value])
     """Read a field that has one of several names (`a|b`): the first one with a value, else null.
 
     Raises:
-        MalformedRowError: `read` raises a ValueError.
+        MalformedRow: `read` raises a ValueError.
     """
     name = name_in(row, names)
     return _read(name, row.get(name), read)
@@ -48,7 +48,7 @@ def read_list(row: Mapping[str, Any], names: str, read: Callable[[Any], Value], 
     name = name_in(row, names)
     items = _read(name, row.get(name), _read_items)
     if len(items) < least:
-        raise MalformedRowError(f"`{name}`: it is empty")
+        raise MalformedRow(f"`{name}`: it is empty")
     return [_read(f"{name}.{place}", item, read) for place, item in enumerate(items)]
 
 
@@ -63,7 +63,7 @@ def _read(name: str, value: Any, read: Callable[[Any], Value]) -> Value:
     try:
         return read(value)
     except ValueError as error:
-        raise MalformedRowError(f"`{name}`: {error}") from error
+        raise MalformedRow(f"`{name}`: {error}") from error
 
 
 def _read_items(value: Any) -> Sequence[Any]:
@@ -117,16 +117,16 @@ def given_answer(solution: Any, answer: Any) -> str | None:
     An `answer` without a solution may itself be a solution; its final answer is read.
 
     Raises:
-        MalformedRowError: a field is of the wrong kind, or an `answer` beside a solution holds no answer.
+        MalformedRow: a field is of the wrong kind, or an `answer` beside a solution holds no answer.
     """
     if solution is not None and not isinstance(solution, str):
-        raise MalformedRowError("`solution`: it must be text")
+        raise MalformedRow("`solution`: it must be text")
     try:
         gold = read_gold_answer(answer)
     except ValueError as error:
         gold = extract_answer(answer) if isinstance(answer, str) and solution is None else None
         if gold is None:
-            raise MalformedRowError(f"`answer`: {error}") from error
+            raise MalformedRow(f"`answer`: {error}") from error
     return gold or (extract_answer(solution) if solution else None)
 
 

@@ -1,4 +1,4 @@
-"""A reader for each form of rows: returns a `Trajectory`, or raises a `MalformedRowError` that names the field.
+"""A reader for each form of rows: returns a `Trajectory`, or raises a `MalformedRow` that names the field.
 
     read_trl      {"prompt": "2 + 3?", "completions": ["2 + 3 = 5."], "labels": [true]}
     read_steps    {"question": "2 + 3?", "steps": ["2 + 3 = 5."], "id": "a7", "gold_answer": 5, "labels": ["+"]}
@@ -20,7 +20,7 @@ from typing import Any
 
 from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.answers.gold import read_gold_answer
-from cpmi_dagster.errors import MalformedRowError
+from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.trajectories.chats import ASSISTANT, USER, read_chat, unwrap_text
 from cpmi_dagster.trajectories.fields import (
@@ -54,7 +54,7 @@ def read_math_shepherd(row: Row, _: Splitting) -> Trajectory:
     text, labelled = read_field(row, "input", read_text), read_optional(row, "label", read_text)
     value = None if row.get("value") is None else read_list(row, "value", read_sure_label, least=0)
     if labelled is None and value is None:
-        raise MalformedRowError("the row has neither `label` nor `value`")
+        raise MalformedRow("the row has neither `label` nor `value`")
     marks = None if value is None else ["+" if label else "-" for label in value]
     return _trajectory(row, *split_marked_text(text, labelled or "", marks))
 
@@ -64,7 +64,7 @@ def read_trl(row: Row, _: Splitting) -> Trajectory:
     question, steps = read_field(row, "prompt", _read_question), read_list(row, "completions", read_text)
     labels = read_list(row, "labels|label", read_label)
     if len(steps) != len(labels):
-        raise MalformedRowError(f"{len(steps)} `completions` but {len(labels)} `labels`")
+        raise MalformedRow(f"{len(steps)} `completions` but {len(labels)} `labels`")
     return _trajectory(row, question, strip_headers(steps), labels)
 
 
@@ -77,7 +77,7 @@ def read_prm800k(row: Row, _: Splitting) -> Trajectory:
             break
         path.append(taken)
     if not path:
-        raise MalformedRowError("no step of it was chosen, written or rated -1")
+        raise MalformedRow("no step of it was chosen, written or rated -1")
     question, truth = read_field(asked, "question.problem", _read_step), [is_right for _, is_right in path]
     answer = read_optional(asked, "question.ground_truth_answer", read_gold_answer)
     given = read_optional(row, "gold_answer", read_gold_answer)
@@ -105,7 +105,7 @@ def read_processbench(row: Row, _: Splitting) -> Trajectory:
     question, steps = read_field(row, "problem", _read_question), read_list(row, "steps", _read_step)
     first_error = read_field(row, "label", _read_whole_number)
     if first_error >= len(steps):
-        raise MalformedRowError(f"`label` is step {first_error} (from 0) of {len(steps)} steps")
+        raise MalformedRow(f"`label` is step {first_error} (from 0) of {len(steps)} steps")
     judged = [True] * len(steps)
     truth = judged if first_error == NO_ERROR else [*judged[:first_error], False, *[None] * len(steps)][: len(steps)]
     subset = SUBSET.fullmatch(str(row.get("id")))
@@ -166,7 +166,7 @@ def _read_gold_answer(row: Row) -> str | None:
     name = name_in(row, GOLD_ANSWER)
     try:
         return read_optional(row, name, read_gold_answer)
-    except MalformedRowError:
+    except MalformedRow:
         if name == "gold_answer":
             raise
         return None
@@ -176,7 +176,7 @@ def _with_labels(row: Row, question: str, steps: Sequence[str]) -> Trajectory:
     """A trajectory with the labels of its row, if any."""
     labels = None if row.get("labels") is None else read_list(row, "labels", read_label, least=0)
     if labels is not None and len(labels) != len(steps):
-        raise MalformedRowError(f"{len(steps)} steps but {len(labels)} `labels`")
+        raise MalformedRow(f"{len(steps)} steps but {len(labels)} `labels`")
     return _trajectory(row, question, steps, labels)
 
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cpmi_dagster.answers.extraction import extract_answer
-from cpmi_dagster.errors import MalformedRowError
+from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.files.bounded_reading import MOST_ITEMS
 
 MARKER = "ки"
@@ -69,7 +69,7 @@ def parse_row(input: str, label: str, value: Sequence[str] | None = None) -> Tra
         value: `+` or `-` for all steps or for all markers.
 
     Raises:
-        MalformedRowError: the question, a step or all steps are missing, text follows the last marker, or the labels do
+        MalformedRow: the question, a step or all steps are missing, text follows the last marker, or the labels do
             not fit the input.
     """
     question, steps, labels = split_marked_text(input, label, value)
@@ -82,14 +82,14 @@ def split_marked_text(
     """Question, steps and labels of a row; see `parse_row`."""
     segments = input.split(MARKER)
     if len(segments) < 2:
-        raise MalformedRowError(f"no step: the text has no `{MARKER}` marker")
+        raise MalformedRow(f"no step: the text has no `{MARKER}` marker")
     if len(segments) > MOST_ITEMS + 1:
-        raise MalformedRowError(f"{len(segments) - 1:,} markers; a row may have at most {MOST_ITEMS:,} steps")
+        raise MalformedRow(f"{len(segments) - 1:,} markers; a row may have at most {MOST_ITEMS:,} steps")
     if after := clean(segments[-1]):
-        raise MalformedRowError(f"text after the last `{MARKER}` marker: {after[:40]!r}")
+        raise MalformedRow(f"text after the last `{MARKER}` marker: {after[:40]!r}")
     question, first_step, skipped = _split_question(segments)
     if not question:
-        raise MalformedRowError("empty question: the text starts with its first step")
+        raise MalformedRow("empty question: the text starts with its first step")
     steps = strip_headers([first_step, *segments[skipped + 1 : -1]])
     marked = [LABEL_OF_MARK.get(mark[-1:]) for mark in _read_marks(segments, label)]
     return question, steps, _choose_labels(marked[skipped:], value, len(steps), skipped)
@@ -107,10 +107,10 @@ def render_row(question: str, steps: Sequence[str], labels: Sequence[bool]) -> t
 
 
 def strip_headers(steps: Sequence[str]) -> tuple[str, ...]:
-    """Strip `Step i:` headers and white space from steps; raises a `MalformedRowError` if a step is then empty."""
+    """Strip `Step i:` headers and white space from steps; raises a `MalformedRow` if a step is then empty."""
     texts = tuple(_step_text(step) for step in steps)
     if not all(texts):
-        raise MalformedRowError(f"step {texts.index('') + 1} of {len(texts)} is empty")
+        raise MalformedRow(f"step {texts.index('') + 1} of {len(texts)} is empty")
     return texts
 
 
@@ -135,12 +135,12 @@ def _split_question(segments: Sequence[str]) -> tuple[str, str, int]:
             break
     ends = [end.end() for end in _END_OF_QUESTION.finditer(segments[0]) if clean(segments[0][end.end() :])]
     if not ends:
-        raise MalformedRowError("no `Step 1:` header and no question mark that a first step could follow")
+        raise MalformedRow("no `Step 1:` header and no question mark that a first step could follow")
     return clean(segments[0][: ends[-1]]), segments[0][ends[-1] :], 0
 
 
 def _read_marks(segments: Sequence[str], label: str) -> list[str]:
-    """The mark in place of each marker; raises a `MalformedRowError` if the texts between the markers differ."""
+    """The mark in place of each marker; raises a `MalformedRow` if the texts between the markers differ."""
     markers = len(segments) - 1
     if not label or label == MARKER.join(segments):
         return []
@@ -149,17 +149,17 @@ def _read_marks(segments: Sequence[str], label: str) -> list[str]:
         is_last = number == markers
         if not label.startswith(segment, position):
             place = "after the last marker" if is_last else f"before marker {number + 1} of {markers}"
-            raise MalformedRowError(f"the text and its labels disagree {place}")
+            raise MalformedRow(f"the text and its labels disagree {place}")
         position += len(segment)
         if is_last:
             break
         mark = _MARK.match(label, position)
         if mark is None:
-            raise MalformedRowError(f"the labels' text has neither `+` nor `-` at marker {number + 1} of {markers}")
+            raise MalformedRow(f"the labels' text has neither `+` nor `-` at marker {number + 1} of {markers}")
         marks.append(mark.group())
         position = mark.end()
     if position != len(label):
-        raise MalformedRowError(f"the labels' text continues after the other ends: {label[position : position + 40]!r}")
+        raise MalformedRow(f"the labels' text continues after the other ends: {label[position : position + 40]!r}")
     return marks
 
 
@@ -170,14 +170,14 @@ def _choose_labels(
     marked = tuple(label for label in inline if label is not None)
     if value is None or (not value and marked):
         if len(marked) != steps:
-            raise MalformedRowError(f"{steps} steps but {len(marked)} labels: some step has neither `+` nor `-`")
+            raise MalformedRow(f"{steps} steps but {len(marked)} labels: some step has neither `+` nor `-`")
         return marked
     value = value[skipped:] if len(value) == steps + skipped else value
     if len(value) != steps:
-        raise MalformedRowError(f"{steps} steps but {len(value)} labels in the list of labels")
+        raise MalformedRow(f"{steps} steps but {len(value)} labels in the list of labels")
     if unknown := [mark for mark in value if mark not in LABEL_OF_MARK]:
-        raise MalformedRowError(f"the list of labels contains {unknown[0]!r}, which is neither `+` nor `-`")
+        raise MalformedRow(f"the list of labels contains {unknown[0]!r}, which is neither `+` nor `-`")
     listed = tuple(LABEL_OF_MARK[mark] for mark in value)
     if marked and marked != listed:
-        raise MalformedRowError("the labels in the text and in the list of labels differ")
+        raise MalformedRow("the labels in the text and in the list of labels differ")
     return listed

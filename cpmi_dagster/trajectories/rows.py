@@ -17,7 +17,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ValidationError
 
 from cpmi_dagster.contracts.tables import MathShepherd, RejectedRows
-from cpmi_dagster.errors import MalformedRowError, SourceError, first_complaint
+from cpmi_dagster.errors import MalformedRow, SourceError, first_complaint
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.trajectories.fields import read_identifier, read_optional
 from cpmi_dagster.trajectories.form_readers import QUESTION, read_question_row
@@ -150,9 +150,9 @@ def read_row(row: Row, reading: Reading = AS_IT_IS) -> Trajectory | Defect:
         given = given if form is None or form.is_of(given) else row
     try:
         if read is None:
-            raise MalformedRowError(f"the row has columns {list_columns(row, reading.fields)}; it needs {needed}")
+            raise MalformedRow(f"the row has columns {list_columns(row, reading.fields)}; it needs {needed}")
         return read(given, reading.steps)
-    except MalformedRowError as error:
+    except MalformedRow as error:
         text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
         reason = encodable(use_file_names(reading.fields, str(error)))
         return Defect(reason, encodable(text), _id_of(row) if read else None)
@@ -162,7 +162,7 @@ def _id_of(row: Mapping[str, Any]) -> str | None:
     """The id of a row that cannot be read, if it has one."""
     try:
         return read_optional(row, "id", read_identifier)
-    except MalformedRowError:
+    except MalformedRow:
         return None
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_run import SHARED_DATA
 
-from cpmi_dagster.errors import MalformedRowError
+from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.trajectories.math_shepherd import Trajectory, parse_row, render_row
 from cpmi_dagster.trajectories.rows import number_rows, separate_defects, separate_duplicates
 
@@ -85,7 +85,7 @@ def test_regular_and_irregular_rows_are_understood(text: str, label: str, questi
     ],
 )
 def test_a_malformed_row_says_what_is_wrong(text: str, label: str, value: list[str] | None, reason: str):
-    with pytest.raises(MalformedRowError, match=reason):
+    with pytest.raises(MalformedRow, match=reason):
         parse_row(text, label, value)
 
 
@@ -111,7 +111,7 @@ pieces = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=12).ma
 def test_no_text_breaks_the_parser(text: str, label: str, value: list[str] | None):
     try:
         trajectory = parse_row(text, label, value)
-    except MalformedRowError as error:
+    except MalformedRow as error:
         assert str(error)
     else:
         assert len(trajectory.steps) == len(trajectory.shepherd_labels or ())
