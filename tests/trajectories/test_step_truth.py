@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from cpmi_dagster.contracts.tables import StepTruth
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.form_readers import NO_ERROR
-from cpmi_dagster.trajectories.rows import Unreadable
 from cpmi_dagster.trajectories.step_truth import read_step_truth
 
 NUMBERED = {"row_number": 0, "correct": [True]}
@@ -42,29 +41,20 @@ def test_truth_may_be_by_row_by_judged_trajectory_or_by_ratings(row, number, cor
 
 
 @pytest.mark.parametrize(
-    ("row", "message"),
+    ("rows", "message"),
     [
-        ({"correct": [True]}, r"row 2: `row_number`: it is missing; give rows of row_number and correct"),
-        ({"row_number": 1, "correct": [True], "kind": []}, "`kind` has 0 entries for the 1 steps of `correct`"),
-        ({**JUDGED, "trajectory_id": "mine-1"}, "`trajectory_id`"),
-        ({**JUDGED, "judged": [0]}, r"`judged` names step 0 .from 0., where `rewards` has neither 1 nor 0"),
-        (NUMBERED, "two rows are about row 1 of the trajectory source; remove one of them"),
-        (Unreadable("{", "not JSON", "truth.jsonl, line 2"), r"truth\.jsonl, line 2: not JSON; correct or remove it"),
+        ([NUMBERED, {"correct": [True]}], "row 2: `row_number`: it is missing; give rows of row_number and correct"),
+        ([{**JUDGED, "judged": [0]}], r"`judged` names step 0 .from 0., where `rewards` has neither 1 nor 0"),
+        ([NUMBERED, NUMBERED], "two rows are about row 1 of the trajectory source; remove one of them"),
+        ([{"question": "2 + 3?", "steps": ["5"], "labels": [1]}] * 2, "none of the 2 rows says which steps are right"),
     ],
 )
-def test_a_row_that_is_no_truth_is_named(row, message):
+def test_a_row_that_is_no_truth_is_named(rows, message):
     with pytest.raises(SourceError, match=message):
-        read_step_truth([NUMBERED, row])
+        read_step_truth(rows)
 
 
-@pytest.mark.parametrize(
-    "row", [{**SOLUTION, "label": 3}, {"question": "2 + 3?", "steps": ["5"]}, {"a": 1}, Unreadable("{", "no", "line 1")]
-)
+@pytest.mark.parametrize("row", [{**SOLUTION, "label": 3}, {"question": "2 + 3?", "steps": ["5"]}, {"a": 1}])
 def test_a_solution_that_cannot_be_read_or_that_nobody_has_judged_has_no_truth_and_is_counted(row):
     truth, without = read_step_truth([row, SOLUTION])
     assert (truth["row_number"].to_list(), without) == ([1], 1)
-
-
-def test_a_file_in_which_nobody_judges_a_step_is_refused():
-    with pytest.raises(SourceError, match="none of the 2 rows says which steps are right; give rows of row_number"):
-        read_step_truth([{"question": "2 + 3?", "steps": ["5"], "labels": [1]}] * 2)
