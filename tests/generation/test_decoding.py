@@ -2,15 +2,12 @@
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from transformers import MambaModel, MistralConfig, MistralForCausalLM
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation import decoding
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.token_sampling import uniform_numbers
-from cpmi_dagster.models.tokens import find_longest_texts
 
 GREEDY = Sampling(temperature=1e-4, top_p=1.0, max_new_tokens=24)
 QUESTION = tuple(range(10, 90))
@@ -72,15 +69,6 @@ def test_rows_that_end_at_different_times_make_place_without_disturbing_the_rest
     sampling = Sampling(temperature=1.0, top_p=1.0, max_new_tokens=40)
     first, *others = (decode(tiny_model.model, prompts, rows, sampling, StopsByLength) for rows in (1, 5, 64))
     assert all(other == first for other in others)
-
-
-@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple), max_size=20))
-def test_a_text_begins_with_its_prompt_and_is_the_longest_of_those_that_begin_so(prompts):
-    texts = find_longest_texts(prompts)
-    for prompt in prompts:
-        assert texts[prompt][: len(prompt)] == prompt
-        assert texts[prompt] in prompts and texts[texts[prompt]] == texts[prompt]
-        assert not any(other[: len(texts[prompt])] == texts[prompt] != other for other in prompts)
 
 
 def test_a_model_with_a_recurrent_state_is_refused(tiny_model):

@@ -4,11 +4,8 @@ import pytest
 
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.generation.endpoint_engine import EndpointEngine
-from cpmi_dagster.generation.transformers_engine import TransformersEngine
-from cpmi_dagster.generation.vllm_engine import VllmEngine
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.workers import language_models
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 KEY = "sk-very-secret"
@@ -27,20 +24,6 @@ def profile(tmp_path):
     return build
 
 
-def test_a_model_is_sampled_by_transformers_by_a_server_or_by_vllm_which_need_no_weights_here(profile, monkeypatch):
-    models = LanguageModels(
-        profile(
-            f"policy: {{name: org/unknown, {SERVER}}}, prover: {{name: 'miniature:prover', engine: vllm}}, "
-            "labeler: {name: 'miniature:labeler'}"
-        )
-    )
-    assert isinstance(models.engine("labeler", 4), TransformersEngine)
-    assert models.engine("labeler", 4).identity == models.identity("labeler") == models.load("labeler").identity
-    monkeypatch.delattr(language_models, "load_language_model")
-    assert isinstance(models.engine("policy", 4), EndpointEngine)
-    assert isinstance(models.engine("prover", 4), VllmEngine)
-
-
 def test_identities_name_model_revision_and_who_samples(profile):
     models = LanguageModels(
         profile(
@@ -56,19 +39,15 @@ def test_identities_name_model_revision_and_who_samples(profile):
     assert models.identity("prover") == f"{weights}@vllm"
 
 
-@pytest.mark.parametrize("value", [KEY, "", "two\nlines", "clé"])
-def test_the_key_comes_from_the_environment_and_is_shown_nowhere(profile, monkeypatch, value):
+def test_the_key_comes_from_the_environment_and_is_shown_nowhere(profile, monkeypatch):
     settings = profile(f"policy: {{name: org/model, {SERVER}, api_key_variable: MY_ENDPOINT_KEY}}")
-    monkeypatch.setenv("MY_ENDPOINT_KEY", value)
-    models = LanguageModels(settings)
-    if value == KEY:
-        engine = models.engine("policy", 4)
-        assert isinstance(engine, EndpointEngine) and engine.api_key == KEY
-        assert KEY not in repr(settings) + repr(engine) + engine.identity
-    else:
-        with pytest.raises(SettingsError, match="variable MY_ENDPOINT_KEY") as caught:
-            models.engine("policy", 4)
-        assert not value or value not in str(caught.value)
+    monkeypatch.setenv("MY_ENDPOINT_KEY", KEY)
+    engine = LanguageModels(settings).engine("policy", 4)
+    assert isinstance(engine, EndpointEngine) and engine.api_key == KEY
+    assert KEY not in repr(settings) + repr(engine) + engine.identity
+    monkeypatch.delenv("MY_ENDPOINT_KEY")
+    with pytest.raises(SettingsError, match="variable MY_ENDPOINT_KEY"):
+        LanguageModels(settings).engine("policy", 4)
 
 
 def test_how_an_endpoint_is_reached_is_in_no_fingerprint():
@@ -84,9 +63,7 @@ def test_how_an_endpoint_is_reached_is_in_no_fingerprint():
     ("model", "message"),
     [
         ("engine: endpoint", "go together"),
-        ("engine: endpoint, endpoint: 'h:8000/v1'", "is a URL such as"),
         (f"engine: endpoint, endpoint: 'http://me:{KEY}@h/v1'", "must not contain a user, key or query"),
-        ("engine: endpoint, endpoint: 'http://h/v1/completions'", "leave `/completions` out"),
         (f"{SERVER}, api_key_variable: {KEY}", "not the key itself"),
     ],
 )

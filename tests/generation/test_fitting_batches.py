@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
@@ -66,12 +65,3 @@ def test_a_model_out_of_memory_draws_the_same_texts_in_smaller_batches(fresh, ti
         failures = memory.failures
         assert drawn(fresh) == expected
         assert memory.failures == failures > 0  # the size that fits is remembered
-
-
-def test_a_single_text_too_many_is_an_error_that_says_what_to_do_and_other_errors_pass_unchanged(fresh):
-    too_little = r"too little memory for a single continuation of a prompt of \d+ .*Tried to allocate.*; lower `max"
-    with limited(fresh, Memory(0)), pytest.raises(ModelError, match=too_little):
-        drawn(fresh)
-    shapes = RuntimeError("mat1 and mat2 shapes cannot be multiplied")
-    with limited(fresh, Memory(0, shapes)), pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        drawn(fresh)

@@ -9,7 +9,6 @@ from safetensors.torch import load_file, save_file
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import load_language_model, load_tokenizer, model_on_disk
-from cpmi_dagster.models.model_files import DIGESTS, check_digests
 
 DOWN = "model.layers.1.mlp.down_proj.weight"
 CODE = """
@@ -76,40 +75,11 @@ def test_an_index_that_leads_out_of_the_folder_or_is_none_is_refused(folder, tex
         (lambda weights: weights.pop(DOWN), f"lacks weights: {DOWN};"),
         (lambda weights: weights.update(foreign=weights[DOWN].clone()), "does not use: foreign;"),
         (lambda weights: weights.update({DOWN: weights[DOWN][:, 1:].contiguous()}), f"of another shape: {DOWN} "),
-        # masks that earlier versions of transformers saved are no foreign weights
-        (lambda weights: weights.update({"transformer.h.0.attn.masked_bias": weights[DOWN].clone()}), None),
     ],
 )
 def test_weights_that_are_not_those_of_the_model_are_refused_by_name(folder, change, message):
     weights = load_file(folder / "model.safetensors")
     change(weights)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    if message is None:
-        load_language_model(str(folder), device="cpu")
-    else:
-        with pytest.raises(ModelError, match=message):
-            load_language_model(str(folder), device="cpu")
-
-
-@pytest.mark.parametrize("text", ["", '{"a": {}}', "[" * 100_000])
-def test_a_note_of_digests_that_is_none_is_refused(folder, text):
-    (folder / DIGESTS).write_text(text)
-    with pytest.raises(ModelError, match="is not as training wrote it"):
-        check_digests(folder)
-
-
-@pytest.mark.parametrize(
-    ("file", "text"),
-    [
-        ("config.json", "[]"), ("config.json", {"hidden_size": "x"}), ("config.json", {"dtype": "banana"}),
-        ("config.json", {"quantization_config": {"quant_method": "gptq", "bits": 4}}),
-        ("tokenizer.json", "[" * 100_000), ("tokenizer_config.json", {"tokenizer_class": 3}),
-    ],
-)  # fmt: skip
-def test_a_folder_whose_files_are_wrong_is_one_sentence(folder, file, text):
-    if isinstance(text, dict):
-        edit(folder / file, **text)
-    else:
-        (folder / file).write_text(text)
-    with pytest.raises(ModelError, match=r"cannot be loaded: [^\n]+$"):
+    with pytest.raises(ModelError, match=message):
         load_language_model(str(folder), device="cpu")
