@@ -20,6 +20,7 @@ from cpmi_dagster.alignment import (
     read_references,
     review_alignment,
 )
+from cpmi_dagster.benchmarks.shared_questions import shared_questions
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.rows import number_rows
@@ -117,6 +118,19 @@ def test_a_row_with_a_gold_answer_needs_no_reference():
     ]
     assert trajectories["question_id"].to_list() == [question_id(text) for text in parsed["question"]]
     assert rejected.is_empty()
+
+
+def test_trajectories_are_counted_once_however_many_problems_of_a_benchmark_share_their_question():
+    def problems(*questions: str) -> pl.DataFrame:
+        names = [str(number) for number in range(len(questions))]
+        return pl.DataFrame({"benchmark": "math500", "problem_id": names, "question": questions})
+
+    asked = pl.DataFrame({"question_id": ["0", "0", "1"], "question": ["What is $2+2$?"] * 2 + ["What is 3?"]})
+    found = shared_questions(asked, problems("What is 2 + 2?", "What is $2 + 2$?", "What is 5?"))
+    assert found.rows() == [("math500", 2, 2, "What is 2 + 2?", False)]
+    # the same words under another drawing are another question
+    drawn = asked.with_columns(question=pl.lit("Find $x$. [asy]draw(A);[/asy]"))
+    assert shared_questions(drawn, problems("Find $x$. [asy]draw(B);[/asy]")).is_empty()
 
 
 WORDS = ["Find", "hats", r"$\frac{1}{2}$", "3", "-", "+", "<", "x", "if", "Ann", "12", "=", "(", ")", "."]

@@ -97,12 +97,8 @@ def test_only_the_first_n_candidates_are_considered():
 @pytest.mark.parametrize(
     ("spoil", "ns", "message"),
     [
-        (lambda c, s: (c.clear(), s), [1], "no candidate solutions"),
         (lambda c, s: (c, s), [4], r"candidates \[0, 1, 2\]; best of 4 needs each of 0 to 3"),
-        (lambda c, s: (c, s), [0], "numbers of candidates of at least 1"),
-        (lambda c, s: (c.filter(pl.col("candidate") != 1), s), [2], r"has the candidates \[0, 2\]"),
         (lambda c, s: (c, s.filter(pl.col("candidate") != 2)), [3], "candidate 2 .* `p` of gsm8k has 1 steps and 0"),
-        (lambda c, s: (c, s.filter(pl.col("step_index") != 1)), [3], "candidate 0 .* `p` .* 2 steps and 1"),
         (lambda c, s: (c, s.with_columns(step_index=pl.lit(0))), [3], "each step needs one probability"),
         (lambda c, s: (c, s.with_columns(probability=pl.lit(float("nan")))), [3], r"probability in \[0, 1\]"),
     ],
