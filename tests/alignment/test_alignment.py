@@ -18,7 +18,6 @@ from cpmi_dagster.alignment import (
     align_questions,
     align_trajectories,
     read_references,
-    review_alignment,
 )
 from cpmi_dagster.benchmarks.shared_questions import shared_questions
 from cpmi_dagster.errors import SourceError
@@ -79,8 +78,8 @@ def parsed_rows(*questions: str) -> pl.DataFrame:
     return number_rows(rows, first=10, shards=1)
 
 
-def test_every_parsed_row_is_aligned_or_rejected_with_its_reason_and_the_review_counts_it_once():
-    parsed = parsed_rows("What is $3-x$ when $x=10$?", "Who?", "What is nothing?", "Same text, two answers", "Who?")
+def test_every_parsed_row_is_aligned_or_rejected_with_its_reason():
+    parsed = parsed_rows("What is $3-x$ when $x=10$?", "Who?", "What is nothing?", "Same text, two answers")
     trajectories, rejected = align_trajectories(parsed, ReferenceIndex(REFERENCES))
     aligned = trajectories.select("trajectory_id", "gold_answer", "match_source", "match_kind")
     assert aligned.rows() == [("t000000010", "-7", "math/train/4", "exact")]
@@ -88,15 +87,7 @@ def test_every_parsed_row_is_aligned_or_rejected_with_its_reason_and_the_review_
         (11, "align", NO_MATCH),
         (12, "answer", "the reference problem math/train/5 has an empty gold answer"),
         (13, "align", AMBIGUOUS),
-        (14, "align", NO_MATCH),
     ]
-    kinds, rejections = review_alignment(trajectories, rejected).values()
-    assert kinds.rows() == [("exact", 1, 1, 0.2)]
-    assert set(rejections.rows()) == {
-        ("align", NO_MATCH, 2, 0.4, "Who?"),
-        ("align", AMBIGUOUS, 1, 0.2, "Same text, two answers"),
-        ("answer", "the reference problem … has an empty gold answer", 1, 0.2, "What is nothing?"),
-    }
 
 
 def test_a_row_with_a_gold_answer_needs_no_reference():

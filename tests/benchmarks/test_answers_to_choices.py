@@ -23,15 +23,11 @@ VERDICT_TEXTS = {
 }  # fmt: skip
 
 
-def says(template: str, letter: str, text: str) -> str:
-    return str(extract_answer("So we are done.\nThe answer is: " + template.format(L=letter, t=text)))
-
-
 @pytest.mark.parametrize("template", BY_LETTER)
 def test_an_option_is_named_by_its_letter_however_it_is_written(template):
     for letter, text in zip("ABCD", ATOMS, strict=True):
-        graded = [grade_answer(gold, says(template, letter, text), ATOMS) for gold in "ABCD"]
-        assert graded == [gold == letter for gold in "ABCD"]
+        said = extract_answer("So we are done.\nThe answer is: " + template.format(L=letter, t=text))
+        assert [grade_answer(gold, said, ATOMS) for gold in "ABCD"] == [gold == letter for gold in "ABCD"]
 
 
 @pytest.mark.parametrize(
@@ -47,11 +43,7 @@ def test_an_option_is_named_by_its_letter_however_it_is_written(template):
         ("D", "not sure", ["A", "B", "C", "Not sure"], True),
         ("B", None, ATOMS, False),
         # two options or none are wrong
-        *(
-            (gold, answer, ATOMS[:3], False)
-            for gold in "ABC"
-            for answer in ("B and C", "(B)/(C)", "E", "A light atom bulb")
-        ),
+        *((gold, answer, ATOMS[:3], False) for gold in "ABC" for answer in ("B and C", "E", "A light atom bulb")),
         # without options an answer is graded by equivalence
         (r"\frac{1}{2}", "0.5", None, True),
     ],

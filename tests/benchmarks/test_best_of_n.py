@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.benchmarks.best_of_n import (
-    AGGREGATIONS,
-    STEP_AGGREGATIONS,
-    choose,
-    ties,
-)
+from cpmi_dagster.benchmarks.best_of_n import AGGREGATIONS, STEP_AGGREGATIONS, choose, ties
+from cpmi_dagster.benchmarks.candidates import sample_candidates
+from cpmi_dagster.contracts.tables import CandidateSolutions
 from cpmi_dagster.errors import BenchmarkError
+from cpmi_dagster.generation.engine import Generation
+from cpmi_dagster.generation.settings import Sampling
 
 
 def frames(*candidates, problem_id="p"):
@@ -106,3 +105,28 @@ def test_only_the_first_n_candidates_are_considered():
 def test_what_cannot_be_chosen_from_is_named(spoil, ns, message):
     with pytest.raises(BenchmarkError, match=message):
         choose(*spoil(*frames(*EXAMPLE)), ns=ns)
+
+
+class Solver:
+    """Answers an open question and a multiple choice with two texts each."""
+
+    identity = "solver@0"
+    texts = (["2 + 3 = 5\n\n  so \nThe answer is: 5\n", "well"], ["The answer is: (B)\n", "The answer is: 4\n"])
+
+    def prepare(self):
+        pass
+
+    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0):
+        return [[Generation(text, 3, False) for text in self.texts["(A)" in prompt]] for prompt in prompts]
+
+
+def test_sampled_solutions_are_split_into_lines_and_graded():
+    asked = {"benchmark": "set", "question": ["2 + 3?", "2 + 3?\n(A) 4\n(B) 5"], "choices": [None, ["4", "5"]]}
+    problems = pl.DataFrame({**asked, "problem_id": ["1", "2"], "answer": ["5", "B"]})
+    sampling = Sampling(temperature=0.7, top_p=0.95, max_new_tokens=16)
+    candidates, cost = sample_candidates(problems, Solver(), 2, sampling, seed=0)
+    CandidateSolutions.validate(candidates)
+    rows = [("1", 0, "5", True), ("1", 1, None, False), ("2", 0, "(B)", True), ("2", 1, "4", False)]
+    assert candidates.select("problem_id", "candidate", "answer", "correct").rows() == rows
+    assert candidates["steps"][0].to_list() == ["2 + 3 = 5", "so", "The answer is: 5"]
+    assert cost.generated_tokens == 12

@@ -4,25 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.prmbench import (
-    CLASSIFICATIONS,
-    CROSS_FITTED,
-    prmbench_scores,
-)
+from cpmi_dagster.benchmarks.prmbench import CLASSIFICATIONS, CROSS_FITTED, prmbench_scores
 from cpmi_dagster.benchmarks.resampling import question_weights
-
-
-def problem(classification, number, scores, wrong):
-    return {
-        "benchmark": "prmbench",
-        "problem_id": f"p{number}:{classification}",
-        "question": f"question {number:02}",
-        "category": classification,
-        "steps": ["step"] * len(scores),
-        "error_steps": wrong,
-        "step_index": list(range(len(scores))),
-        "probability": scores,
-    }
 
 
 def frames(rows):
@@ -40,11 +23,6 @@ def f1_pair(valid, probabilities, threshold):
     return [2 * (truth & said).sum() / max(1, truth.sum() + said.sum()) for truth, said in kinds]
 
 
-def objective(protocol, *judged):
-    """What a protocol maximises."""
-    return f1_pair(*judged)[0] if protocol == "released" else sum(f1_pair(*judged))
-
-
 def noisy_set(seed, count=6):
     """Questions with a problem of each category, scores in tenths that say a little."""
     rng = np.random.default_rng(seed)
@@ -53,7 +31,9 @@ def noisy_set(seed, count=6):
         for name in CLASSIFICATIONS:
             wrong = [] if name == "multi_solutions" else [int(rng.integers(5))]
             scores = [round(float(rng.random()) * (0.6 if step in wrong else 1), 1) for step in range(5)]
-            rows.append(problem(name, number, scores, wrong))
+            key = {"benchmark": "prmbench", "problem_id": f"p{number}:{name}", "question": f"question {number:02}"}
+            steps = {"steps": ["step"] * 5, "step_index": range(5), "error_steps": wrong, "probability": scores}
+            rows.append({**key, "category": name, **steps})
     return rows
 
 
@@ -62,7 +42,12 @@ def overall_by_loop(rows, protocol):
     steps = [(step not in row["error_steps"], p) for row in rows for step, p in enumerate(row["probability"])]
     valid, probabilities = np.array([valid for valid, _ in steps]), np.array([p for _, p in steps])
 
-    best = max(np.linspace(0.05, 1.05, 11), key=lambda threshold: objective(protocol, valid, probabilities, threshold))
+    def maximised(threshold):
+        """The F1 of wrong steps, as released, or the sum of both."""
+        pair = f1_pair(valid, probabilities, threshold)
+        return pair[0] if protocol == "released" else sum(pair)
+
+    best = max(np.linspace(0.05, 1.05, 11), key=maximised)
     return sum(f1_pair(valid, probabilities, best)) / 2
 
 

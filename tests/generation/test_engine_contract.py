@@ -11,7 +11,6 @@ import pytest
 import torch
 from completions_server import Answer, completion, serve
 
-from cpmi_dagster.contracts import cost
 from cpmi_dagster.generation import vllm_engine
 from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
@@ -161,22 +160,3 @@ def test_of_a_prompt_that_begins_another_only_the_last_token_is_read_again(tiny_
     question, step = "Problem: 2 + 3 and so on\n", "2 + 3 = 5\n"
     generations = TransformersEngine(tiny_model, 8).generate([question, question + step], SAMPLING, 2, 0)
     assert [group[0].prompt_tokens for group in generations] == [1, len(question + step)]
-
-
-def test_what_a_process_spends_once_to_load_a_model_is_not_part_of_what_labels_cost(monkeypatch):
-    seconds = 0.0
-    monkeypatch.setattr(cost.time, "perf_counter", lambda: seconds)
-
-    class LazyEngine:
-        identity = "lazy@0"
-
-        def prepare(self):
-            nonlocal seconds
-            seconds += 100
-
-        def generate(self, prompts, sampling, samples, seed, stop="answer", first=0):
-            nonlocal seconds
-            seconds += 1
-            return [[Generation("4", 1, False, prompt_tokens=3)] for _ in prompts]
-
-    assert timed_generate(LazyEngine(), ["What is 2 + 2?"], SAMPLING, 1, 0)[1].wall_seconds == 1

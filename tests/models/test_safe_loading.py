@@ -51,21 +51,11 @@ def test_pickled_weights_are_not_read(folder, monkeypatch):
         load_language_model(str(folder), device="cpu")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        *(
-            (json.dumps({"weight_map": {"lm_head.weight": name}}), r"names the file .*; weights are \*\.safetensors")
-            for name in ("../other.safetensors", 3, "w.bin")
-        ),
-        ("[" * 100_000, "is not an index of weights"),
-    ],
-    ids=lambda text: text[:40],
-)
-def test_an_index_that_leads_out_of_the_folder_or_is_none_is_refused(folder, text, message):
-    (folder / "model.safetensors.index.json").write_text(text)
+@pytest.mark.parametrize("name", ["../other.safetensors", 3, "w.bin"])
+def test_an_index_that_leads_out_of_the_folder_is_refused(folder, name):
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"lm_head.weight": name}}))
     for read in (model_on_disk, load_language_model):
-        with pytest.raises(ModelError, match=message):
+        with pytest.raises(ModelError, match=r"names the file .*; weights are \*\.safetensors"):
             read(str(folder))
 
 

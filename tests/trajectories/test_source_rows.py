@@ -67,6 +67,60 @@ def test_every_form_reads_its_example_and_its_id_and_the_page_lists_it():
         assert f"| {form.name} | {fields} |" in page
 
 
+SOLUTION, STEPS = "I add.\n\nSo 2.", ("I add.", "So 2.")
+ASKED = {"role": "user", "content": "1 + 1?"}
+
+
+def turns(*said: tuple[str, object]) -> list[dict]:
+    return [{"role": name, "content": text} for name, text in said]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        turns(("user", "1 + 1?"), ("assistant", SOLUTION)),
+        turns(("developer", "Be good."), ("user", "1 + 1?"), ("model", [{"type": "text", "text": SOLUTION}])),
+        [{"from": "Human", "value": "1 + 1?"}, {"from": "ChatGPT", "value": SOLUTION}],
+        [ASKED, {"role": "assistant", "reasoning_content": "I add.", "content": "So 2."}],
+        [ASKED, {"role": "assistant", "reasoning": SOLUTION, "content": None}],
+        [ASKED, {"role": "assistant", "content": f"<think>{SOLUTION}", "reasoning_content": SOLUTION}],
+    ],
+)
+def test_a_chat_is_read_in_every_shape(messages):
+    chat = read({"messages": messages})
+    assert (chat.question, tuple(step.removeprefix("<think>") for step in chat.steps)) == ("1 + 1?", STEPS)
+    for written in (messages, repr(messages), json.dumps(messages)):
+        assert read({"conversations": written}) == chat
+
+
+@pytest.mark.parametrize(
+    ("messages", "reason"),
+    [
+        (turns(("human", "a"), ("gpt", "b"), ("observation", "c")), "(or gpt), and has human, gpt, observation; give"),
+        ([], "and has none"),
+        ([ASKED, {"role": "assistant", "content": ""}], "the message of the assistant is empty"),
+        (turns(("user", [{"type": "image_url"}]), ("assistant", "b")), "is `image_url`; it must"),
+    ],
+)
+def test_what_is_no_question_and_solution_is_refused_by_its_name(messages, reason):
+    reason_found = defect_of({"conversations": messages})
+    assert reason_found.startswith("`conversations`: ") and reason in reason_found
+
+
+def test_a_question_or_solution_may_be_messages_of_one_turn_or_a_list_of_one_text():
+    asked, said = turns(("system", "Be good."), ("user", "1 + 1?")), turns(("assistant", SOLUTION))
+    for row in (
+        {"prompt": asked, "completion": said},
+        {"prompt": repr(asked), "response": SOLUTION},
+        {"question": ["1 + 1?"], "solution": [SOLUTION]},
+        {"question": repr(["1 + 1?"]), "steps": STEPS},
+    ):
+        assert (read(row).question, read(row).steps) == ("1 + 1?", STEPS)
+    alone = read_row({"prompt": asked}, Reading(of_questions=True))
+    assert isinstance(alone, Trajectory) and alone.question == "1 + 1?"
+    assert read({"question": "[1, 2] has which sum?", "steps": STEPS}).question == "[1, 2] has which sum?"
+
+
 def test_a_solution_that_is_one_text_is_split_into_steps():
     for row in (
         CHAT,
@@ -164,23 +218,12 @@ def test_a_file_of_another_kind_gets_the_maps_that_its_fields_are_fit_for():
 def test_rows_of_question_and_steps_are_taken_as_they_are():
     row = {**QUESTION, "id": 7, "gold_answer": 2, "labels": [1, "-"], "task": "SUMS", "split": "dev"}
     rows = number_rows([row, {**QUESTION, "gold_answer": " "}], first=0, shards=1)
-    assert rows.row(0, named=True) == {
-        "row_number": 0,
-        "source_id": "7",
-        "question": "1 + 1?",
-        "steps": ["It is 2.", "Step 2: The answer is: 2"],
-        "labels": [True, False],
-        "task": "SUMS",
-        "question_id": question_id("1 + 1?"),
-        "final_answer": "2",
-        "gold_answer": "2",
-        "split": "dev",
-        "defect": None,
-        "excerpt": None,
-        "shard": "000",
-    }
-    left_out = rows.select("task", "labels", "source_id", "gold_answer", "split")
-    assert left_out.row(1) == ("", None, None, None, None)
+    columns = ["question", "steps", "final_answer", "task", "labels", "source_id", "gold_answer", "split"]
+    read_as = ("1 + 1?", ["It is 2.", "Step 2: The answer is: 2"], "2")
+    assert rows.select(columns).rows() == [
+        (*read_as, "SUMS", [True, False], "7", "2", "dev"),
+        (*read_as, "", None, None, None, None),
+    ]
 
 
 def test_an_id_that_an_earlier_row_has_is_rejected_also_in_another_batch_and_shard():
