@@ -154,9 +154,3 @@ def test_a_text_ends_at_the_line_that_states_the_answer_and_is_truncated_if_its_
     text, stop, kept, truncated
 ):
     assert cut_at_stop(text, stop, True, 9, 5) == Generation(kept, 9, truncated, 5)
-
-
-def test_of_a_prompt_that_begins_another_only_the_last_token_is_read_again(tiny_model):
-    question, step = "Problem: 2 + 3 and so on\n", "2 + 3 = 5\n"
-    generations = TransformersEngine(tiny_model, 8).generate([question, question + step], SAMPLING, 2, 0)
-    assert [group[0].prompt_tokens for group in generations] == [1, len(question + step)]

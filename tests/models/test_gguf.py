@@ -20,7 +20,7 @@ WIDTH, HEADS, INNER = 32, 4, 48
 ROW = {"id": "a", "question": "2 + 3?", "steps": ["2 + 3 = 5", "So 5."], "gold_answer": "5", "negative_answers": ["6"]}
 
 
-def write_tiny(path: Path, without: str = "") -> Path:
+def write_tiny(path: Path) -> Path:
     """A Llama of one layer whose vocabulary is the bytes and one pair of them, its weights at random."""
     gguf = pytest.importorskip("gguf")
     from transformers.convert_slow_tokenizer import bytes_to_unicode
@@ -48,8 +48,7 @@ def write_tiny(path: Path, without: str = "") -> Path:
     shapes |= {"blk.0.ffn_gate": (INNER, WIDTH), "blk.0.ffn_up": (INNER, WIDTH), "blk.0.ffn_down": (WIDTH, INNER)}
     rng = np.random.default_rng(0)
     for name, shape in shapes.items():
-        if name != without:
-            writer.add_tensor(f"{name}.weight", rng.normal(scale=0.2, size=shape).astype(np.float32))
+        writer.add_tensor(f"{name}.weight", rng.normal(scale=0.2, size=shape).astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -85,19 +84,11 @@ def test_a_file_of_the_hub_is_the_one_in_its_cache(tmp_path, monkeypatch):
         fetch_gguf(name, "0" * 64)
 
 
-@pytest.mark.parametrize(
-    ("without", "kept", "message"),
-    [
-        ("", 2000, "get another file|download it again"),
-        ("blk.0.ffn_up", None, r"lacks weights: .*mlp\.up_proj\.weight;"),
-    ],
-)
-def test_a_file_that_cannot_be_used_says_why_in_one_sentence_and_is_not_kept(tmp_path, cache, without, kept, message):
-    file = write_tiny(tmp_path / "tiny.gguf", without)
-    file.write_bytes(file.read_bytes()[:kept])
-    with pytest.raises(ModelError, match=message) as caught:
+def test_a_file_that_cannot_be_used_says_why_in_one_sentence_and_is_not_kept(tmp_path, cache):
+    file = write_tiny(tmp_path / "tiny.gguf")
+    file.write_bytes(file.read_bytes()[:2000])
+    with pytest.raises(ModelError, match=r"^the model file [^\n]*(get another file|download it again)[^\n]*$"):
         load_language_model(str(file), device="cpu")
-    assert str(caught.value).startswith("the model file ") and "\n" not in str(caught.value)
     assert not list(cache.rglob("*.safetensors"))
 
 
