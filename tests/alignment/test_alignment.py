@@ -1,15 +1,18 @@
-"""Alignment of questions to reference problems.
+"""Alignment of questions to reference problems, real ones of MATH and GSM8K among them.
 
 {"question": "Find $x^2$.", "other": "Find x².", "same": true}        a line of question_pairs.jsonl, judged by hand
 """
 
+import gzip
 import json
+from collections import defaultdict
 from pathlib import Path
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_run import SHARED_DATA
 
 from cpmi_dagster.alignment import (
     AMBIGUOUS,
@@ -23,6 +26,8 @@ from cpmi_dagster.benchmarks.shared_questions import shared_questions
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.rows import number_rows
+
+needs_data = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository")
 
 PENS = "How many red pens does Ann have if she buys 3 pens and 12 pads of the same colour?"
 ANSWERS = {
@@ -183,3 +188,44 @@ def test_the_order_of_references_and_of_questions_does_not_matter(order: list[in
     found = align(*(questions[number] for number in asked), references=REFERENCES[order])
     translated = [(None if row is None else order[row], kind) for row, kind in found]
     assert translated == [expected[number] for number in asked]
+
+
+def rows_of(name: str) -> list[dict]:
+    path = SHARED_DATA / name
+    content = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
+    return [json.loads(line) for line in content.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def math_index() -> ReferenceIndex:
+    rows = rows_of("math/train.jsonl.gz") + rows_of("math/test_without_math500_odd.jsonl.gz")
+    return ReferenceIndex(pl.DataFrame([{"question": row["problem"], "answer": row["answer"]} for row in rows]))
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("file", "field", "in_math"),
+    [
+        ("processbench/math.even.jsonl.gz", "problem", 477),
+        ("prmbench/prmtest_classified.even.jsonl.gz", "question", 2307),
+    ],
+)
+def test_exactly_the_questions_that_are_in_math_match(math_index: ReferenceIndex, file: str, field: str, in_math: int):
+    rows_by_text: dict[str, set[int]] = defaultdict(set)
+    for row, question in enumerate(math_index.references["question"]):
+        rows_by_text["".join(question.split())].add(row)
+    questions = [row[field] for row in rows_of(file)]
+    found = [math_index.find(question).row for question in questions]
+    assert sum(row is not None for row in found) == in_math
+    for question, row in zip(questions, found, strict=True):
+        truth = rows_by_text.get("".join(question.split()), set())
+        assert row in truth if truth else row is None
+
+
+@needs_data
+def test_the_first_hundred_rows_of_math_shepherd_all_align():
+    gsm8k_index = ReferenceIndex(read_references(rows_of("gsm8k/train.jsonl.gz"), "gsm8k", "train"))
+    parsed = number_rows(rows_of("math_shepherd/first100_raw_reconstructed.jsonl"), first=0, shards=1)
+    trajectories, rejected = align_trajectories(parsed, gsm8k_index)
+    assert (trajectories.height, rejected.height) == (100, 0)
+    assert trajectories["match_source"].str.starts_with("gsm8k/train/").all()

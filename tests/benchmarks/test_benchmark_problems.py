@@ -76,8 +76,6 @@ def test_a_published_row_is_asked_and_graded_as_the_solver_and_the_metrics_need_
     ("name", "changes", "message"),
     [
         ("processbench_math", {"label": 2}, "`processbench_math`, row 0: `label`"),
-        ("processbench_math", {"steps": ["a", None]}, "row 0: the field `steps`"),
-        ("prmbench", {"error_steps": [0]}, "row 0: `error_steps`"),
         ("gsm8k", {"answer": "no mark"}, "row 0: there is no gold answer"),
         ("mmlu_stem", {"answer": 2}, "row 0: `answer` .* `choices`"),
     ],

@@ -93,20 +93,6 @@ def test_a_chat_is_read_in_every_shape(messages):
         assert read({"conversations": written}) == chat
 
 
-@pytest.mark.parametrize(
-    ("messages", "reason"),
-    [
-        (turns(("human", "a"), ("gpt", "b"), ("observation", "c")), "(or gpt), and has human, gpt, observation; give"),
-        ([], "and has none"),
-        ([ASKED, {"role": "assistant", "content": ""}], "the message of the assistant is empty"),
-        (turns(("user", [{"type": "image_url"}]), ("assistant", "b")), "is `image_url`; it must"),
-    ],
-)
-def test_what_is_no_question_and_solution_is_refused_by_its_name(messages, reason):
-    reason_found = defect_of({"conversations": messages})
-    assert reason_found.startswith("`conversations`: ") and reason in reason_found
-
-
 def test_a_question_or_solution_may_be_messages_of_one_turn_or_a_list_of_one_text():
     asked, said = turns(("system", "Be good."), ("user", "1 + 1?")), turns(("assistant", SOLUTION))
     for row in (
@@ -195,6 +181,8 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error(kind):
         ({**TRL, "labels": [True]}, "2 `completions` but 1 `labels`"),
         (prm800k(prm800k_step(("unrated", None))), "no step of it was chosen, written or rated -1"),
         (Unreadable("{", "not JSON", "rows.jsonl, line 2"), "not JSON"),
+        ({"messages": turns(("human", "a"), ("gpt", "b"), ("tool", "c"))}, "(or gpt), and has human, gpt, tool; give"),
+        ({"messages": [ASKED, {"role": "assistant", "content": ""}]}, "the message of the assistant is empty"),
         ({**QUESTION, "question": "\u200b "}, "`question`: it is empty"),
         ({**QUESTION, "steps": "['It is 2.' 'So 2.']"}, "`steps`: a list without commas, as numpy writes it"),
         ({**QUESTION, "steps": ["It is 2.", " "]}, "`steps.1`: it is empty"),
