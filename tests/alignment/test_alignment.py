@@ -1,15 +1,18 @@
-"""Alignment of questions to reference problems.
+"""Alignment of questions to reference problems, real ones of MATH and GSM8K among them.
 
 {"question": "Find $x^2$.", "other": "Find x².", "same": true}        a line of question_pairs.jsonl, judged by hand
 """
 
+import gzip
 import json
+from collections import defaultdict
 from pathlib import Path
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_run import SHARED_DATA
 
 from cpmi_dagster.alignment import (
     AMBIGUOUS,
@@ -17,10 +20,14 @@ from cpmi_dagster.alignment import (
     ReferenceIndex,
     align_questions,
     align_trajectories,
-    review_alignment,
+    read_references,
 )
+from cpmi_dagster.benchmarks.shared_questions import shared_questions
+from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.rows import number_rows
+
+needs_data = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository")
 
 PENS = "How many red pens does Ann have if she buys 3 pens and 12 pads of the same colour?"
 ANSWERS = {
@@ -58,7 +65,6 @@ def matches(question: str, reference: str) -> bool:
         ("Find  $\\frac{1}{2}\u00a0+ x$ if\n$x = 3$.", 0, "whitespace"),
         (r"Find $\dfrac12+\,x$ if $x=3$", 0, "normalized"), (r"What is $\tfrac13$ of one?", 6, "normalized"),
         (r"Find $\frac{1}{2} + x$ if $x = 4$.", None, None), (PENS.replace("red", "blue"), None, None),
-        ("Same text, two answers", None, None), ("", None, None),
     ],
 )  # fmt: skip
 def test_a_question_matches_only_its_own_problem(question: str, row: int | None, kind: str | None):
@@ -77,8 +83,8 @@ def parsed_rows(*questions: str) -> pl.DataFrame:
     return number_rows(rows, first=10, shards=1)
 
 
-def test_every_parsed_row_is_aligned_or_rejected_with_its_reason_and_the_review_counts_it_once():
-    parsed = parsed_rows("What is $3-x$ when $x=10$?", "Who?", "What is nothing?", "Same text, two answers", "Who?")
+def test_every_parsed_row_is_aligned_or_rejected_with_its_reason():
+    parsed = parsed_rows("What is $3-x$ when $x=10$?", "Who?", "What is nothing?", "Same text, two answers")
     trajectories, rejected = align_trajectories(parsed, ReferenceIndex(REFERENCES))
     aligned = trajectories.select("trajectory_id", "gold_answer", "match_source", "match_kind")
     assert aligned.rows() == [("t000000010", "-7", "math/train/4", "exact")]
@@ -86,15 +92,7 @@ def test_every_parsed_row_is_aligned_or_rejected_with_its_reason_and_the_review_
         (11, "align", NO_MATCH),
         (12, "answer", "the reference problem math/train/5 has an empty gold answer"),
         (13, "align", AMBIGUOUS),
-        (14, "align", NO_MATCH),
     ]
-    kinds, rejections = review_alignment(trajectories, rejected).values()
-    assert kinds.rows() == [("exact", 1, 1, 0.2)]
-    assert set(rejections.rows()) == {
-        ("align", NO_MATCH, 2, 0.4, "Who?"),
-        ("align", AMBIGUOUS, 1, 0.2, "Same text, two answers"),
-        ("answer", "the reference problem … has an empty gold answer", 1, 0.2, "What is nothing?"),
-    }
 
 
 def test_a_row_with_a_gold_answer_needs_no_reference():
@@ -118,6 +116,19 @@ def test_a_row_with_a_gold_answer_needs_no_reference():
     assert rejected.is_empty()
 
 
+def test_trajectories_are_counted_once_however_many_problems_of_a_benchmark_share_their_question():
+    def problems(*questions: str) -> pl.DataFrame:
+        names = [str(number) for number in range(len(questions))]
+        return pl.DataFrame({"benchmark": "math500", "problem_id": names, "question": questions})
+
+    asked = pl.DataFrame({"question_id": ["0", "0", "1"], "question": ["What is $2+2$?"] * 2 + ["What is 3?"]})
+    found = shared_questions(asked, problems("What is 2 + 2?", "What is $2 + 2$?", "What is 5?"))
+    assert found.rows() == [("math500", 2, 2, "What is 2 + 2?", False)]
+    # the same words under another drawing are another question
+    drawn = asked.with_columns(question=pl.lit("Find $x$. [asy]draw(A);[/asy]"))
+    assert shared_questions(drawn, problems("Find $x$. [asy]draw(B);[/asy]")).is_empty()
+
+
 WORDS = ["Find", "hats", r"$\frac{1}{2}$", "3", "-", "+", "<", "x", "if", "Ann", "12", "=", "(", ")", "."]
 # a sign before the first word is the mark of a list
 SENTENCES = (
@@ -125,17 +136,6 @@ SENTENCES = (
     .map(" ".join)
     .filter(lambda text: any(map(str.isalnum, text)) and text[0] not in "-+")
 )
-
-
-@given(question=SENTENCES, added=st.data())
-def test_blanks_of_any_kind_and_compatible_characters_keep_the_match(question: str, added: st.DataObject):
-    blank = st.sampled_from(["  ", "\n", "\u00a0", " \u200b", "\u2028", "\ufeff \t"])
-    changed = "".join(added.draw(blank) if character == " " else character for character in question)
-    wide = "".join(
-        chr(ord(character) + 0xFEE0) if added.draw(st.booleans()) and character in "Finx123+=<" else character
-        for character in changed
-    )
-    assert matches(wide, question)
 
 
 @given(question=SENTENCES, place=st.integers(0, 200), other=st.sampled_from("0123456789+-<>=*/"))
@@ -147,6 +147,40 @@ def test_one_changed_digit_or_sign_never_matches(question: str, place: int, othe
         assert matches(changed, question) == (changed == question)
 
 
+ASKED = {"question": "How many?"}
+
+
+def test_problems_of_the_published_sets_have_their_answers_and_ids():
+    rows = [{"question": "How many?", "answer": "800*2=<<800*2=1600>>1,600.\n#### 1,600"}]
+    gsm8k = read_references(rows, "gsm8k", "train").row(0, named=True)
+    assert (gsm8k["answer"], gsm8k["problem_id"], gsm8k["source"], gsm8k["level"]) == ("1600", "0", "gsm8k", None)
+    solution = r"First $\boxed{1}$, no: $\boxed{\frac{1}{\sqrt{2}}}$."
+    row = {"id": "train/algebra/1", "problem": "What?", "level": "Level 3", "type": "Algebra", "solution": solution}
+    unnamed = {"problem": "What?", "solution": r"Nothing: $\boxed{}$."}
+    math = read_references([row, unnamed], "math", "train", "algebra")
+    assert math.select("problem_id", "answer", "level", "subject").rows() == [
+        ("train/algebra/1", r"\frac{1}{\sqrt{2}}", "Level 3", "Algebra"),
+        ("algebra/1", "", None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "answer"),
+    [
+        ({**ASKED, "solution": "Count. #### 7", "answer": "8 hats"}, "8 hats"),
+        ({"problem": "How many?", "solution": "Count.\nThe answer is: 7"}, "7"),
+        ({**ASKED, "answer": "Count.\nSeven."}, ""),
+        ({**ASKED, "answer": 7.0}, "7"),
+        ({**ASKED, "answer": "", "solution": "There are 7."}, "7"),
+    ],
+)
+def test_the_answer_of_any_other_set_is_its_own_or_that_of_its_solution(row: dict, answer: str):
+    problem = read_references([row], "my_set", "test").row(0, named=True)
+    assert (problem["question"], problem["answer"]) == ("How many?", answer)
+    with pytest.raises(SourceError, match="row 1 of my_set/train has no text in `answer` or `solution`"):
+        read_references([row, ASKED], "my_set", "train")
+
+
 @given(order=st.permutations(range(7)), asked=st.permutations(range(7)))
 def test_the_order_of_references_and_of_questions_does_not_matter(order: list[int], asked: list[int]):
     questions = [question.replace("$", " ") for question in REFERENCES["question"]]
@@ -154,3 +188,44 @@ def test_the_order_of_references_and_of_questions_does_not_matter(order: list[in
     found = align(*(questions[number] for number in asked), references=REFERENCES[order])
     translated = [(None if row is None else order[row], kind) for row, kind in found]
     assert translated == [expected[number] for number in asked]
+
+
+def rows_of(name: str) -> list[dict]:
+    path = SHARED_DATA / name
+    content = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
+    return [json.loads(line) for line in content.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def math_index() -> ReferenceIndex:
+    rows = rows_of("math/train.jsonl.gz") + rows_of("math/test_without_math500_odd.jsonl.gz")
+    return ReferenceIndex(pl.DataFrame([{"question": row["problem"], "answer": row["answer"]} for row in rows]))
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("file", "field", "in_math"),
+    [
+        ("processbench/math.even.jsonl.gz", "problem", 477),
+        ("prmbench/prmtest_classified.even.jsonl.gz", "question", 2307),
+    ],
+)
+def test_exactly_the_questions_that_are_in_math_match(math_index: ReferenceIndex, file: str, field: str, in_math: int):
+    rows_by_text: dict[str, set[int]] = defaultdict(set)
+    for row, question in enumerate(math_index.references["question"]):
+        rows_by_text["".join(question.split())].add(row)
+    questions = [row[field] for row in rows_of(file)]
+    found = [math_index.find(question).row for question in questions]
+    assert sum(row is not None for row in found) == in_math
+    for question, row in zip(questions, found, strict=True):
+        truth = rows_by_text.get("".join(question.split()), set())
+        assert row in truth if truth else row is None
+
+
+@needs_data
+def test_the_first_hundred_rows_of_math_shepherd_all_align():
+    gsm8k_index = ReferenceIndex(read_references(rows_of("gsm8k/train.jsonl.gz"), "gsm8k", "train"))
+    parsed = number_rows(rows_of("math_shepherd/first100_raw_reconstructed.jsonl"), first=0, shards=1)
+    trajectories, rejected = align_trajectories(parsed, gsm8k_index)
+    assert (trajectories.height, rejected.height) == (100, 0)
+    assert trajectories["match_source"].str.starts_with("gsm8k/train/").all()

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from small_run import SHARED_DATA
 
 from cpmi_dagster.answers.extraction import extract_answer, hash_answer
-from cpmi_dagster.answers.fences import unwrap
 from cpmi_dagster.answers.verdicts import equivalent, is_equivalent
 
 needs_data = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository")
@@ -40,19 +39,13 @@ def test_a_sentence_that_is_cut_anywhere_has_no_answer(count: int, seen: int, cu
     assert extract_answer(sentence[: -min(cut, len("Therefore, the number of hats is"))]) is None
 
 
-WRAPS = [r"\(#\)", r"\[ # \]", "$#$", "**#**", r"\boxed{#}", r"\fbox{ #}", "#.", " # "]
-
-
-@given(
-    answer=st.sampled_from(["20", r"\frac{1}{2}", "x = 5", "[2, 5)", "$5", r"\(a\), \(b\)", r"\boxed{1} + \boxed{2}"]),
-    wraps=st.lists(st.sampled_from(WRAPS[3:]), unique=True),
-)
-def test_an_answer_is_unwrapped_from_what_stands_around_all_of_it(answer: str, wraps: list[str]):
-    text = answer
-    for wrap in wraps:
-        text = wrap.replace("#", text)
-    assert unwrap(text) == answer
-    assert all(unwrap(wrap.replace("#", "20")) == "20" for wrap in WRAPS)
+@pytest.mark.parametrize(("name", "verdict"), [("equivalent_pairs.jsonl", True), ("different_pairs.jsonl", False)])
+def test_every_pair_judged_by_hand_is_judged_so_either_way_round(name: str, verdict: bool):
+    rows = map(json.loads, (Path(__file__).parent / name).read_text(encoding="utf-8").splitlines())
+    pairs = [(row["gold"], row["candidate"]) for row in rows]
+    golds, candidates = zip(*pairs, strict=True)
+    judged = zip(equivalent(golds, candidates), equivalent(candidates, golds), strict=True)
+    assert [pair for pair, each in zip(pairs, judged, strict=True) if set(each) != {verdict}] == []
 
 
 @needs_data

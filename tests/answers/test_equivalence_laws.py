@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.answers.extraction import extract_answer, hash_answer
 from cpmi_dagster.answers.fences import boxed_answer, unwrap
-from cpmi_dagster.answers.values import Undecidable, read_value, same
+from cpmi_dagster.answers.values import Undecidable, read_value
 from cpmi_dagster.answers.verdicts import decide, is_equivalent
 
 PIECES = [
@@ -72,7 +72,7 @@ def test_a_polynomial_equals_its_shifted_self_shifted_back(coefficients: list[in
 MONSTERS = [
     "9^9^9^9", "((((" * 90 + "1", r"\sqrt{" * 60 + "2", "1" * 399, r"\frac{1}{0}", "3000!!", "10^{999999999}",
     r"\sqrt{(1+" * 18 + "x" + ")^9}" * 18, r"\sin(10^{10^{10}})", "(3000!)^{1000}", r"\binom{3000}{1500}!",
-    "{" * 200 + "}" * 200, r"\pm" * 100, r"\sin " * 99 + "x",
+    "{" * 200 + "}" * 200, r"\pm" * 100, r"\sin " * 99 + "x", "+".join(["x^x^x", "9999!"] * 25),
 ]  # fmt: skip
 
 
@@ -80,13 +80,6 @@ MONSTERS = [
 def test_monsters_are_turned_away(monster: str):
     assert decide("18", monster) in {False, None}
     assert decide(f"{monster}+1", monster) in {False, None}
-
-
-@pytest.mark.parametrize("term", ["x^x^x", r"\arcsin x", r"\sqrt{2}^{\sqrt{3}}"])
-def test_what_would_take_minutes_is_not_worked_out(term: str):
-    terms = "+".join([term] * 25)
-    with pytest.raises(Undecidable):
-        same(read_value(f"{terms}+9999!"), read_value(f"9999!+{terms}"))
 
 
 def work_out(text: str) -> None:

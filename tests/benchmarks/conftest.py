@@ -2,12 +2,10 @@
 
 import gzip
 from collections.abc import Callable
-from pathlib import Path
 
 import polars as pl
 import pytest
-
-SHARED_DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
+from small_run import SHARED_DATA
 
 
 @pytest.fixture

@@ -23,15 +23,11 @@ VERDICT_TEXTS = {
 }  # fmt: skip
 
 
-def says(template: str, letter: str, text: str) -> str:
-    return str(extract_answer("So we are done.\nThe answer is: " + template.format(L=letter, t=text)))
-
-
 @pytest.mark.parametrize("template", BY_LETTER)
 def test_an_option_is_named_by_its_letter_however_it_is_written(template):
     for letter, text in zip("ABCD", ATOMS, strict=True):
-        graded = [grade_answer(gold, says(template, letter, text), ATOMS) for gold in "ABCD"]
-        assert graded == [gold == letter for gold in "ABCD"]
+        said = extract_answer("So we are done.\nThe answer is: " + template.format(L=letter, t=text))
+        assert [grade_answer(gold, said, ATOMS) for gold in "ABCD"] == [gold == letter for gold in "ABCD"]
 
 
 @pytest.mark.parametrize(
@@ -40,28 +36,20 @@ def test_an_option_is_named_by_its_letter_however_it_is_written(template):
         # signs tell options apart
         ("B", "x + 1", ATOMS, True),
         ("B", "x - 1", ATOMS, False),
-        ("B", "x 1", ATOMS, False),
         # the whole text of an option goes before a letter in it
         ("D", "(A) and (B)", ATOMS, True),
-        ("A", "(A) and (B)", ATOMS, False),
         # an option called by a letter of its own is meant by its letter
         ("A", "(A) A", ["A", "B", "C", "Not sure"], True),
         ("D", "not sure", ["A", "B", "C", "Not sure"], True),
         ("B", None, ATOMS, False),
+        # two options or none are wrong
+        *((gold, answer, ATOMS[:3], False) for gold in "ABC" for answer in ("B and C", "E", "A light atom bulb")),
         # without options an answer is graded by equivalence
         (r"\frac{1}{2}", "0.5", None, True),
-        ("18", "19", None, False),
     ],
 )
 def test_an_answer_means_one_option_or_the_gold_answer(gold, answer, options, is_right):
     assert grade_answer(gold, answer, options) == is_right
-
-
-@pytest.mark.parametrize(
-    "answer", ["B and C", "(B) or (C)", "B, C", "(B)/(C)", "E", "", "9", "a heavy atom", "A light atom bulb"]
-)
-def test_two_options_or_none_are_wrong(answer):
-    assert not any(grade_answer(gold, answer, ATOMS[:3]) for gold in "ABC")
 
 
 @pytest.mark.parametrize(("gold", "answer"), [(gold, text) for gold, texts in VERDICT_TEXTS.items() for text in texts])

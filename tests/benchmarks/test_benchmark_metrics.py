@@ -5,20 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
-from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score, roc_auc_score
 
+from cpmi_dagster.benchmarks.agreement import agreement, share_lacking
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein
 from cpmi_dagster.benchmarks.prmbench import f1_of_counts
 from cpmi_dagster.benchmarks.resampling import (
     FEWEST_UNITS,
-    Resampled,
+    Estimate,
     bootstrap,
-    bootstrap_mean,
     group_numbers,
     holm,
     question_weights,
 )
-from cpmi_dagster.errors import BenchmarkError
 
 few = settings(max_examples=25, deadline=None)
 scored_steps = st.lists(
@@ -64,21 +63,6 @@ def test_resampling_an_auc_equals_repeating_each_step_as_often_as_its_question_i
             assert distance == pytest.approx(wasserstein_distance(repeated[truth], repeated[~truth]))
 
 
-@pytest.mark.parametrize(
-    ("work", "message"),
-    [
-        (lambda: figures([0.1, 0.2], [True, True]), "these are all correct"),
-        (lambda: figures([0.1, float("nan"), 0.2], [True, False, True]), "score 1 is not a finite number"),
-        (lambda: bootstrap(np.empty((0, 2)), lambda totals: totals[..., 0], 10, 0), "no problems"),
-        (lambda: Resampled(0.5, np.array([np.nan]), 20, 20).estimate(), "too small for an interval"),
-        (lambda: bootstrap_mean([1, 0], 10, 0).minus(bootstrap_mean([1, 0, 1], 10, 0)), "same problems"),
-    ],
-)
-def test_a_figure_that_there_is_not_is_refused(work, message):
-    with pytest.raises(BenchmarkError, match=message):
-        work()
-
-
 @few
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1))
 def test_f1_of_counts_equals_scikit_learn(pairs):
@@ -102,3 +86,18 @@ def test_holms_p_values_are_those_of_the_textbook():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == []
     assert holm([0.01, None, 0.04]) == [pytest.approx(0.02), None, pytest.approx(0.04)]
+
+
+@few
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=40))
+def test_agreement_of_two_people_is_that_of_scikit_learn(judged):
+    one, other = (list(said) for said in zip(*judged, strict=True))
+    found = agreement(one, other, range(len(one)), samples=10, seed=0)
+    assert found.alike.value == pytest.approx(accuracy_score(one, other))
+    if len({*one, *other}) > 1:
+        assert found.kappa and found.kappa.value == pytest.approx(cohen_kappa_score(one, other))
+
+
+def test_a_quarter_of_the_width_takes_sixteen_times_what_is_judged():
+    assert share_lacking(Estimate(0.7, 0.5, 0.9, n=50)) == pytest.approx(15)
+    assert share_lacking(Estimate(0.7, 0.66, 0.74, n=50)) == 0

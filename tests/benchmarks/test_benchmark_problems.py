@@ -3,9 +3,13 @@
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.registry import read_benchmark
-from cpmi_dagster.contracts.tables import BenchmarkProblems
-from cpmi_dagster.errors import BenchmarkError, SourceError
+from cpmi_dagster.benchmarks.registry import QUESTION_SETS, read_benchmark
+from cpmi_dagster.contracts.keys import CHOICES
+from cpmi_dagster.contracts.tables import TABLES, BenchmarkProblems, columns_of
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
+from cpmi_dagster.reports.quality import measure_best_of_n, measure_logic
 
 PUBLISHED = {
     "processbench_math": [{"id": "math-0", "generator": "G", "problem": "q", "steps": ["a", "b"], "label": 1}],
@@ -14,9 +18,7 @@ PUBLISHED = {
         | {"modified_process": ["a", "b"], "error_steps": [2, 5]}
     ],
     "gsm8k": [{"question": "q", "answer": "Half is 48/2 = <<48/2=24>>24.\n#### 72"}],
-    "math500": [{"problem": "q", "answer": "\\frac{1}{2}", "subject": "Algebra", "unique_id": "test/algebra/1.json"}],
     "mmlu_stem": [{"question": "q?", "subject": "astronomy", "choices": ["a", "b"], "answer": 1}],
-    "omni_math": [{"problem": "q", "answer": "3", "domain": ["Mathematics -> Algebra", "Other"]}],
     "folio": [{"premises": ["p1", "p2"], "conclusion": "c.", "label": "Uncertain"}],
     "logiqa2": [{"id": 7, "text": "t", "question": "q?", "options": ["a", "b"], "answer": 0}] * 2,
     "logicnli": [
@@ -50,12 +52,9 @@ def test_the_real_file_is_read_whole(name, real_rows):
     ("name", "column", "values"),
     [
         ("gsm8k", "answer", ["72"]),
-        ("math500", "answer", ["\\frac{1}{2}"]),
         ("mmlu_stem", "answer", ["B"]),
-        ("mmlu_stem", "question", ["q?\n(A) a\n(B) b"]),
         ("folio", "answer", ["Uncertain"]),
         ("folio", "question", [ASKED]),
-        ("logiqa2", "answer", ["A", "A"]),
         ("logiqa2", "question", ["t\nq?\n(A) a\n(B) b"] * 2),
         # an id that the source repeats is made distinct
         ("logiqa2", "problem_id", ["7", "7:1"]),
@@ -77,16 +76,8 @@ def test_a_published_row_is_asked_and_graded_as_the_solver_and_the_metrics_need_
     ("name", "changes", "message"),
     [
         ("processbench_math", {"label": 2}, "`processbench_math`, row 0: `label`"),
-        ("processbench_math", {"steps": "a"}, "the field `steps` is String, not List"),
-        ("processbench_math", {"steps": ["a", None]}, "row 0: the field `steps`"),
-        ("prmbench", {"classification": "typo"}, "row 0: `classification`"),
-        ("prmbench", {"error_steps": [0]}, "row 0: `error_steps`"),
         ("gsm8k", {"answer": "no mark"}, "row 0: there is no gold answer"),
-        ("omni_math", {"answer": None}, "row 0: the field `answer`"),
         ("mmlu_stem", {"answer": 2}, "row 0: `answer` .* `choices`"),
-        ("logiqa2", {"answer": -1}, "row 0: `answer` .* `options`"),
-        ("folio", {"label": "Perhaps"}, "row 0: the label"),
-        ("logicnli", {"labels": ["neutral"]}, "row 0: `statements` and `labels`"),
     ],
 )
 def test_a_broken_row_is_named(name, changes, message):
@@ -94,8 +85,13 @@ def test_a_broken_row_is_named(name, changes, message):
         read(name, **changes)
 
 
-def test_an_empty_split_and_an_unknown_name_are_errors():
-    with pytest.raises(BenchmarkError, match="`gsm8k` has no rows"):
-        read_benchmark("gsm8k", pl.DataFrame({"question": [], "answer": []}))
-    with pytest.raises(SourceError, match="no benchmark `gsm9k`"):
-        read_benchmark("gsm9k", pl.DataFrame())
+@pytest.mark.parametrize("entry", QUESTION_SETS.values(), ids=lambda entry: entry.name)
+def test_a_question_set_that_is_sampled_has_its_row_in_a_report(entry):
+    own, kinds = TABLES[CHOICES].schema.columns(), columns_of(TABLES[CHOICES])
+    row = {"recipe": "cpmi_bce", "benchmark": entry.name, "n": 8, "aggregation": "mean", "candidate": 0, "tied": False}
+    rows = pl.DataFrame([row | {"problem_id": str(number), "correct": float(number % 2)} for number in range(4)])
+    choices = rows.select(pl.col(name).cast(kind) for name, kind in kinds.items() if name in own)
+    inputs = ReportInputs({CHOICES: choices}, (Recipe(name="cpmi_bce", reward_type="cpmi"),), bootstrap_samples=10)
+    measure = {"best_of_n": measure_best_of_n, "logic": measure_logic}[entry.table]
+    measured = figure_frame(measure(inputs)).filter(row="CPMI").select("column", "measured").rows()
+    assert measured == [(f"{entry.label} N=8" if entry.table == "best_of_n" else entry.label, 50.0)]

@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.benchmarks.best_of_n import (
-    AGGREGATIONS,
-    STEP_AGGREGATIONS,
-    choose,
-    ties,
-)
+from cpmi_dagster.benchmarks.best_of_n import AGGREGATIONS, STEP_AGGREGATIONS, choose, ties
+from cpmi_dagster.benchmarks.candidates import sample_candidates
+from cpmi_dagster.contracts.tables import CandidateSolutions
 from cpmi_dagster.errors import BenchmarkError
+from cpmi_dagster.generation.engine import Generation
+from cpmi_dagster.generation.settings import Sampling
 
 
 def frames(*candidates, problem_id="p"):
@@ -94,19 +93,36 @@ def test_only_the_first_n_candidates_are_considered():
     assert choices.filter(aggregation="pass_at_n")["correct"].to_list() == [0, 0, 1]
 
 
-@pytest.mark.parametrize(
-    ("spoil", "ns", "message"),
-    [
-        (lambda c, s: (c.clear(), s), [1], "no candidate solutions"),
-        (lambda c, s: (c, s), [4], r"candidates \[0, 1, 2\]; best of 4 needs each of 0 to 3"),
-        (lambda c, s: (c, s), [0], "numbers of candidates of at least 1"),
-        (lambda c, s: (c.filter(pl.col("candidate") != 1), s), [2], r"has the candidates \[0, 2\]"),
-        (lambda c, s: (c, s.filter(pl.col("candidate") != 2)), [3], "candidate 2 .* `p` of gsm8k has 1 steps and 0"),
-        (lambda c, s: (c, s.filter(pl.col("step_index") != 1)), [3], "candidate 0 .* `p` .* 2 steps and 1"),
-        (lambda c, s: (c, s.with_columns(step_index=pl.lit(0))), [3], "each step needs one probability"),
-        (lambda c, s: (c, s.with_columns(probability=pl.lit(float("nan")))), [3], r"probability in \[0, 1\]"),
-    ],
-)
-def test_what_cannot_be_chosen_from_is_named(spoil, ns, message):
-    with pytest.raises(BenchmarkError, match=message):
-        choose(*spoil(*frames(*EXAMPLE)), ns=ns)
+def test_what_cannot_be_chosen_from_is_named():
+    candidates, scores = frames(*EXAMPLE)
+    with pytest.raises(BenchmarkError, match=r"candidates \[0, 1, 2\]; best of 4 needs each of 0 to 3"):
+        choose(candidates, scores, ns=[4])
+    with pytest.raises(BenchmarkError, match=r"candidate 2 .* `p` of gsm8k has 1 steps and 0"):
+        choose(candidates, scores.filter(pl.col("candidate") != 2), ns=[3])
+    with pytest.raises(BenchmarkError, match=r"probability in \[0, 1\]"):
+        choose(candidates, scores.with_columns(probability=pl.lit(float("nan"))), ns=[3])
+
+
+class Solver:
+    """Answers an open question and a multiple choice with two texts each."""
+
+    identity = "solver@0"
+    texts = (["2 + 3 = 5\n\n  so \nThe answer is: 5\n", "well"], ["The answer is: (B)\n", "The answer is: 4\n"])
+
+    def prepare(self):
+        pass
+
+    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0):
+        return [[Generation(text, 3, False) for text in self.texts["(A)" in prompt]] for prompt in prompts]
+
+
+def test_sampled_solutions_are_split_into_lines_and_graded():
+    asked = {"benchmark": "set", "question": ["2 + 3?", "2 + 3?\n(A) 4\n(B) 5"], "choices": [None, ["4", "5"]]}
+    problems = pl.DataFrame({**asked, "problem_id": ["1", "2"], "answer": ["5", "B"]})
+    sampling = Sampling(temperature=0.7, top_p=0.95, max_new_tokens=16)
+    candidates, cost = sample_candidates(problems, Solver(), 2, sampling, seed=0)
+    CandidateSolutions.validate(candidates)
+    rows = [("1", 0, "5", True), ("1", 1, None, False), ("2", 0, "(B)", True), ("2", 1, "4", False)]
+    assert candidates.select("problem_id", "candidate", "answer", "correct").rows() == rows
+    assert candidates["steps"][0].to_list() == ["2 + 3 = 5", "so", "The answer is: 5"]
+    assert cost.generated_tokens == 12

@@ -4,25 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.prmbench import (
-    CLASSIFICATIONS,
-    CROSS_FITTED,
-    prmbench_scores,
-)
+from cpmi_dagster.benchmarks.prmbench import CLASSIFICATIONS, prmbench_scores
 from cpmi_dagster.benchmarks.resampling import question_weights
-
-
-def problem(classification, number, scores, wrong):
-    return {
-        "benchmark": "prmbench",
-        "problem_id": f"p{number}:{classification}",
-        "question": f"question {number:02}",
-        "category": classification,
-        "steps": ["step"] * len(scores),
-        "error_steps": wrong,
-        "step_index": list(range(len(scores))),
-        "probability": scores,
-    }
 
 
 def frames(rows):
@@ -40,12 +23,7 @@ def f1_pair(valid, probabilities, threshold):
     return [2 * (truth & said).sum() / max(1, truth.sum() + said.sum()) for truth, said in kinds]
 
 
-def objective(protocol, *judged):
-    """What a protocol maximises."""
-    return f1_pair(*judged)[0] if protocol == "released" else sum(f1_pair(*judged))
-
-
-def noisy_set(seed, count=6):
+def noisy_set(seed, count):
     """Questions with a problem of each category, scores in tenths that say a little."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -53,7 +31,9 @@ def noisy_set(seed, count=6):
         for name in CLASSIFICATIONS:
             wrong = [] if name == "multi_solutions" else [int(rng.integers(5))]
             scores = [round(float(rng.random()) * (0.6 if step in wrong else 1), 1) for step in range(5)]
-            rows.append(problem(name, number, scores, wrong))
+            key = {"benchmark": "prmbench", "problem_id": f"p{number}:{name}", "question": f"question {number:02}"}
+            steps = {"steps": ["step"] * 5, "step_index": range(5), "error_steps": wrong, "probability": scores}
+            rows.append({**key, "category": name, **steps})
     return rows
 
 
@@ -62,30 +42,24 @@ def overall_by_loop(rows, protocol):
     steps = [(step not in row["error_steps"], p) for row in rows for step, p in enumerate(row["probability"])]
     valid, probabilities = np.array([valid for valid, _ in steps]), np.array([p for _, p in steps])
 
-    best = max(np.linspace(0.05, 1.05, 11), key=lambda threshold: objective(protocol, valid, probabilities, threshold))
+    def maximised(threshold):
+        """The F1 of wrong steps, as released, or the sum of both."""
+        pair = f1_pair(valid, probabilities, threshold)
+        return pair[0] if protocol == "released" else sum(pair)
+
+    best = max(np.linspace(0.05, 1.05, 11), key=maximised)
     return sum(f1_pair(valid, probabilities, best)) / 2
-
-
-def score_of(scores, name):
-    return scores.filter(name=name).row(0, named=True)
 
 
 @pytest.mark.parametrize("protocol", ["released", "best"])
 def test_every_resample_chooses_its_own_threshold(protocol):
     rows = noisy_set(1, count=12)
     problems, predictions = frames(rows)
-    overall = score_of(prmbench_scores(predictions, problems, protocol, bootstrap_samples=50, seed=4), "Overall")
+    scores = prmbench_scores(predictions, problems, protocol, bootstrap_samples=50, seed=4)
+    overall = scores.filter(name="Overall").row(0, named=True)
     draws = []
     for counts in question_weights(12, 50, 4)[1:].astype(int):
         drawn = [row for row in rows for _ in range(counts[int(row["question"].split()[-1])])]
         draws.append(overall_by_loop(drawn, protocol))
     assert overall["score"] == pytest.approx(overall_by_loop(rows, protocol))
     assert [overall["low"], overall["high"]] == pytest.approx(np.quantile(draws, [0.025, 0.975]).tolist())
-
-
-def test_a_cross_fitted_score_stands_beside_the_tuned_one():
-    problems, predictions = frames(noisy_set(2))
-    scores = prmbench_scores(predictions, problems, "best", 50, 0, cross_fitted=True)
-    assert score_of(scores, CROSS_FITTED)["score"] <= score_of(scores, "Overall")["score"]
-    assert score_of(scores, CROSS_FITTED)["threshold"] is None
-    assert CROSS_FITTED not in prmbench_scores(predictions, problems, "fixed", 50, 0, cross_fitted=True)["name"]

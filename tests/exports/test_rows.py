@@ -2,14 +2,18 @@
 
 import json
 import os
+from types import SimpleNamespace
+from typing import Any, cast
 
 import polars as pl
 import pytest
 from datasets import load_dataset
+from huggingface_hub import DatasetCard
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cpmi_dagster.errors import UsageError
+from cpmi_dagster.exports.cards import dataset_card
 from cpmi_dagster.exports.rows import (
     FORMS,
     Threshold,
@@ -19,8 +23,11 @@ from cpmi_dagster.exports.rows import (
     with_further_rewards,
     write_rows,
 )
+from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.commands.export import MARKER, check_replaceable
+from cpmi_dagster.resources.commands.given_columns import given_columns
 from cpmi_dagster.resources.sources.data_files import local_files, read_files
+from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.rewards.dataset import labelled_trajectories
 from cpmi_dagster.trajectories.rows import number_rows
 
@@ -78,6 +85,16 @@ def test_datasets_and_this_project_read_what_was_written(form, tmp_path):
     assert ours["labels"].to_list() == [[reward >= 0 for reward in each] for each in rows["rewards"].to_list()]
 
 
+EVIL = "<b>![x](//evil.example)"
+
+
+def test_the_card_opens_with_what_the_hard_labels_call_right_and_shows_texts_of_data_as_they_are():
+    text = dataset_card(labelled(), 'a: "b"', "trl", "cpmi", False, HARD, {"profile": EVIL, EVIL: "e53f"})
+    assert "Hard labels call 66.7% of the steps right: those with a reward of at least 0, since" in text
+    assert "](//evil.example)" not in text and "<b>" not in text
+    assert DatasetCard(text, ignore_metadata_errors=False).data.to_dict()["pretty_name"] == 'a: "b"'
+
+
 @pytest.mark.parametrize(("form", "left_out"), [("trl", 0), ("math-shepherd", 1)])
 def test_a_text_that_holds_the_marker_is_left_out_of_marked_text(form, left_out):
     marked = TRAJECTORIES.with_columns(question=pl.Series(["Сколько ки?", "What is 3 * 4?"]))
@@ -113,7 +130,6 @@ def test_parts_have_about_the_share_asked_for_and_none_is_empty():
     [
         (lambda folder: (folder / "data" / "notes.txt").write_text("mine"), r"`data/notes\.txt`, which no export"),
         (lambda folder: os.utime(folder / "README.md", (2e9, 2e9)), r"`README\.md`, which .* somebody has changed"),
-        (lambda folder: (folder / "data" / "more").symlink_to(folder), "`data/more`, which no export"),
         (lambda folder: (folder / MARKER).unlink(), r"`README\.md`, which no export"),
     ],
 )
@@ -125,3 +141,29 @@ def test_an_export_is_replaced_until_something_of_ones_own_is_in_it(tmp_path, ch
     change(tmp_path)
     with pytest.raises(UsageError, match=message):
         check_replaceable(tmp_path)
+
+
+GIVEN = [
+    {"id": "a", "question": "2 + 3?", "response": "So 5.", "answer": 5, "labels": None, "prompt_id": 7, "split": "dev"},
+    "{broken",
+    {"id": "b", "question": "2 + 4?", "response": "So 6.", "answer": 6, "rewards": "mine", "meta": [1]},
+]
+
+
+def test_columns_come_back_under_their_names_until_the_rows_change(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in GIVEN))
+    profile = tmp_path / "mine.yaml"
+    profile.write_text("extends: files\nsources: {trajectories: {path: ./rows.jsonl}}\n")
+    settings = load_settings(profile, tmp_path / "home")
+    version = {"math_shepherd": DataSources(settings).version(settings.sources.trajectories[0])}
+    lake = cast("Any", SimpleNamespace(record=lambda *_: SimpleNamespace(inputs={"sources": version})))
+    exported = pl.DataFrame({"trajectory_id": ["t000000000", "t000000002"], "prompt": "", "labels": "", "rewards": ""})
+    columns, note = given_columns(settings, lake, exported)
+    assert columns.columns == ["trajectory_id", "prompt_id", "split", "input_rewards", "meta"] and not note
+    assert columns.rows() == [("t000000000", 7, "dev", None, None), ("t000000002", None, None, "mine", "[1]")]
+    file.write_text(file.read_text() + "\n")
+    columns, note = given_columns(settings, lake, exported)
+    assert columns.columns == ["trajectory_id"] and "have changed since they were labelled" in note
+    file.unlink()
+    assert str(file) in given_columns(settings, lake, exported)[1]

@@ -20,13 +20,11 @@ class Answer:
 
 @dataclass
 class Server:
-    """A running server: what it was asked, and by how many at once."""
+    """A running server: and what it was asked."""
 
     url: str
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[Message] = field(default_factory=list)
-    most_at_once: int = 0
-    at_once: int = 0
 
 
 @contextmanager
@@ -42,11 +40,7 @@ def serve(answer: Callable[[dict[str, Any]], Answer]) -> Iterator[Server]:
             with lock:
                 server.requests.append({"path": self.path, **body})
                 server.headers.append(self.headers)
-                server.at_once += 1
-                server.most_at_once = max(server.most_at_once, server.at_once)
             said = answer(body)
-            with lock:
-                server.at_once -= 1
             payload = said.body if isinstance(said.body, bytes) else json.dumps(said.body).encode()
             try:
                 self.send_response(said.status)

@@ -1,14 +1,15 @@
-"""Which engine a profile asks for, what names it in fingerprints, and that no key gets anywhere near them."""
+"""Which engine a profile asks for, what names it in fingerprints, where its key is shown, how a chat model is asked."""
 
 import pytest
+from tokenizers.processors import TemplateProcessing
+from transformers import PreTrainedTokenizerFast
 
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.errors import ModelError, SettingsError
 from cpmi_dagster.generation.endpoint_engine import EndpointEngine
-from cpmi_dagster.generation.transformers_engine import TransformersEngine
-from cpmi_dagster.generation.vllm_engine import VllmEngine
+from cpmi_dagster.generation.solutions import chat_prompt
+from cpmi_dagster.models.language_models import load_tokenizer, model_folder
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.workers import language_models
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 KEY = "sk-very-secret"
@@ -27,20 +28,6 @@ def profile(tmp_path):
     return build
 
 
-def test_a_model_is_sampled_by_transformers_by_a_server_or_by_vllm_which_need_no_weights_here(profile, monkeypatch):
-    models = LanguageModels(
-        profile(
-            f"policy: {{name: org/unknown, {SERVER}}}, prover: {{name: 'miniature:prover', engine: vllm}}, "
-            "labeler: {name: 'miniature:labeler'}"
-        )
-    )
-    assert isinstance(models.engine("labeler", 4), TransformersEngine)
-    assert models.engine("labeler", 4).identity == models.identity("labeler") == models.load("labeler").identity
-    monkeypatch.delattr(language_models, "load_language_model")
-    assert isinstance(models.engine("policy", 4), EndpointEngine)
-    assert isinstance(models.engine("prover", 4), VllmEngine)
-
-
 def test_identities_name_model_revision_and_who_samples(profile):
     models = LanguageModels(
         profile(
@@ -56,19 +43,15 @@ def test_identities_name_model_revision_and_who_samples(profile):
     assert models.identity("prover") == f"{weights}@vllm"
 
 
-@pytest.mark.parametrize("value", [KEY, "", "two\nlines", "clé"])
-def test_the_key_comes_from_the_environment_and_is_shown_nowhere(profile, monkeypatch, value):
+def test_the_key_comes_from_the_environment_and_is_shown_nowhere(profile, monkeypatch):
     settings = profile(f"policy: {{name: org/model, {SERVER}, api_key_variable: MY_ENDPOINT_KEY}}")
-    monkeypatch.setenv("MY_ENDPOINT_KEY", value)
-    models = LanguageModels(settings)
-    if value == KEY:
-        engine = models.engine("policy", 4)
-        assert isinstance(engine, EndpointEngine) and engine.api_key == KEY
-        assert KEY not in repr(settings) + repr(engine) + engine.identity
-    else:
-        with pytest.raises(SettingsError, match="variable MY_ENDPOINT_KEY") as caught:
-            models.engine("policy", 4)
-        assert not value or value not in str(caught.value)
+    monkeypatch.setenv("MY_ENDPOINT_KEY", KEY)
+    engine = LanguageModels(settings).engine("policy", 4)
+    assert isinstance(engine, EndpointEngine) and engine.api_key == KEY
+    assert KEY not in repr(settings) + repr(engine) + engine.identity
+    monkeypatch.delenv("MY_ENDPOINT_KEY")
+    with pytest.raises(SettingsError, match="variable MY_ENDPOINT_KEY"):
+        LanguageModels(settings).engine("policy", 4)
 
 
 def test_how_an_endpoint_is_reached_is_in_no_fingerprint():
@@ -84,9 +67,7 @@ def test_how_an_endpoint_is_reached_is_in_no_fingerprint():
     ("model", "message"),
     [
         ("engine: endpoint", "go together"),
-        ("engine: endpoint, endpoint: 'h:8000/v1'", "is a URL such as"),
         (f"engine: endpoint, endpoint: 'http://me:{KEY}@h/v1'", "must not contain a user, key or query"),
-        ("engine: endpoint, endpoint: 'http://h/v1/completions'", "leave `/completions` out"),
         (f"{SERVER}, api_key_variable: {KEY}", "not the key itself"),
     ],
 )
@@ -94,3 +75,21 @@ def test_a_mistake_is_answered_in_one_sentence_without_the_key(profile, model, m
     with pytest.raises(SettingsError, match=message) as caught:
         profile(f"policy: {{name: m, {model}}}")
     assert KEY not in str(caught.value) and "\n" not in str(caught.value)
+
+
+CHAT = (
+    "{{ bos_token or '' }}{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}<assistant>"
+)
+
+
+@pytest.mark.parametrize(("by_itself", "start"), [("<|pad|> $A", "<user>"), ("$A", "<|pad|><user>")])
+def test_a_chat_model_is_asked_by_its_template_without_the_start_that_engines_add(by_itself, start):
+    tokenizer = load_tokenizer(model_folder("miniature:labeler"))
+    with pytest.raises(ModelError, match="the tokenizer of `mine` has no chat template; leave out `chat`"):
+        chat_prompt("mine", tokenizer)
+    backend = tokenizer.backend_tokenizer
+    backend.post_processor = TemplateProcessing(single=by_itself, special_tokens=[("<|pad|>", 1)])
+    own = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<|pad|>", chat_template=CHAT)
+    asked = chat_prompt("mine", own)("2 + 3?\n\nSolution: none yet")
+    assert asked.startswith(f"{start}You are a careful math solver.")
+    assert asked.endswith("Problem:\n2 + 3?\n\nSolution: none yet<assistant>")

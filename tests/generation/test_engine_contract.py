@@ -11,7 +11,6 @@ import pytest
 import torch
 from completions_server import Answer, completion, serve
 
-from cpmi_dagster.contracts import cost
 from cpmi_dagster.generation import vllm_engine
 from cpmi_dagster.generation.endpoint_engine import EndpointEngine
 from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
@@ -155,28 +154,3 @@ def test_a_text_ends_at_the_line_that_states_the_answer_and_is_truncated_if_its_
     text, stop, kept, truncated
 ):
     assert cut_at_stop(text, stop, True, 9, 5) == Generation(kept, 9, truncated, 5)
-
-
-def test_of_a_prompt_that_begins_another_only_the_last_token_is_read_again(tiny_model):
-    question, step = "Problem: 2 + 3 and so on\n", "2 + 3 = 5\n"
-    generations = TransformersEngine(tiny_model, 8).generate([question, question + step], SAMPLING, 2, 0)
-    assert [group[0].prompt_tokens for group in generations] == [1, len(question + step)]
-
-
-def test_what_a_process_spends_once_to_load_a_model_is_not_part_of_what_labels_cost(monkeypatch):
-    seconds = 0.0
-    monkeypatch.setattr(cost.time, "perf_counter", lambda: seconds)
-
-    class LazyEngine:
-        identity = "lazy@0"
-
-        def prepare(self):
-            nonlocal seconds
-            seconds += 100
-
-        def generate(self, prompts, sampling, samples, seed, stop="answer", first=0):
-            nonlocal seconds
-            seconds += 1
-            return [[Generation("4", 1, False, prompt_tokens=3)] for _ in prompts]
-
-    assert timed_generate(LazyEngine(), ["What is 2 + 2?"], SAMPLING, 1, 0)[1].wall_seconds == 1

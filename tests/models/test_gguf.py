@@ -20,13 +20,13 @@ WIDTH, HEADS, INNER = 32, 4, 48
 ROW = {"id": "a", "question": "2 + 3?", "steps": ["2 + 3 = 5", "So 5."], "gold_answer": "5", "negative_answers": ["6"]}
 
 
-def write_tiny(path: Path, architecture: str = "llama", without: str = "") -> Path:
+def write_tiny(path: Path) -> Path:
     """A Llama of one layer whose vocabulary is the bytes and one pair of them, its weights at random."""
     gguf = pytest.importorskip("gguf")
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
     tokens = [*bytes_to_unicode().values(), "ĊĊ", "<|end|>"]
-    writer = gguf.GGUFWriter(str(path), architecture)
+    writer = gguf.GGUFWriter(str(path), "llama")
     writer.add_context_length(256)
     writer.add_embedding_length(WIDTH)
     writer.add_block_count(1)
@@ -48,8 +48,7 @@ def write_tiny(path: Path, architecture: str = "llama", without: str = "") -> Pa
     shapes |= {"blk.0.ffn_gate": (INNER, WIDTH), "blk.0.ffn_up": (INNER, WIDTH), "blk.0.ffn_down": (WIDTH, INNER)}
     rng = np.random.default_rng(0)
     for name, shape in shapes.items():
-        if name != without:
-            writer.add_tensor(f"{name}.weight", rng.normal(scale=0.2, size=shape).astype(np.float32))
+        writer.add_tensor(f"{name}.weight", rng.normal(scale=0.2, size=shape).astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -85,35 +84,11 @@ def test_a_file_of_the_hub_is_the_one_in_its_cache(tmp_path, monkeypatch):
         fetch_gguf(name, "0" * 64)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("./nowhere.gguf", r"model file nowhere\.gguf does not exist; give a GGUF file"),
-        ("package:no_such_package/a.gguf", "`no_such_package` .* is not installed; .*--no-deps no-such-package`"),
-        ("package:../x/a.gguf", "is not installed"),
-    ],
-)
-def test_a_name_without_a_file_says_what_to_give(name, message):
-    for read in (model_identity, model_on_disk, load_language_model):
-        with pytest.raises(ModelError, match=message):
-            read(name)
-
-
-@pytest.mark.parametrize(
-    ("changes", "damage", "message"),
-    [
-        ({}, lambda data: data[:2000], "get another file|download it again"),
-        ({}, lambda data: data.replace(b"general.architecture", b"general.\xff\xfehitecture", 1), "get another file"),
-        ({"architecture": "nonsense"}, bytes, "cannot be loaded: .*nonsense"),
-        ({"without": "blk.0.ffn_up"}, bytes, r"lacks weights: model\.layers\.0\.mlp\.up_proj\.weight;"),
-    ],
-)
-def test_a_file_that_cannot_be_used_says_why_in_one_sentence_and_is_not_kept(tmp_path, cache, changes, damage, message):
-    file = write_tiny(tmp_path / "tiny.gguf", **changes)
-    file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(ModelError, match=message) as caught:
+def test_a_file_that_cannot_be_used_says_why_in_one_sentence_and_is_not_kept(tmp_path, cache):
+    file = write_tiny(tmp_path / "tiny.gguf")
+    file.write_bytes(file.read_bytes()[:2000])
+    with pytest.raises(ModelError, match=r"^the model file [^\n]*(get another file|download it again)[^\n]*$"):
         load_language_model(str(file), device="cpu")
-    assert str(caught.value).startswith("the model file ") and "\n" not in str(caught.value)
     assert not list(cache.rglob("*.safetensors"))
 
 

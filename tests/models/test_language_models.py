@@ -1,17 +1,94 @@
-"""Loading models: which one it is, and what is missing when it cannot be loaded."""
+"""A model is data: which one it is and what it lacks; none of its code runs, no file outside its folder is read."""
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
-from cpmi_dagster.models import language_models
-from cpmi_dagster.models.language_models import load_language_model, model_identity, reading_identity
+from cpmi_dagster.models.language_models import (
+    load_language_model,
+    load_tokenizer,
+    model_identity,
+    model_on_disk,
+    reading_identity,
+)
 from cpmi_dagster.models.model_files import weights_hash
 
-pytestmark = pytest.mark.slow
+DOWN = "model.layers.1.mlp.down_proj.weight"
+CODE = """
+from pathlib import Path
+Path({ran!r}).touch()
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+class OwnConfig(PretrainedConfig):
+    model_type = "own"
+class OwnModel(PreTrainedModel):
+    config_class = OwnConfig
+class OwnTokenizer(PreTrainedTokenizerFast):
+    pass
+"""
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A copy of the embedded prover."""
+    shutil.copytree(MODEL_FOLDERS["prover"], tmp_path / "model")
+    return tmp_path / "model"
+
+
+def edit(file: Path, **values: object) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+
+def test_the_code_of_a_model_or_tokenizer_is_neither_run_nor_asked_about(folder, monkeypatch):
+    monkeypatch.delattr("builtins.input")
+    ran = folder.parent / "ran"
+    (folder / "own.py").write_text(CODE.format(ran=str(ran)))
+    classes = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    own = {"AutoTokenizer": ["own.OwnTokenizer", "own.OwnTokenizer"]}
+    edit(folder / "config.json", model_type="own", architectures=["OwnModel"], auto_map=classes)
+    with pytest.raises(ModelError, match="it brings code of its own, which is never run"):
+        load_language_model(str(folder), device="cpu")
+    edit(folder / "tokenizer_config.json", tokenizer_class="OwnTokenizer", auto_map=own)
+    with pytest.raises(ModelError, match="it brings code of its own, which is never run"):
+        load_tokenizer(str(folder))
+    assert not ran.exists()
+
+
+def test_pickled_weights_are_not_read(folder, monkeypatch):
+    torch.save({"lm_head.weight": torch.zeros(1)}, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    monkeypatch.delattr(torch, "load")
+    with pytest.raises(ModelError, match="safetensors"):
+        load_language_model(str(folder), device="cpu")
+
+
+@pytest.mark.parametrize("name", ["../other.safetensors", 3, "w.bin"])
+def test_an_index_that_leads_out_of_the_folder_is_refused(folder, name):
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"lm_head.weight": name}}))
+    for read in (model_on_disk, load_language_model):
+        with pytest.raises(ModelError, match=r"names the file .*; weights are \*\.safetensors"):
+            read(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weights: weights.pop(DOWN), f"lacks weights: {DOWN};"),
+        (lambda weights: weights.update(foreign=weights[DOWN].clone()), "does not use: foreign;"),
+        (lambda weights: weights.update({DOWN: weights[DOWN][:, 1:].contiguous()}), f"of another shape: {DOWN} "),
+    ],
+)
+def test_weights_that_are_not_those_of_the_model_are_refused_by_name(folder, change, message):
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelError, match=message):
+        load_language_model(str(folder), device="cpu")
 
 
 def test_the_identity_is_of_the_weights_and_that_of_reading_of_config_and_tokenizer(folder):
@@ -46,30 +123,17 @@ def test_a_branch_is_identified_by_the_commit_that_the_hub_cache_has_for_it(tmp_
 
 @pytest.mark.parametrize(
     ("missing", "message"),
-    [
-        ("tokenizer*", "has no tokenizer; put tokenizer.json"),
-        ("*.safetensors", r"has no \*\.safetensors weights"),
-        ("config.json", "has no config.json"),
-    ],
+    [("tokenizer*", "has no tokenizer; put tokenizer.json"), ("*.safetensors", r"has no \*\.safetensors weights")],
 )
-def test_an_incomplete_folder_says_what_it_lacks(folder, missing, message):
+def test_an_incomplete_folder_and_a_device_that_is_not_there_are_named(folder, missing, message):
     for file in folder.glob(missing):
         file.unlink()
     with pytest.raises(ModelError, match=message):
         load_language_model(str(folder), device="cpu")
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("./nowhere", {}, "does not exist; give a local folder, a hub id or miniature:labeler"),
-        ("miniature:nothing", {}, "it has labeler, prover"),
-        ("miniature:labeler", {"device": "cuda:99"}, "cannot go to device `cuda:99`"),
-    ],
-)
-def test_a_model_or_device_that_is_not_there_is_named(name, options, message):
-    with pytest.raises(ModelError, match=message):
-        load_language_model(name, **options)
+    with pytest.raises(ModelError, match="does not exist; give a local folder, a hub id or miniature:labeler"):
+        load_language_model("./nowhere")
+    with pytest.raises(ModelError, match="cannot go to device `cuda:99`"):
+        load_language_model("miniature:labeler", device="cuda:99")
 
 
 def test_the_shards_that_an_index_names_are_the_weights(folder):
@@ -83,19 +147,6 @@ def test_the_shards_that_an_index_names_are_the_weights(folder):
     (folder / shards[1]).unlink()
     with pytest.raises(ModelError, match=f"lacks {shards[1]}"):
         weights_hash(folder)
-
-
-def test_a_model_that_changes_while_it_is_loaded_is_refused(folder, monkeypatch):
-    load = language_models.load_tokenizer
-
-    def load_and_change(*arguments):
-        tokenizer = load(*arguments)
-        (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes() + b"\n")
-        return tokenizer
-
-    monkeypatch.setattr(language_models, "load_tokenizer", load_and_change)
-    with pytest.raises(ModelError, match="changed while they were read; run again"):
-        load_language_model(str(folder), device="cpu")
 
 
 def test_a_model_that_the_hub_does_not_give_is_one_sentence_at_once(monkeypatch, tmp_path, caplog):

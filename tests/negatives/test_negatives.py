@@ -1,12 +1,17 @@
 """Hard negatives: model samples first, then edits of the gold answer, all wrong and all different."""
 
+import re
+
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from cpmi_dagster.answers.verdicts import is_equivalent
+from cpmi_dagster.answers.verdicts import decide, is_equivalent
 from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import Generation
+from cpmi_dagster.negatives.edits import LONGEST_ANSWER, propose
 from cpmi_dagster.negatives.hard_negatives import (
     TRAJECTORIES_PER_CALL,
     clean_sample,
@@ -16,13 +21,77 @@ from cpmi_dagster.negatives.hard_negatives import (
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question
 
-# gold answers of every kind, and what their negatives are written with
+WANTED = 4
+PROPER = st.fractions(0, 1, max_denominator=99).filter(lambda value: 0 < value < 1)
+FRACTIONS = st.builds(
+    lambda value, command: f"{'-' if value < 0 else ''}\\{command}{{{abs(value.numerator)}}}{{{value.denominator}}}",
+    st.fractions(-99, 99, max_denominator=99).filter(lambda value: value.denominator > 1),
+    st.sampled_from(["frac", "dfrac", "tfrac"]),
+)
+MIXED = st.builds(
+    lambda whole, part: f"{whole}\\frac{{{part.numerator}}}{{{part.denominator}}}", st.integers(1, 99), PROPER
+)
+IN_BASE = st.integers(2, 9).flatmap(
+    lambda base: st.text("0123456789"[:base], min_size=2, max_size=7).map(lambda digits: f"1{digits}_{base}")
+)
+ANY = st.one_of(
+    st.integers(-(10**6), 10**6).map(str),
+    st.decimals(-(10**4), 10**4, places=2).map(str),
+    st.lists(st.integers(-99, 99), min_size=2, max_size=4).map(lambda entries: f"({', '.join(map(str, entries))})"),
+    st.builds(lambda left, length: f"[{left}, {left + length})", st.integers(-50, 50), st.integers(3, 50)),
+    st.builds(lambda factor, root: f"{factor}\\sqrt{{{root}}}", st.integers(2, 60), st.sampled_from([2, 3, 5, 7, 11])),
+    FRACTIONS,
+    MIXED,
+    IN_BASE,
+)
+SEEDS = st.integers(0, 2**48)
+
+
+def shape(answer: str) -> str:
+    """The answer with numbers, signs and kinds of brackets made alike; a coefficient of 1 is not written."""
+    plain = re.sub(r"\.?[0-9]+(?:\.[0-9]+)?", "n", answer).replace("-", "")
+    return re.sub(r"(?:^|n)(?=\\sqrt)", "n", re.sub(r"[\[(]", "(", re.sub(r"[\])]", ")", plain)))
+
+
+@settings(max_examples=100)
+@given(gold=ANY, seed=SEEDS)
+def test_four_different_negatives_of_the_form_of_the_gold_answer(gold: str, seed: int):
+    answers = [gold, *(negative.answer for negative in heuristic_negatives(gold, WANTED, seed))]
+    assert len(answers) == WANTED + 1
+    assert {shape(answer) for answer in answers} == {shape(gold)}
+    pairs = [(one, other) for place, one in enumerate(answers) for other in answers[:place]]
+    assert [pair for pair in pairs if decide(*pair) is not False] == []
+
+
+SIGNS = "\\{}[]()_^$%,.:;=<>+-/ 0123456789abxAB\u0663fracsqtpi"
+
+
+@given(gold=st.text(max_size=40) | st.text(alphabet=SIGNS, max_size=30), seed=SEEDS)
+def test_no_text_breaks_the_heuristics(gold: str, seed: int):
+    answers = [answer for answer, _ in propose(gold, seed)]
+    assert len(answers) == len(set(answers))
+    assert gold not in answers
+    assert not list(propose(f"{gold}{'1' * LONGEST_ANSWER} 1", seed))
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "heuristic"),
+    [
+        ("18", "19", "plus_minus_1"), ("0.25", "0.24", "last_digit"),
+        (r"(6,235^\circ)", r"(6,236^\circ)", "inner_number"), (r"\frac{2}{3}", r"\frac{3}{2}", "fraction_swap"),
+        ("x^2 - 3x", "x^2 + 3x", "operator_substitution"), (r"(-\infty,\infty)", r"(0,\infty)", "half_line"),
+        (r"\text{odd}", r"\text{even}", "word"),
+    ],
+)  # fmt: skip
+def test_heuristics_make_the_mistake_they_are_named_for(gold: str, answer: str, heuristic: str):
+    assert (answer, heuristic) in list(propose(gold, seed=0))
+
+
+# gold answers of kinds that are no numbers, and what their negatives are written with
 GOLDS = {
-    "0": "", "3.50": ".", r"\$18.90": r"\$", "120^\\circ": "^\\circ", r"6.02 \times 10^{23}": r"\times 10^{",
-    "0.00001": "0.0", r"50\%": r"\%", r"-\dfrac{7}{4}": r"\dfrac{", r"14\frac{6}{7}": r"\frac{",
-    r"\left( 3, \frac{\pi}{2} \right)": ", ", r"(-\infty,\infty)": ",", "1, -2, 5": ",", "x^2 - 3x + 1": "x",
-    r"\begin{pmatrix} 1 & 0 \\ -2 & 3 \end{pmatrix}": "pmatrix", "y = 2x - 1": "y", "n": "n", "3 + 4i": "i",
-    "1e-3": "e", "422_8": "_8", r"\text{(C)}": r"\text{(", r"\text{Sunday}": "day}", r"\text{Evelyn}": "", "no": "",
+    r"\$18.90": r"\$", r"6.02 \times 10^{23}": r"\times 10^{", r"50\%": r"\%", r"(-\infty,\infty)": ",",
+    r"\begin{pmatrix} 1 & 0 \\ -2 & 3 \end{pmatrix}": "pmatrix", "y = 2x - 1": "y", "3 + 4i": "i",
+    r"\text{(C)}": r"\text{(", r"\text{Sunday}": "day}", r"\text{Evelyn}": "", "no": "",
 }  # fmt: skip
 
 
@@ -38,9 +107,8 @@ def test_every_kind_of_answer_has_four_different_wrong_answers_in_its_notation(g
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        (" 20\nBecause", "20"), ("the answer is The answer is: 7", "7"), ("x" * 33, None),
-        (r"$\frac{1}{2}$.", r"\frac{1}{2}"), (r"\boxed{7} hats", "7"), (r"**The answer is: $20$.**", "20"),
-        (r"\frac{1}{", None), ("16=<<12-8=<<16+6", None), ("x^2+y^2=4", "x^2+y^2=4"),
+        (" 20\nBecause", "20"), ("the answer is The answer is: 7", "7"), (r"\boxed{7} hats", "7"),
+        (r"**The answer is: $20$.**", "20"), (r"\frac{1}{", None), ("16=<<12-8=<<16+6", None), ("x" * 33, None),
     ],
 )  # fmt: skip
 def test_a_sample_is_cut_to_its_first_line(text: str, answer: str | None):

@@ -1,49 +1,129 @@
-"""`cpmi plan`: how a sample and labelled shards are scaled, and what is printed."""
+"""What a plan counts is what a run reports; the size of models, and tokens to seconds, against figures by hand."""
+
+import shutil
+from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from transformers import Qwen3Config, Qwen3MoeConfig
 
 from cpmi_dagster import definitions
-from cpmi_dagster.cli.commands import app
-from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.generation.monte_carlo import prefix_rollouts
+from cpmi_dagster.generation.transformers_engine import TransformersEngine
+from cpmi_dagster.models.language_models import load_language_model, model_folder
+from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.negatives.hard_negatives import hard_negatives
+from cpmi_dagster.planning.counting import count_labels
+from cpmi_dagster.planning.hardware import CPU, Hardware, PlannedModel, planned_model
+from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.labeling_plan import Plan
 from cpmi_dagster.resources.lake.lake import Lake
+
+# 1 TFLOP/s, of which reading reaches half and sampling a quarter; token trees as on a CPU
+CARD = Hardware(CPU, {"float32": 1, "bfloat16": 2}, reading=0.5, sampling=0.25)
+SHELLS = "Ana has 48 shells and finds half as many. How many has she?"
+FRUITS = "Ben has 7 apples and 3 pears. How many fruits has he?"
+ROWS = [
+    ("t000000001", SHELLS, ["48 / 2 = 24", "48 + 24 = 72. The answer is: 72"], "72"),
+    ("t000000002", SHELLS, ["48 / 2 = 24", "48 - 24 = 24", "So 24. The answer is: 24"], "72"),
+    ("t000000003", FRUITS, ["He has 3 + 4 = 7 left. The answer is: 7"], "10"),
+    ("t000000004", FRUITS, ["7 - 3 = 4", "4 x 7 = 28", "28 + 3 = 31", "The answer is: 31"], "10"),
+]
+TRAJECTORIES = pl.DataFrame(ROWS, ["trajectory_id", "question", "steps", "gold_answer"], orient="row")
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory) -> Settings:
+    """The miniature with few rollouts, in a home of its own."""
+    own = load_settings("miniature", tmp_path_factory.mktemp("planned"))
+    sampling = own.rollouts.sampling.model_copy(update={"max_new_tokens": 24})
+    rollouts = own.rollouts.model_copy(update={"policy_count": 2, "prover_count": 1, "sampling": sampling})
+    return own.model_copy(update={"rollouts": rollouts})
+
+
+@pytest.fixture(scope="module")
+def models(settings) -> dict[str, PlannedModel]:
+    """The embedded world's models, planned with."""
+    return {role: planned_model(settings.models.of(role), CARD) for role in ("labeler", "rollouts", "prover")}
+
+
+def test_what_is_read_is_known_before_anything_is_sampled(settings, models):
+    labeler, prover = (
+        TransformersEngine(load_language_model(f"miniature:{name}", dtype="float32"), 32)
+        for name in ("labeler", "prover")
+    )
+    rollouts, how = settings.rollouts, (settings.rollouts.sampling, settings.seed)
+    spent = {
+        "hard_negatives": hard_negatives(TRAJECTORIES, labeler, settings.negatives, settings.seed).cost,
+        "policy_rollouts": prefix_rollouts(TRAJECTORIES, labeler, None, 1, rollouts.policy_count, *how)[1],
+        "prover_rollouts": prefix_rollouts(TRAJECTORIES, prover, None, 0, rollouts.prover_count, *how)[1],
+    }
+    counted = count_labels(TRAJECTORIES, settings, models).costs
+    for part, cost in spent.items():
+        read = cost.forward_tokens - cost.generated_tokens
+        assert counted[part].forward_tokens - counted[part].generated_tokens == read > 0
+        assert counted[part].wall_seconds > 0
+
+
+def test_a_continuation_is_as_long_as_the_steps_that_remain(settings, models):
+    counted = count_labels(TRAJECTORIES[1:2], settings, models)
+    encode = models["rollouts"].tokenizer.encode
+    before, last = (
+        len(encode(f"{step}\n", add_special_tokens=False)) for step in ("48 - 24 = 24", "So 24. The answer is: 24")
+    )
+    limit, count = settings.rollouts.sampling.max_new_tokens, settings.rollouts.policy_count
+    expected = [count * min(before + last, limit), count * min(last, limit), count]
+    assert counted.rollouts["rollouts"]["generated_tokens"].to_list() == expected
+    assert counted.rollouts["prover"]["prefix_length"].to_list() == [0, 1, 2, 3]
+
+
+def test_seconds_are_those_worked_out_by_hand(models):
+    model = PlannedModel(models["labeler"].tokenizer, 4096, 1_000_000, "float32", CARD)
+    # 2 x 1e6 parameters x 1000 tokens = 2e9 FLOP at 0.5e12 FLOP/s; 2e8 FLOP of 100 tokens at 0.25e12
+    assert model.cost(1000, generated=100).wall_seconds == pytest.approx(2e9 / 0.5e12 + 2e8 / 0.25e12)
+    assert model.cost(1000, generated=100) == Cost(model.cost(1000, 100).wall_seconds, 1100, 100)
+    half = replace(model, dtype="bfloat16")
+    assert half.cost(1000).wall_seconds * 2 == pytest.approx(model.cost(1000).wall_seconds)
+
+
+@pytest.fixture
+def planned(tmp_path):
+    """The model of a config, without weights."""
+
+    def build(config) -> PlannedModel:
+        config.save_pretrained(tmp_path)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(f"{model_folder('miniature:labeler')}/{name}", tmp_path)
+        return planned_model(LanguageModel(name=str(tmp_path)), CARD)
+
+    return build
+
+
+def test_qwen3_8b_is_as_big_as_its_card_says(planned):
+    config = Qwen3Config(
+        hidden_size=4096, intermediate_size=12_288, num_hidden_layers=36, num_attention_heads=32, num_key_value_heads=8,
+        head_dim=128, vocab_size=151_936, tie_word_embeddings=False, max_position_embeddings=32_768, dtype="bfloat16",
+    )  # fmt: skip
+    model = planned(config)
+    assert (round(model.parameters / 1e9, 2), model.dtype, model.context_length) == (8.19, "bfloat16", 32_768)
+
+
+def test_of_a_mixture_of_experts_the_chosen_ones_count(planned):
+    sizes: dict[str, Any] = {
+        "hidden_size": 32, "moe_intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "head_dim": 16, "vocab_size": 50, "num_experts": 8,
+    }  # fmt: skip
+    few, many = (planned(Qwen3MoeConfig(num_experts_per_tok=chosen, **sizes)) for chosen in (1, 3))
+    assert many.parameters - few.parameters == 2 * 3 * 32 * 16
+
 
 FIGURES = ["forward_tokens", "generated_tokens"]
 
 
-def invoke(*arguments: str) -> str:
-    """What a command prints; errors of ours come out as they are."""
-    result = CliRunner().invoke(app, arguments)
-    if result.exception:
-        raise result.exception
-    return result.output
-
-
-def test_the_table_names_every_method_and_ends_in_words(home):
-    output = invoke("plan", "--profile", "miniature", "--hardware", "h100-80gb")
-    for part in ("mc ", "pav ", "cpmi ", "cpmi_merge3 ", "mc_hard ", "together ", "one h100-80gb"):
-        assert part in output
-    assert "Counted on 5 trajectories. Text that is not sampled yet is assumed" in output
-    assert "Not counted: step_surprisal, " in output
-
-
-def row_of(plan: Plan, method: str) -> dict:
-    return plan.frame.row(by_predicate=pl.col("method") == method, named=True)
-
-
 def plan_of(settings, hardware: str | None = None) -> Plan:
     return definitions.plan(settings, hardware, lambda *_: None)
-
-
-def test_methods_are_compared_with_mc_and_what_they_share_counts_once(home):
-    settings = load_settings("miniature")
-    rewards = settings.rewards.model_copy(update={"types": ("cpmi", "cpmi_prefix")})
-    plan = plan_of(settings.model_copy(update={"rewards": rewards}))
-    mc, cpmi, prefix, together = plan.frame["forward_tokens"]
-    assert plan.frame["method"].to_list() == ["mc", "cpmi", "cpmi_prefix", "together"]
-    assert mc + max(cpmi, prefix) < together < mc + cpmi + prefix
 
 
 @pytest.mark.slow
@@ -58,4 +138,15 @@ def test_a_plan_of_a_finished_home_is_what_the_run_reports(finished):
     for name in FIGURES:
         assert both[name].equals(both[f"{name}_reported"].alias(name))
     assert (both["gpu_hours"] * 3600).to_list() == pytest.approx(both["wall_seconds"].to_list())
-    assert row_of(plan, "together")["generated_tokens"] >= row_of(plan, "pav")["generated_tokens"]
+
+
+@pytest.mark.slow
+def test_what_is_scored_is_estimated_exactly_and_what_methods_share_counts_once(finished):
+    measured, estimated = (
+        dict(plan_of(finished, hardware).frame.select("method", "forward_tokens").iter_rows())
+        for hardware in (None, "laptop-cpu")
+    )
+    assert estimated["cpmi"] == measured["cpmi"]
+    for tokens in (measured, estimated):
+        together = tokens.pop("together")
+        assert max(tokens["mc"], tokens["pav"]) + tokens["cpmi"] <= together < sum(tokens.values())

@@ -7,7 +7,7 @@ from cpmi_dagster.reports.findings import SILENT, TELLS, Finding, findings
 
 Row = tuple[str, str, float, float | None, float | None]
 INNER = "Without last steps"
-LABELS, MODELS = 0, 2
+LABELS, MODELS, TRUST = 0, 2, 3
 
 
 def table(*rows: Row, units: int | None = 100) -> pl.DataFrame:

@@ -70,23 +70,17 @@ def test_regular_and_irregular_rows_are_understood(text: str, label: str, questi
 
 
 @pytest.mark.parametrize(
-    ("text", "label", "value", "reason"),
+    ("label", "value", "reason"),
     [
-        ("Step 1: two ки", "Step 1: two +", None, "empty question"),
-        ("What? Step 1: ки", "What? Step 1: +", None, "step 1 of 1 is empty"),
-        ("What? Step 1: a ки\nand so on", "What? Step 1: a +\nand so on", None, "after the last"),
-        (INPUT, LABEL.replace(" +", "", 1), None, "marker 1 of 2"),
-        (INPUT, LABEL + " more", None, "continues after"),
-        (INPUT, LABEL.replace("Done", "Gone"), None, "disagree before marker 2 of 2"),
-        (INPUT, LABEL, ["+", "+"], "differ"),
-        (INPUT, "", ["+"], "2 steps but 1 labels in the list of labels"),
-        (INPUT, "", ["+", "?"], "neither"),
-        ("What? Step 1: a " + "ки" * 10_001, "", None, "10,001 markers; a row may have at most 10,000 steps"),
+        (LABEL.replace(" +", "", 1), None, "marker 1 of 2"),
+        (LABEL.replace("Done", "Gone"), None, "disagree before marker 2 of 2"),
+        (LABEL, ["+", "+"], "differ"),
+        ("", ["+"], "2 steps but 1 labels in the list of labels"),
     ],
 )
-def test_a_malformed_row_says_what_is_wrong(text: str, label: str, value: list[str] | None, reason: str):
+def test_a_malformed_row_says_what_is_wrong(label: str, value: list[str] | None, reason: str):
     with pytest.raises(MalformedRow, match=reason):
-        parse_row(text, label, value)
+        parse_row(INPUT, label, value)
 
 
 plain = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="ки?:"), max_size=30)

@@ -31,11 +31,9 @@ def test_steps_join_back_to_the_text_but_for_white_space(text, how):
 @pytest.mark.parametrize(
     ("text", "steps"),
     [
-        ("a\nb", ["a", "b"]),
         ("I add.\n\nThen two.\n\n**Final Answer**\n\n5", ["I add.", "Then two.", "**Final Answer**\n\n5"]),
         ("One.\n\nTwo.\nStep 1: a\n\nb\nStep 2: c", ["One.\n\nTwo.", "Step 1: a\n\nb", "Step 2: c"]),
         ("Step 1: a. Step 2: b, by step 1: a. Step 3: c", ["Step 1: a.", "Step 2: b, by step 1: a.", "Step 3: c"]),
-        ("### Step 1\na\n### Step 2\nb", ["### Step 1\na", "### Step 2\nb"]),
         ("## Setup\na\n\nb\n## Result\nc", ["## Setup\na\n\nb", "## Result\nc"]),
         ("# Solution\n\na\n\nb", ["# Solution\n\na", "b"]),
         ("<think>\n\nHm.\n\nSo.\n\n</think>\n\n5", ["<think>\n\nHm.", "So.", "</think>\n\n5"]),
