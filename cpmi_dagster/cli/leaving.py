@@ -8,7 +8,7 @@ from typing import NoReturn
 
 def leave(code: int) -> NoReturn:
     """End the process without shutting the interpreter down, in which extension modules print warnings."""
-    # private to CPython; tests/cli/test_process.py fails if it is gone
+    # private to CPython; tests/cli/test_cli.py fails if it is gone
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
