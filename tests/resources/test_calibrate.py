@@ -51,3 +51,16 @@ def test_a_judged_step_has_its_probability_by_a_regression_on_other_questions():
 def test_too_few_judged_solutions_are_refused():
     with pytest.raises(BenchmarkError, match=r"49 judged solutions .* judge 1 more"):
         fit(labelled(49))
+
+
+@pytest.mark.parametrize(("truth", "advised"), [(0.0, "one"), (5.0, "step_length")])
+def test_a_combination_that_gains_nothing_names_the_label_to_use_alone(truth, advised):
+    """`other` is noise; step length costs nothing, and is noise too or as good as the truth."""
+    steps, drawn = labelled(120), np.random.default_rng(1)
+    is_one, correct = pl.col("reward_type") == "one", pl.col("correct").cast(pl.Float64)
+    noise = pl.Series(drawn.normal(size=steps.height))
+    steps = steps.with_columns(reward=noise + pl.when(is_one).then(2 * correct).otherwise(0.0))
+    length = pl.Series(drawn.normal(size=steps.height // 2)) + truth * correct
+    free = steps.filter(is_one).with_columns(reward_type=pl.lit("step_length"), reward=length)
+    fitted = combined(pl.concat([steps, free]), steps, NAMES, 100, 0, is_judged=False)
+    assert fitted.instead == advised and fitted.gain.low <= 0 and f"({advised}) alone." in fitted.advice
