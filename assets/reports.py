@@ -103,8 +103,8 @@ DRAWN_FROM = (
 REVIEWED = ["question_id", "match_kind"]
 LABELS_MADE = r"""
     select reward_type as reward, count(distinct trajectory_id) as trajectories, count(*) as steps, avg(reward) as mean,
-        approx_quantile(reward, 0.05) as "5 %", approx_quantile(reward, 0.5) as median,
-        approx_quantile(reward, 0.95) as "95 %",
+        quantile_cont(reward, 0.05) as "5 %", quantile_cont(reward, 0.5) as median,
+        quantile_cont(reward, 0.95) as "95 %",
         first('step ' || step_index || ' of '
             || case when regexp_full_match(source_id, '[\w.-]+') then source_id else trajectory_id end
             order by reward, trajectory_id, step_index) as "lowest at"

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from math import log10
 
 from cpmi_dagster.answers import math_verify_pool
 from cpmi_dagster.answers.forms import CONDITION, LIST, NAME, SET, TUPLE, Parts, Quantity, read_form
@@ -19,14 +20,16 @@ from cpmi_dagster.answers.values import Undecidable, is_rounded, read_value, rea
 
 CACHED_VERDICTS = 1 << 16
 MAX_CHARACTERS, ROUNDED_DECIMALS = 400, 6
+MAX_DIGITS = 1_000
+"""Of a power that math-verify may write out."""
 INTERVALS = {"()", "(]", "[)", "[]"}
 _PLAIN_NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?")
 _ASSIGNED = re.compile(rf"^{NAME}\s*=\s*(?=[^=]+$)(?![^{{]*\}})")
 _NO_FORMULA = re.compile(
     r"<<|>>|(?<!\\)\{\s*\}|[-+*/=^(\[{\\_:]\s*$"  # something is missing
     r"|(?<![A-Za-z\\])(?!and\b)[A-Za-z]{3,}|\\(?:[pb]?mod|equiv|cong|mid)(?![A-Za-z])"  # prose, congruences
-    r"|[0-9]\s*\^\s*\{?\s*[0-9]+\s*\^"  # a tower of powers, whose digits would not end
 )
+_TOWER = re.compile(r"([0-9]+)\s*\^\s*\{?\s*([0-9]+)\s*\^\s*\{?\s*([0-9]+)")
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[A-Za-z]+\}")
 _BARE_LOGARITHM = re.compile(r"\\log(?!\s*_)")
 
@@ -71,10 +74,17 @@ def decide(gold: str, candidate: str) -> bool | None:
 
 
 def is_formula(text: str) -> bool:
-    """Whether a plain text is one whole formula for math-verify: no prose, congruence, tower of powers, cut."""
+    """Whether a plain text is one whole formula for math-verify: no prose, congruence, endless power, cut."""
     if _NO_FORMULA.search(_ENVIRONMENT.sub("", text)):
         return False
+    if any(_is_endless(*map(float, tower)) for tower in _TOWER.findall(text)):
+        return False
     return text.count("{") == text.count("}") and sum(map(text.count, "([")) == sum(map(text.count, ")]"))
+
+
+def _is_endless(base: float, middle: float, top: float) -> bool:
+    """Whether base ^ middle ^ top has more than `MAX_DIGITS` digits."""
+    return min(base, middle) > 1 and top * log10(middle) + log10(log10(base)) > log10(MAX_DIGITS)
 
 
 def _plain_pair(gold: str, candidate: str) -> tuple[str, str]:

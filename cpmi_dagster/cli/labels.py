@@ -58,7 +58,7 @@ def label(
         raise CpmiError("; ".join(outcome.failures))
     labelled, rows = definitions.write_labelled(settings, output)
     if not quiet:
-        left_out = f"; `reason` says why {counted(rows - labelled, 'row')} have none" if labelled < rows else ""
+        left_out = f"; {counted(rows - labelled, 'row')} without labels: see `reason`" if labelled < rows else ""
         lines = [f"{labelled:,} of {counted(rows, 'row')} labelled in {output}{left_out}"]
         if labelled:
             lines.append(

@@ -97,8 +97,7 @@ def _judged_solutions(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[F
     solutions = inner.unique("trajectory_id")
     rows = {judged_solutions_of(name): of for name, of in labels.items() if of.height < solutions.height}
     for row, labelled in {JUDGED_SOLUTIONS: solutions, **rows}.items():
-        if labelled.height:
-            yield row, LABELLED, Estimate(labelled.height)
+        yield row, LABELLED, Estimate(labelled.height)
         correct = judged.filter("inner").join(labelled, on="trajectory_id", how="semi")["correct"]
         yield from _counts(row, int(correct.sum()), int((~correct).sum()))
 

@@ -31,7 +31,7 @@ class StepFigure(Figure):
         return to_png(self)
 
 
-def plot_steps(steps: Any, id: str | int | None = None) -> Figure:
+def plot_steps(steps: Any, id: str | int | None = None, id_column: str = "id") -> Figure:
     """Draw the rewards, or probabilities, of the steps of one trajectory.
 
     A step is blue if the reward type calls its reward right (CPMI from 0, a probability from 0.5), orange if not, and
@@ -39,7 +39,8 @@ def plot_steps(steps: Any, id: str | int | None = None) -> Figure:
 
     Args:
         steps: what `label`, `explode_steps` or `judge` returned.
-        id: of the trajectory, or the number of its row from 0 if it has none; the first one by default.
+        id: of the trajectory, or the number of its row from 0 if none has one; the first one by default.
+        id_column: your column of ids, in what `label` returned.
 
     Returns:
         A figure of matplotlib, which a notebook shows; `savefig` writes it to a file.
@@ -55,7 +56,7 @@ def plot_steps(steps: Any, id: str | int | None = None) -> Figure:
         ['CPMI', 'Step surprisal']
     """
     if not isinstance(steps, pl.DataFrame) or "step_index" not in steps.columns:
-        steps = explode_steps(steps)
+        steps = explode_steps(steps, id_column)
     if "probability" in steps.columns:
         steps = steps.with_columns(reward_type=pl.lit("probability"), reward="probability", soft_label="probability")
     name = steps["id"].first() if id is None else str(id)

@@ -77,6 +77,9 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     answer = partial(Verdict, judged=judged, free=free, caution=_warn_of_early_answers(counts[label_trust.STATED]))
     labelled = counts[label_trust.LABELLED].get(solutions, Estimate(FEWEST_SOLUTIONS))
     needed = min(FEWEST_SOLUTIONS, int(labelled.value))
+    if not needed:
+        because = f"No solution with {label} has a step before its last one, and figures leave last steps out."
+        return answer(NOT_KNOWN, because, "Look at how the solutions are split into steps.")
     if judged < needed:
         because = f"{judged} of the {needed} solutions that an answer needs are judged."
         return answer(NOT_KNOWN, because, _judge_more(needed - judged, option, all_judged=False))
@@ -86,8 +89,8 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
         return answer(NOT_KNOWN, because, "Compare it with labels that take a model.")
     if apart is None:
         because = (
-            f"{right:,} steps are judged right and {wrong:,} wrong; figures need at least {FEWEST_OF_EACH} of each, "
-            f"and {label} beside a label that costs nothing."
+            f"{right:,} steps are judged right and {wrong:,} wrong; figures need {FEWEST_OF_EACH} of each before last "
+            f"steps, and {label} beside a label that costs nothing."
         )
         return answer(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS))
     difference = format_estimate(apart.through(abs) if _is_below(apart) else apart, 3)

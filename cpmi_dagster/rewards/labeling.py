@@ -7,7 +7,7 @@
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -109,7 +109,7 @@ def label(
     read, rejected_rows = separate_defects(number_rows(checked, 0, 1, reading=Reading(place="")))
     read, repeated = separate_duplicates(read)
     numbers = read["row_number"].to_list()
-    negatives = [row["negative_answers"] for row in map(checked.__getitem__, numbers) if isinstance(row, dict)]
+    negatives = [row.get("negative_answers") for row in map(checked.__getitem__, numbers) if isinstance(row, dict)]
     trajectories = read.with_columns(
         trajectory_id=pl.Series(map(name_trajectory, numbers), dtype=pl.String),
         negative_answers=pl.Series(negatives, dtype=pl.List(pl.String)),
@@ -126,7 +126,7 @@ def label(
     to_trajectory = {"id": "trajectory_id"}
     rejected, labels = labelled.rejected.rename(to_trajectory), labelled.labels.rename(to_trajectory)
     unread = pl.concat([rejected_rows, repeated])
-    as_they_came = rows if isinstance(rows, list | tuple) else given
+    as_they_came = rows if isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows) else given
     labelled_rows = list(add_labels(as_they_came, trajectories, unread, rejected, labels, types))
     if lacking := sum(row["reason"] is not None for row in labelled_rows):
         total = counted(len(labelled_rows), "row")
@@ -174,7 +174,7 @@ def _with_negatives(row: dict[str, Any]) -> Row:
         read = read_list(row, "negative_answers", read_gold_answer, least=0) if has_some else None
     except MalformedRow as error:
         return Unreadable(str(row), str(error), "")
-    return {**row, "negative_answers": read}
+    return {**row, "negative_answers": read} if has_some else row
 
 
 def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: ReadingOptions) -> Demand:

@@ -15,7 +15,7 @@ from cpmi_dagster.trajectories.given_columns import free_name
 
 OURS = ("steps", "rewards", "soft_labels", "reason")
 """The added columns; a column of the input with such a name, except `steps`, becomes `input_…`."""
-UNANSWERED = "it has no gold answer, which {} needs: add one, or ask for --rewards step_surprisal, which needs none"
+UNANSWERED = "it has no gold answer, which {} needs: add one, or ask for the reward step_surprisal, which needs none"
 UNREADABLE = "it states no final answer, or the labeler cannot read it"
 LONG = {
     "id": pl.String(),
@@ -98,6 +98,8 @@ def give_back(table: Any, labelled: list[dict[str, Any]], types: Sequence[str]) 
         return own.rename(names).with_columns(frame.get_columns())
     from datasets import Dataset, concatenate_datasets
 
+    if not labelled:  # datasets drops empty tables when it joins them
+        return Dataset.from_polars(own.to_polars().rename(names).with_columns(frame.get_columns()))
     own = own.rename_columns(names).remove_columns([name for name in columns if name == "steps"])
     return concatenate_datasets([own, Dataset.from_polars(frame)], axis=1)
 
@@ -110,8 +112,8 @@ def explode_steps(labelled: Any, id_column: str = "id") -> pl.DataFrame:
         id_column: your column of ids.
 
     Returns:
-        id (as text; the row's number from 0 if it has none), step_index (from 0), step (its text), reward_type, reward
-        (in the type's own unit), soft_label (in [0, 1]).
+        id (as text; without any ids, the row's number from 0), step_index (from 0), step (its text), reward_type,
+        reward (in the type's own unit), soft_label (in [0, 1]).
 
     Examples:
         >>> from cpmi_dagster import explode_steps, label
@@ -119,12 +121,20 @@ def explode_steps(labelled: Any, id_column: str = "id") -> pl.DataFrame:
         >>> explode_steps(label(rows, "miniature:labeler", rewards=["step_length"])).row(0)
         ('a', 0, '1 + 1 = 2.', 'step_length', -10.0, 0.5)
     """
+    given = table_rows(labelled)
+    has_ids = any(row.get(id_column) is not None for row in given)
     rows = [
-        (str(number if row.get(id_column) is None else row[id_column]), step, text, kind, reward, soft_label)
-        for number, row in enumerate(table_rows(labelled))
+        (_name(row.get(id_column), number, has_ids), step, text, kind, reward, soft_label)
+        for number, row in enumerate(given)
         for kind, rewards in (row["rewards"] or {}).items()
         for step, (text, reward, soft_label) in enumerate(
             zip(row["steps"], rewards or (), row["soft_labels"][kind] or (), strict=False)
         )
     ]
     return pl.DataFrame(rows, LONG, orient="row")
+
+
+def _name(given: Any, number: int, has_ids: bool) -> str:
+    if given is None:
+        return f"row {number + 1}" if has_ids else str(number)
+    return str(given)

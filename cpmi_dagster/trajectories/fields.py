@@ -90,7 +90,9 @@ def read_filled_text(value: Any) -> str:
 
 
 def read_identifier(value: Any) -> str | None:
-    """Read a text or a whole number as text; None for a blank text."""
+    """Read a text or a whole number as text; None for a blank text. A column of pandas with a gap holds 1 as 1.0."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError("it must be text or a whole number")
     return clean(encodable(str(value))) or None

@@ -12,6 +12,8 @@ from typing import Any
 
 from cpmi_dagster.files.text import encodable
 
+MOST_BITS = 63
+
 
 def free_name(name: str, row: Mapping[str, Any], ours: Collection[str]) -> str:
     """The name of a column of a row beside ours: `input_…` if we have one of its name."""
@@ -33,5 +35,6 @@ def plain(value: Any) -> Any:
 
 
 def as_cell(value: Any) -> Any:
-    """A plain value as a column of Parquet can hold it: objects and lists as JSON text."""
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
+    """A plain value as a column of Parquet can hold it: objects, lists and integers of over 64 bits as JSON text."""
+    is_long = isinstance(value, int) and value.bit_length() > MOST_BITS
+    return json.dumps(value, ensure_ascii=False, default=str) if is_long or isinstance(value, dict | list) else value

@@ -49,7 +49,7 @@ def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reas
     assert first["rewards"]["step_length"] == [-6, -16]
     assert [len(values) for values in first["soft_labels"].values()] == [2, 2, 2]
     assert list(second["rewards"]) == list(second["soft_labels"]) == ["step_length"]
-    assert second["reason"].startswith("it has no gold answer, which final_answer needs: add one, or ask for --rewards")
+    assert second["reason"].startswith("it has no gold answer, which final_answer, cpmi needs: add one, or ask")
     assert (third["id"], third["rewards"]["final_answer"], third["reason"]) == ("a", [1, 1], None)
     assert (broken["text"], broken["rewards"]) == ("{broken", None)
     assert "not JSON" in broken["reason"]
