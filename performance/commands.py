@@ -2,11 +2,11 @@
 
 python performance/commands.py .cpmi/miniature
 
-query "select 1"        1.4
-init                    1.3
-status                  3.5
-explore, until it serves        1.8
-run, nothing to do      6.3
+query "select 1"        1.3
+init                    0.9
+status                  2.4
+explore, until it serves        1.3
+run, nothing to do      4.7
 """
 
 import argparse
