@@ -34,10 +34,9 @@ from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.installed import DISTRIBUTION
-from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, build_artifact
-from cpmi_dagster.reports.changes import FIGURE, STEP_OF_TYPE, changes_since
+from cpmi_dagster.reports.changes import FIGURE, STEP_OF_TYPE, changed_rows, changes_since
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput
 from cpmi_dagster.resources.dag.presentation import preview
@@ -130,7 +129,7 @@ def report(run: StageRun) -> StageOutput:
 
     inputs, frames = _inputs(run, DRAWN_FROM), {name: run.read(FIGURES, name) for name in ARTIFACTS}
     rejected, option = run.read(REJECTED_ROWS), run.settings.profile_option
-    is_own = is_of_own_data(run.settings)
+    is_own = run.settings.has_own_trajectories
     idle = () if run.settings.demand.asks_for[POLICY_ROLLOUTS] else ("rollouts",)
     html = render_report(
         run.settings.profile,
@@ -174,12 +173,6 @@ def headline(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
     return format_headline(headline_table({name: lake.read(FIGURES, name) for name in names}, settings.recipes))
 
 
-def is_of_own_data(settings: Settings) -> bool:
-    """Whether the profile is a user's file that reads no embedded trajectories."""
-    sources = settings.sources.trajectories
-    return settings.file is not None and not any(str(source.path).startswith(MINIATURE) for source in sources)
-
-
 def verdicts(settings: Settings, stale: Collection[str] = ()) -> dict[str, str]:
     """Whether to train on the labels, if the data are the user's, and the quality of each reward model."""
     from cpmi_dagster.reports.reward_models import describe_models
@@ -189,7 +182,7 @@ def verdicts(settings: Settings, stale: Collection[str] = ()) -> dict[str, str]:
     measured = [] if FIGURES in stale else lake.partitions(FIGURES)
     frames = {name: lake.read(FIGURES, name) for name in names if name in measured}
     lines = {}
-    if is_of_own_data(settings) and "label_trust" in frames:
+    if settings.has_own_trajectories and "label_trust" in frames:
         lines["Train?"] = judge_label(frames, settings.trained_label, settings.profile_option).line
     return lines | describe_models(frames.get("reward_models"))
 
@@ -215,10 +208,8 @@ def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
             rows = lake.read(REJECTED_ROWS)
             frames.append(rows.select("reason", first=pl.format("row {}", pl.col("row_number") + 1)))
         if REJECTED_TRAJECTORIES not in stale and lake.partitions(REJECTED_TRAJECTORIES):
-            refused, ids = (
-                lake.read(REJECTED_TRAJECTORIES),
-                lake.read(TRAJECTORIES, None, ["trajectory_id", "source_id"]),
-            )
+            ids = lake.read(TRAJECTORIES, None, ["trajectory_id", "source_id"])
+            refused = lake.read(REJECTED_TRAJECTORIES)
             named = refused.join(ids, on="trajectory_id", how="left", maintain_order="left")
             name = pl.coalesce("source_id", "trajectory_id")
             # the name stands before the reason already
@@ -228,8 +219,8 @@ def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
         LOG.warning("what was left out is not summarised: %s", error)
         return pl.DataFrame()
     both = pl.concat([pl.DataFrame(schema={"reason": pl.String, "first": pl.String}), *frames])
-    counted = both.group_by("reason", maintain_order=True).agg(count=pl.len(), first=pl.col("first").first())
-    return counted.sort("count", descending=True, maintain_order=True)
+    reasons = both.group_by("reason", maintain_order=True).agg(count=pl.len(), first=pl.col("first").first())
+    return reasons.sort("count", descending=True, maintain_order=True)
 
 
 def what_changed(settings: Settings, began: float) -> str:
@@ -240,8 +231,7 @@ def what_changed(settings: Settings, began: float) -> str:
         (FIGURES, "figure", FIGURE, "measured"),
     ):
         if replaced := lake.replaced_since(key, began):
-            both = lake.read(key, replaced).join(lake.read_earlier(key), on=names, suffix="_before")
-            counts.append((both.filter(pl.col(value).ne_missing(pl.col(f"{value}_before"))).height, what))
+            counts.append((changed_rows(lake.read_earlier(key), lake.read(key, replaced), names, value).height, what))
     return " and ".join(counted(count, what) for count, what in counts if count)
 
 

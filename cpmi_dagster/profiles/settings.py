@@ -240,6 +240,11 @@ class Settings(BaseSettings):
         return [recipe.name for recipe in self.recipes]
 
     @property
+    def has_own_trajectories(self) -> bool:
+        """Whether the profile is a user's file that reads no embedded trajectories."""
+        return self._file is not None and not any(each.is_embedded for each in self.sources.trajectories)
+
+    @property
     def trained_label(self) -> str:
         """Reward type of the first recipe; without recipes, the first reward type."""
         return self.recipes[0].reward_type if self.recipes else next(iter(self.rewards.types), DATASET_REWARD)

@@ -21,6 +21,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.generation.settings import SolutionSampling
+from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.trajectories.forms import FIELD_NAMES
 from cpmi_dagster.trajectories.identifiers import GIVEN
@@ -61,6 +62,11 @@ class DataSource(Frozen):
     def place(self) -> str:
         """The path or hub id, with the relation."""
         return f"{self.path or self.hub}{f', {self.relation}' if self.relation else ''}"
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it is a part of the embedded world."""
+        return self.place.startswith(MINIATURE)
 
 
 class TrajectorySource(DataSource):

@@ -7,7 +7,7 @@ table          row   figure               before  now
 label_quality  CPMI  Without last steps   0.612   0.587
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -19,6 +19,12 @@ from cpmi_dagster.rewards.registry import reward_label
 MOST_FIGURES = 30
 STEP_OF_TYPE = ["trajectory_id", "step_index", "reward_type"]
 FIGURE = ["artifact", "row", "column"]
+
+
+def changed_rows(before: pl.DataFrame, now: pl.DataFrame, names: Sequence[str], value: str) -> pl.DataFrame:
+    """Rows of `now` that `before` has with another value, in `{value}_before`; `names` are the key of both."""
+    both = now.join(before, on=names, suffix="_before", maintain_order="left")
+    return both.filter(pl.col(value).ne_missing(pl.col(f"{value}_before")))
 
 
 def changes_since(
@@ -51,8 +57,7 @@ def changes_since(
         pl.Series("label", [reward_label(name) for name in order["reward_type"]], pl.String),
         pl.all().exclude("reward_type"),
     )
-    both = now[FIGURES].join(before[FIGURES], on=FIGURE, suffix="_before", maintain_order="left")
-    figures = both.filter(pl.col("measured").ne_missing(pl.col("measured_before"))).select(
+    figures = changed_rows(before[FIGURES], now[FIGURES], FIGURE, "measured").select(
         pl.col("artifact").alias("table"),
         "row",
         pl.col("column").alias("figure"),

@@ -91,8 +91,7 @@ def judged_solutions_of(label: str) -> str:
 def _judged_solutions(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:
     """Solutions with labels beside that of the last step, and those of them with a judged step."""
     judged = judged_steps(inputs).group_by("trajectory_id").agg(pl.col("correct").all(), inner=(~IS_LAST).any())
-    counts = inputs.table(TRAJECTORIES).select("trajectory_id", step_count=pl.col("steps").list.len())
-    inner = rewards.join(counts, on="trajectory_id").filter(~IS_LAST).select("trajectory_id", "reward_type").unique()
+    inner = without_last_steps(inputs, rewards).select("trajectory_id", "reward_type").unique()
     labels = {reward_label(name): inner.filter(reward_type=name) for name in in_order(inner["reward_type"].unique())}
     solutions = inner.unique("trajectory_id")
     rows = {judged_solutions_of(name): of for name, of in labels.items() if of.height < solutions.height}
@@ -134,6 +133,12 @@ def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figu
                 yield f"{ANSWERS}: {row}", name, figure
     compared = judged.filter(~IS_LAST).unique("trajectory_id")["correct"]
     yield from _counts(SOLUTIONS, int(compared.sum()), int((~compared).sum()))
+
+
+def without_last_steps(inputs: ReportInputs, rewards: pl.DataFrame) -> pl.DataFrame:
+    """The rewards of steps but last ones, with the step_count of their solutions."""
+    counts = inputs.table(TRAJECTORIES).select("trajectory_id", step_count=pl.col("steps").list.len())
+    return rewards.join(counts, on="trajectory_id").filter(~IS_LAST)
 
 
 def final_answers(inputs: ReportInputs) -> pl.DataFrame:

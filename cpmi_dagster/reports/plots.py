@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.label_quality import IS_LAST
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, scored_steps
-from cpmi_dagster.contracts.keys import MODELS, PROBLEMS, STEP_REWARDS, TRAJECTORIES
+from cpmi_dagster.contracts.keys import MODELS, PROBLEMS, STEP_REWARDS
 from cpmi_dagster.reports.figure_style import (
     INK,
     OTHER_STYLE,
@@ -26,7 +25,7 @@ from cpmi_dagster.reports.figure_style import (
     new_figure,
 )
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.label_trust import BY_FINAL_ANSWER, final_answers
+from cpmi_dagster.reports.label_trust import BY_FINAL_ANSWER, final_answers, without_last_steps
 from cpmi_dagster.reports.labels import LABEL_AUC, TRUE_LABELS, WITHOUT_LAST, in_order
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.process_level import distribution_predictions
@@ -149,9 +148,8 @@ def draw_label_histograms(inputs: ReportInputs) -> "Figure | None":
     The outermost bars hold the hundredth of the steps beyond them; without any final answer, all steps are together.
     """
     rewards = inputs.table(STEP_REWARDS).filter(~pl.col("reward_type").is_in([*TRUE_LABELS, *BY_FINAL_ANSWER]))
-    counts = inputs.table(TRAJECTORIES).select("trajectory_id", step_count=pl.col("steps").list.len())
     answers = final_answers(inputs).select("trajectory_id", "correct")
-    steps = rewards.join(counts, on="trajectory_id").filter(~IS_LAST).join(answers, on="trajectory_id", how="left")
+    steps = without_last_steps(inputs, rewards).join(answers, on="trajectory_id", how="left")
     kinds = [(True, RIGHT_STEPS, "right final answer"), (False, WRONG_STEPS, "wrong final answer")]
     if steps["correct"].is_null().all():
         kinds = [(None, OTHER_STYLE[0], "all steps")]

@@ -122,19 +122,16 @@ def explode_steps(labelled: Any, id_column: str = "id") -> pl.DataFrame:
         ('a', 0, '1 + 1 = 2.', 'step_length', -10.0, 0.5)
     """
     given = table_rows(labelled)
-    has_ids = any(row.get(id_column) is not None for row in given)
+    ids = [row.get(id_column) for row in given]
+    if all(each is None for each in ids):
+        ids = range(len(given))
+    names = [f"row {number}" if each is None else str(each) for number, each in enumerate(ids, start=1)]
     rows = [
-        (_name(row.get(id_column), number, has_ids), step, text, kind, reward, soft_label)
-        for number, row in enumerate(given)
+        (name, step, text, kind, reward, soft_label)
+        for name, row in zip(names, given, strict=True)
         for kind, rewards in (row["rewards"] or {}).items()
         for step, (text, reward, soft_label) in enumerate(
             zip(row["steps"], rewards or (), row["soft_labels"][kind] or (), strict=False)
         )
     ]
     return pl.DataFrame(rows, LONG, orient="row")
-
-
-def _name(given: Any, number: int, has_ids: bool) -> str:
-    if given is None:
-        return f"row {number + 1}" if has_ids else str(number)
-    return str(given)

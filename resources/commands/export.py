@@ -49,7 +49,6 @@ from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.files.whole_files import written_at_once
 from cpmi_dagster.installed import own_version
-from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.commands.given_columns import given_columns
@@ -266,7 +265,7 @@ def origins_of(settings: Settings, reward_type: str) -> dict[str, str]:
     used += [("step labels", source) for name, source in sources.step_labels.items() if name == reward_type]
     origins = {}
     for use, source in used:
-        is_public = source.hub is not None or source.place.startswith(MINIATURE)
+        is_public = source.hub is not None or source.is_embedded
         place = source.place if is_public else Path(source.place).name
         origins[f"{use}: {place}"] = source.revision or locked.get(f"dataset {source.hub}", "")
     return origins

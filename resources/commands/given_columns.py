@@ -10,7 +10,6 @@ from polars import selectors
 
 from cpmi_dagster.contracts.keys import SHEPHERD
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
@@ -33,11 +32,7 @@ def given_columns(settings: Settings, lake: Lake, rows: pl.DataFrame) -> tuple[p
     """
     sources, reader = settings.sources, DataSources(settings)
     given = pl.DataFrame(schema={KEY: pl.String})
-    if (
-        settings.file is None
-        or sources.sample
-        or any(each.place.startswith(MINIATURE) for each in sources.trajectories)
-    ):
+    if sources.sample or not settings.has_own_trajectories:
         return given, ""
     record, wanted, kept = lake.record(SHEPHERD, settings.shard_keys[0]), set(rows[KEY]), []
     try:

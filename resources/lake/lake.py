@@ -188,20 +188,23 @@ class Lake:
         """Copy a file before rows made of other facts replace it."""
         before = self.record(new.table, new.partition)
         if before is not None and before.content != new.content and before.facts != new.facts:
-            with whole_file(path.parent / EARLIER / path.name) as unfinished:
+            with whole_file(self._earlier_path(new.table, new.partition)) as unfinished:
                 copyfile(path, unfinished)
+
+    def _earlier_path(self, key: str, partition: str | None) -> Path:
+        path = self.path(key, partition)
+        return path.parent / EARLIER / path.name
 
     def earlier(self, key: str, partition: str | None = None) -> Record | None:
         """The record of a partition's previous file; None if there is none."""
-        path = self.root / key / EARLIER / self.path(key, partition).name
         try:
-            return _record_in(path)
+            return _record_in(self._earlier_path(key, partition))
         except (OSError, DamagedFile):
             return None
 
     def replaced_since(self, key: str, seconds: float) -> list[str]:
         """The partitions of which other rows replaced the previous ones since a time, in seconds since 1970."""
-        files = ((name, self.root / key / EARLIER / self.path(key, name).name) for name in self.partitions(key))
+        files = ((name, self._earlier_path(key, name)) for name in self.partitions(key))
         return [name for name, file in files if file.is_file() and file.stat().st_mtime >= seconds]
 
     def read_earlier(self, key: str) -> pl.DataFrame:
@@ -209,7 +212,7 @@ class Lake:
         frames = [TABLES[key].schema.create_empty().select(own_columns(key))]
         for partition in self.partitions(key):
             with suppress(OSError, pl.exceptions.PolarsError):
-                path = self.root / key / EARLIER / self.path(key, partition).name
+                path = self._earlier_path(key, partition)
                 frames.append(_with_categories(key, pl.read_parquet(path, columns=own_columns(key))))
         return pl.concat(frames)
 
