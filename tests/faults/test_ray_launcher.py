@@ -53,7 +53,8 @@ def kill(node: psutil.Process) -> None:
     if node.is_running():
         everything = [*node.children(recursive=True), node]
         for process in everything:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # one may end by itself after it was listed
+                process.kill()
         psutil.wait_procs(everything)
 
 
