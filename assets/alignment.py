@@ -1,5 +1,7 @@
 """Source rows become trajectories, or rejected rows with a reason."""
 
+from typing import Any
+
 import dagster as dg
 import polars as pl
 
@@ -8,8 +10,21 @@ from cpmi_dagster.contracts.keys import REFERENCES, REJECTED_ROWS, SHEPHERD, TRA
 from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.presentation import preview
 from cpmi_dagster.resources.dag.stage import stage
-from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.trajectories.rows import separate_defects, separate_duplicates
+
+REVIEWED = ["match_kind", "question_id", "gold_answer"]
+
+
+def _review(home: Home) -> dict[str, Any]:
+    """How many rows have a gold answer, and examples of each way to find it."""
+    aligned, rejected = home.lake.read(TRAJECTORIES, columns=REVIEWED), home.lake.read(REJECTED_ROWS)
+    count = aligned.height + rejected.height
+    tables = [f"### {title}\n\n{preview(rows)}" for title, rows in review_alignment(aligned, rejected).items()]
+    return {
+        "match_rate": aligned["gold_answer"].count() / count if count else 1.0,
+        "alignment": dg.MetadataValue.md("\n\n".join(tables)),
+    }
 
 
 @stage(
@@ -18,6 +33,7 @@ from cpmi_dagster.trajectories.rows import separate_defects, separate_duplicates
     code_version="8",
     inputs=[SHEPHERD, REFERENCES],
     settings=["answers.identity"],
+    summary=_review,
     lineage={
         "steps": ["sources/math_shepherd.steps"],
         "shepherd_labels": ["sources/math_shepherd.labels"],
@@ -36,15 +52,7 @@ def trajectories(run: StageRun) -> StageOutput:
     index = run.once(f"reference index {version}", lambda: _reference_index(run))
     aligned, unmatched = align_trajectories(rows, index)
     rejected = pl.concat([defects, repeated, unmatched]).sort("row_number")
-    count = aligned.height + rejected.height
-    tables = [f"### {title}\n\n{preview(rows)}" for title, rows in review_alignment(aligned, rejected).items()]
-    return StageOutput(
-        frames={TRAJECTORIES: aligned, REJECTED_ROWS: rejected},
-        metadata={
-            "match_rate": aligned["gold_answer"].count() / count if count else 1.0,
-            "alignment": dg.MetadataValue.md("\n\n".join(tables)),
-        },
-    )
+    return StageOutput({TRAJECTORIES: aligned, REJECTED_ROWS: rejected})
 
 
 def _reference_index(run: StageRun) -> ReferenceIndex:

@@ -22,7 +22,7 @@ from cpmi_dagster.contracts.keys import (
     PROBLEMS,
     PROCESSBENCH,
 )
-from cpmi_dagster.contracts.tables import TABLES, JudgePredictions
+from cpmi_dagster.contracts.tables import JudgePredictions
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.models.settings import LanguageModel
@@ -30,13 +30,12 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import model_stage
-from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.lake.kept_answers import STEPS_KEY, kept_steps, step_values
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
 
-NO_QUESTION_SETS = "empty: benchmarks.best_of_n names no question set"
 SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
 
 
@@ -46,6 +45,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
     inputs=[PROBLEMS],
     rows_of={PROBLEMS: lambda _, benchmark: pl.col("benchmark") == benchmark},
     settings=["benchmarks.candidates", "benchmarks.sampling", "answers.identity"],
+    summary=lambda home: _pass_at_1(home),
     models=["policy"],
     lineage={"correct": ["sources/benchmark_problems.answer"]},
 )
@@ -59,8 +59,14 @@ def candidate_solutions(run: StageRun) -> StageOutput:
     frame, _ = sample_candidates(
         problems, engine, settings.candidates, settings.sampling, run.settings.seed, advance, comparison
     )
-    pass_at_1 = int(frame["correct"].sum()) / max(frame.height, 1)
-    return StageOutput(frame, engine.identity, engine.spent, metadata={"pass_at_1": pass_at_1})
+    return StageOutput(frame, engine.identity, engine.spent)
+
+
+def _pass_at_1(home: Home) -> dict[str, float]:
+    """The share of right candidates by question set."""
+    candidates = home.lake.read(CANDIDATES, columns=["benchmark", "correct"])
+    shares = candidates.group_by("benchmark").agg(pl.col("correct").mean()).sort("benchmark")
+    return {f"pass_at_1 {name}": share for name, share in shares.iter_rows()}
 
 
 predicts = partial(
@@ -68,20 +74,19 @@ predicts = partial(
     inputs=[PROBLEMS, MODELS],
     settings=SCORING_SETTINGS,
     lineage={"probability": ["models/process_reward_models.path", "sources/benchmark_problems.steps"]},
-    eager=True,
 )
 
 
 @predicts(PROCESSBENCH)
 def processbench_predictions(run: StageRun) -> StageOutput:
-    """Scores the steps of ProcessBench."""
+    """Scores each step after the question and the steps before it."""
     problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(SUBSETS))
     return _predictions(run, problems.select("benchmark", "problem_id", "question", "steps"))
 
 
 @predicts(PRMBENCH_PREDICTIONS)
 def prmbench_predictions(run: StageRun) -> StageOutput:
-    """Scores the steps of PRMBench."""
+    """Scores each step as for ProcessBench."""
     problems = run.read(PROBLEMS).filter(pl.col("benchmark") == PRMBENCH)
     return _predictions(run, problems.select("category", "problem_id", "question", "steps"))
 
@@ -112,12 +117,11 @@ def _judge_models(settings: Settings) -> dict[str, LanguageModel]:
     named_models=_judge_models,
     sources=_judge_files,
     lineage={"probability": ["sources/benchmark_problems.steps"]},
-    eager=True,
 )
 def judge_predictions(run: StageRun) -> StageOutput:
     """Reads the files of judges, or scores the steps with their models."""
     judges = run.settings.benchmarks.judges
-    problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(STEP_BENCHMARKS)) if judges else pl.DataFrame()
+    problems = run.read(PROBLEMS).filter(pl.col("benchmark").is_in(STEP_BENCHMARKS))
     frames: list[pl.DataFrame] = [JudgePredictions.create_empty()]
     identities = []
     for name, judge in judges.items():
@@ -164,12 +168,9 @@ def _judged_by_model(run: StageRun, name: str, judge: Judge, problems: pl.DataFr
     inputs=[PROBLEMS, CANDIDATES, MODELS],
     settings=[*SCORING_SETTINGS, "benchmarks.best_of_n", "answers.identity"],
     lineage={"correct": ["benchmarks/candidate_solutions.correct"]},
-    eager=True,
 )
 def best_of_n_choices(run: StageRun) -> StageOutput:
     """Chooses by the mean step probability (the paper's rule) and by other rules, for n = 1, 2, 4, …"""
-    if not run.settings.benchmarks.best_of_n:
-        return StageOutput(TABLES[CHOICES].schema.create_empty(), notes=[NO_QUESTION_SETS])
     candidates = run.read(CANDIDATES)
     questions = run.read(PROBLEMS, columns=["benchmark", "problem_id", "question"])
     solutions = candidates.select("benchmark", "problem_id", "candidate", "steps")

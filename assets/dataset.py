@@ -24,7 +24,6 @@ from cpmi_dagster.selection import dataset_statistics as count_statistics
     inputs=[STEP_REWARDS],
     settings=["soft_labels", "sources.probability_labels"],
     lineage={"soft_label": ["labels/step_rewards.reward"]},
-    eager=True,
 )
 def soft_labels(run: StageRun) -> StageOutput:
     """A robust z-score, then a sigmoid; labels that are probabilities stay as they are (Eq. 7)."""
@@ -42,7 +41,6 @@ def soft_labels(run: StageRun) -> StageOutput:
         "rewards": ["labels/step_rewards.reward"],
         "soft_labels": ["dataset/soft_labels.soft_label"],
     },
-    eager=True,
 )
 def cpmi_80k(run: StageRun) -> StageOutput:
     """Joins each selected trajectory with its negatives, rewards and soft labels (CPMI-80k)."""
@@ -57,7 +55,6 @@ def cpmi_80k(run: StageRun) -> StageOutput:
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
     settings=["selection"],
-    eager=True,
 )
 def dataset_statistics(run: StageRun) -> StageOutput:
     """Counts trajectories, steps and shares."""

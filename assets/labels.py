@@ -64,7 +64,6 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
         "answers.identity",
         "demand.negatives",
     ],
-    asked=lambda settings: settings.demand.asks_for[NEGATIVES],
     lineage={"answer": ["alignment/trajectories.gold_answer", "alignment/trajectories.steps"]},
 )
 def hard_negatives(run: StageRun) -> StageOutput:
@@ -85,7 +84,6 @@ def hard_negatives(run: StageRun) -> StageOutput:
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED, NEGATIVES],
     settings=["scoring.other_layout", *SCORING_ASKED],
-    asked=lambda settings: settings.demand.asks_for[LOGPROBS],
     models=["labeler"],
     lineage={
         "answer_rank": ["labels/hard_negatives.rank"],
@@ -110,7 +108,6 @@ def answer_logprobs(run: StageRun) -> StageOutput:
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
     settings=["scoring.other_layout", "scoring.templates"],
-    asked=lambda settings: settings.demand.asks_for[CONTROLS],
     models=["labeler"],
     lineage={"logprob_sum": SCORED_TEXTS[:2]},
 )
@@ -150,10 +147,9 @@ def _scored(run: StageRun, negatives: pl.DataFrame, chosen: tuple[str, ...], **o
     },
 )
 def template_scores(run: StageRun) -> StageOutput:
-    """Subtracts the shift of the negatives from that of the gold answer; empty if no hard negatives are scored."""
-    demand, logprobs = run.settings.demand, run.read(LOGPROBS)
-    scored = demand.conditionings if demand.negatives else ()
-    return StageOutput(conditionings.template_scores(logprobs, scored), model=run.models.identity("labeler"))
+    """Subtracts the shift of the negatives from that of the gold answer."""
+    scores = conditionings.template_scores(run.read(LOGPROBS), run.settings.demand.conditionings)
+    return StageOutput(scores, model=run.models.identity("labeler"))
 
 
 rolls_out = partial(
@@ -173,7 +169,6 @@ ROLLOUT_SETTINGS = ("rollouts.sampling", "rollouts.sample", "answers.identity")
 @rolls_out(
     POLICY_ROLLOUTS,
     settings=[*ROLLOUT_SETTINGS, "demand.policy_steps", "rollouts.policy_count"],
-    asked=lambda settings: settings.demand.asks_for[POLICY_ROLLOUTS],
     models=["rollouts"],
 )
 def policy_rollouts(run: StageRun) -> StageOutput:
@@ -184,7 +179,6 @@ def policy_rollouts(run: StageRun) -> StageOutput:
 @rolls_out(
     PROVER_ROLLOUTS,
     settings=[*ROLLOUT_SETTINGS, "demand.prover_steps", "rollouts.prover_count"],
-    asked=lambda settings: settings.demand.asks_for[PROVER_ROLLOUTS],
     models=["prover"],
 )
 def prover_rollouts(run: StageRun) -> StageOutput:

@@ -49,7 +49,6 @@ def read_features(run: StageRun, solutions: pl.DataFrame, max_tokens: int | None
     rows_of={SOFT_LABELS: lambda settings, recipe: pl.col("reward_type") == settings.recipe(recipe).reward_type},
     models=["backbone"],
     lineage={"path": ["dataset/soft_labels.soft_label", "alignment/trajectories.steps"]},
-    eager=True,
 )
 def process_reward_models(run: StageRun) -> StageOutput:
     """Trains a two-layer head on the backbone's state at the end of each step, on soft labels (5.3).

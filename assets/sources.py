@@ -26,7 +26,6 @@ from cpmi_dagster.trajectories.templates import render_question
 BATCH_ROWS = 10_000
 PERCENT = 100
 QUESTIONS_PER_CHUNK = 64
-NOT_SAMPLED = "empty: the profile reads its trajectories"
 
 
 def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
@@ -41,8 +40,6 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
     code_version="3",
     sources=lambda settings: {"questions": settings.sources.trajectories[0]},
     settings=["shards"],
-    asked=lambda settings: settings.sources.sample is not None,
-    unasked=NOT_SAMPLED,
     at_once=True,
 )
 def questions(run: StageRun) -> StageOutput:
@@ -56,13 +53,11 @@ def questions(run: StageRun) -> StageOutput:
     code_version="2",
     inputs=[QUESTIONS],
     settings=["sources.solution_sampling", "sources.solutions_of_each"],
-    asked=lambda settings: settings.sources.sample is not None,
-    unasked=NOT_SAMPLED,
     models=["policy"],
     lineage={"text": [f"{QUESTIONS}.question"]},
 )
 def sampled_solutions(run: StageRun) -> StageOutput:
-    """Samples solutions from the policy; if the profile asks for more, only the additions are sampled."""
+    """If the profile asks for more solutions, only the additions are sampled."""
     settings, sample = run.settings, run.settings.sources.sample
     assert sample is not None
     prompt = run.models.chat("policy") if sample.chat else render_question
@@ -82,7 +77,6 @@ def sampled_solutions(run: StageRun) -> StageOutput:
     SHEPHERD,
     code_version="9",
     inputs=[QUESTIONS, SAMPLED],
-    feeds=lambda key, partition, settings: settings.sources.sample is not None,
     sources=lambda settings: {} if settings.sources.sample else _named("math_shepherd", settings.sources.trajectories),
     settings=["shards", "sources.solution_steps"],
     at_once=True,
@@ -93,7 +87,7 @@ def sampled_solutions(run: StageRun) -> StageOutput:
     },
 )
 def math_shepherd(run: StageRun) -> StageOutput:
-    """Parses the source rows, or takes the sampled solutions; the shard is a hash of the question."""
+    """The shard is a hash of the question, so all solutions of a question are in one shard."""
     names = [*MathShepherd.column_names(), "shard"]
     steps = run.settings.sources.solution_steps
     if steps is None:
@@ -128,7 +122,7 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
     sources=lambda settings: _named("step_truth", settings.sources.step_truth),
 )
 def step_truth(run: StageRun) -> StageOutput:
-    """Reads judged steps; a step that nobody judged is null."""
+    """Leaves out rows that judge no step."""
     rows = run.sources.stream_all(run.settings.sources.step_truth)
     truth, without = read_step_truth(row for row, _ in rows)
     notes = [f"{counted(without, 'row')} of sources.step_truth judge no step"] if without else []
@@ -142,7 +136,7 @@ def step_truth(run: StageRun) -> StageOutput:
     settings=["sources.probability_labels"],
 )
 def step_labels(run: StageRun) -> StageOutput:
-    """Reads the user's step labels, a reward type per file."""
+    """Each file of labels is a reward type of its own."""
     read = [
         read_step_labels(name, (row for row, _ in run.sources.stream(source)), source.probabilities)
         for name, source in run.settings.sources.step_labels.items()
@@ -159,7 +153,7 @@ def step_labels(run: StageRun) -> StageOutput:
 def reference_problems(run: StageRun) -> StageOutput:
     """Takes gold answers from the set, or reads them from solutions (`#### n`, last `\\boxed{}`, "The answer is").
 
-    Empty if the profile names no references: then only rows that give a gold answer have one.
+    Without it, only rows that give a gold answer have one.
     """
     read = [
         read_references(run.sources.records(source), source.source, source.split, source.config)

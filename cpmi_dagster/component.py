@@ -34,7 +34,7 @@ attributes:
     asset: solutions # your asset that writes them
     path: "{{{{ context.project_root }}}}/data/solutions.parquet" # or a .duckdb file, and `relation: schema.table`
   settings: # all that differs from the profile, under the same names
-    shards: 4 # partitions of the labels
+    shards: 1 # partitions of the labels; of more, launch a backfill over all of them
     sources:
       references: [] # every row has its gold_answer; else the problems in which to look it up
     models:

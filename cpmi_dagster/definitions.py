@@ -4,7 +4,7 @@
 other assets loads `part_of_project` through `component`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,7 +12,8 @@ import dagster as dg
 
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
 from cpmi_dagster.assets.reports import headline, labels_made, left_out, verdicts, what_changed
-from cpmi_dagster.contracts.keys import QUESTIONS, SAMPLED, SHEPHERD
+from cpmi_dagster.contracts.keys import QUESTIONS, SHEPHERD
+from cpmi_dagster.profiles.asked import asked_tables
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
 from cpmi_dagster.resources.commands.judge_evaluation import evaluate
@@ -20,12 +21,16 @@ from cpmi_dagster.resources.commands.label_file import labeling_settings, write_
 from cpmi_dagster.resources.dag import automation, checks, run_sensors, status
 from cpmi_dagster.resources.dag import dry_run as dry_runs
 from cpmi_dagster.resources.dag.asset_keys import prefixed
+from cpmi_dagster.resources.dag.declaration import distinct
+from cpmi_dagster.resources.dag.general_checks import currency_check
 from cpmi_dagster.resources.dag.presentation import INPUTS
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
 from cpmi_dagster.resources.dag.run_profile import narrow_pilot, run_profile
 from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_schedule
+from cpmi_dagster.resources.dag.shown_resources import shown_resources
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
+from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.table_inputs import TableInputs
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
@@ -44,28 +49,56 @@ MAKERS = {key: stage for stage in STAGES for key in stage.tables}
 GROUPS = tuple(room.__name__.rpartition(".")[2] for room in ROOMS)
 
 
-def home_of(settings: Settings, progress: Progress | None = None, stages: Mapping[str, Stage] = MAKERS) -> Home:
+def home_of(
+    settings: Settings,
+    progress: Progress | None = None,
+    stages: Mapping[str, Stage] = MAKERS,
+    prefix: Sequence[str] = (),
+) -> Home:
     """Resources of the stages of a profile.
 
     Args:
         progress: progress of long stages; the run's log by default.
-        stages: stage of each table.
+        stages: stage of each table; those that the profile does not ask for are left out.
+        prefix: of the asset keys.
     """
     models, sources = LanguageModels(settings), DataSources(settings)
-    return Home(settings, Lake.of(settings), models, sources, progress or LoggedProgress(), dict(stages))
+    asked = {key: stages[key] for key in asked_tables(settings) if key in stages}
+    return Home(settings, Lake.of(settings, prefix), models, sources, progress or LoggedProgress(), asked)
 
 
-def build_definitions(home: Home) -> dg.Definitions:
-    """The code location of a profile. A run is one process, so that models are loaded once."""
-    settings, jobs = home.settings, automation.jobs(home.settings)
+def build_definitions(home: Home, judge: Callable[[], States] | None = None) -> dg.Definitions:
+    """The code location of a profile. A run is one process, so that models are loaded once.
+
+    Args:
+        judge: the states of all partitions, judged anew; by default by the settings of the home.
+    """
+    settings, jobs, judge = home.settings, automation.jobs(home.settings), judge or home.states
     return dg.Definitions(
-        assets=[stage.bind(home) for stage in STAGES],
-        asset_checks=[check.bind(home.lake, settings) for check in checks.CHECKS],
+        assets=_assets_of(home),
+        asset_checks=_checks_of(home, judge),
         jobs=[*jobs.values()],
-        schedules=[shard_schedule(settings, MAKERS, jobs[automation.LABEL])],
-        sensors=[run_sensors.failed_runs(settings), *automation.AUTOMATION],
+        schedules=[shard_schedule(settings, judge, jobs[automation.LABEL])],
+        sensors=[
+            run_sensors.failed_runs(settings),
+            automation.watch_home(settings, judge, jobs[automation.JUDGE_FILES]),
+            *automation.followers(judge, jobs),
+        ],
+        resources=shown_resources(home),
         executor=dg.in_process_executor,
     )
+
+
+def _assets_of(home: Home) -> list[dg.AssetsDefinition]:
+    return [stage.bind(home) for stage in distinct(home.stages.values()) if isinstance(stage, Stage)]
+
+
+def _checks_of(home: Home, judge: Callable[[], States], prefix: Sequence[str] = ()) -> list[dg.AssetsDefinition]:
+    there = [check for check in checks.CHECKS if check.table in home.stages]
+    return [
+        *(check.bind(home.lake, home.settings, prefix) for check in there),
+        currency_check([key for stage in distinct(home.stages.values()) for key in stage.assets], judge, prefix),
+    ]
 
 
 def part_of_project(
@@ -73,31 +106,24 @@ def part_of_project(
 ) -> dg.Definitions:
     """The assets and checks of a profile for a project that has other assets.
 
-    No jobs, schedules, sensors or automation conditions; assets of questions only if solutions are sampled.
+    No jobs, schedules or sensors.
 
     Args:
         prefix: of asset keys, and of names of ops and resources.
         last_group: of `GROUPS`; later groups are left out.
         upstream: assets that write the trajectories.
     """
-    first, left_out = (QUESTIONS, ()) if settings.sources.sample else (SHEPHERD, (QUESTIONS, SAMPLED))
+    first = QUESTIONS if settings.sources.sample else SHEPHERD
     stages = [
-        replace(
-            stage,
-            inputs=[key for key in stage.inputs if key not in left_out],
-            upstream=tuple(upstream) if stage.table == first else (),
-            prefix=tuple(prefix),
-        )
+        replace(stage, upstream=tuple(upstream) if stage.table == first else (), prefix=tuple(prefix))
         for room in ROOMS[: GROUPS.index(last_group) + 1]
         for stage in room.STAGES
-        if stage.table not in left_out
     ]
-    makers = {key: stage for stage in stages for key in stage.tables}
-    home = home_of(settings, stages=makers)
+    home = home_of(settings, stages={key: stage for stage in stages for key in stage.tables}, prefix=prefix)
     return dg.Definitions(
-        assets=[stage.bind(home) for stage in stages],
-        asset_checks=[check.bind(home.lake, settings, prefix) for check in checks.CHECKS if check.table in makers],
-        resources={prefixed(INPUTS, prefix): TableInputs(home.lake, prefix)},
+        assets=_assets_of(home),
+        asset_checks=_checks_of(home, home.states, prefix),
+        resources={prefixed(INPUTS, prefix): TableInputs(home.lake, prefix), **shown_resources(home, prefix)},
     )
 
 
@@ -113,4 +139,4 @@ dry_run = partial(dry_runs.dry_run, home_of)
 @dg.definitions
 def defs() -> dg.Definitions:
     """The code location that Dagster loads."""
-    return build_definitions(home_of(load_settings()))
+    return build_definitions(home_of(load_settings()), lambda: home_of(load_settings()).states())

@@ -77,6 +77,15 @@ def is_transient(error: BaseException | None) -> bool:
     return False
 
 
+FATAL_NAMES = {"MissingModelError", "SettingsError", "StorageError", "UsageError"}
+"""Names of errors that every partition would meet."""
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Whether other partitions would fail as well: a model, the disk or a setting is wrong."""
+    return type(error).__name__ in FATAL_NAMES
+
+
 PLAIN_REASONS = {  # by pydantic's message; follows the name of a field
     "Field required": "it is missing",
     "List should have at least 1 item after validation, not 0": "it is empty",

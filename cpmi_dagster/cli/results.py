@@ -7,6 +7,7 @@ import typer
 
 from cpmi_dagster.cli import tables, trace_views
 from cpmi_dagster.cli.options import ERR, OUT, FormatOption, ProfileOption, QuietOption, app, load_profile
+from cpmi_dagster.errors import UsageError
 from cpmi_dagster.exports import FormName
 
 ROWS_OF_A_TABLE = 1_000
@@ -38,18 +39,36 @@ def query(
         ERR.warn(f"Only the first {most:,} rows are shown; `--limit 0` shows all.")
 
 
-@app.command(epilog="Example: `cpmi trace t000000017 1`")
+@app.command(epilog="Example: `cpmi trace t000000017 1`, `cpmi trace --figure label_quality/CPMI`")
 def trace(
-    trajectory_id: Annotated[str, typer.Argument(help="Id from alignment.trajectories, or the id of your own row.")],
+    trajectory_id: Annotated[
+        str | None, typer.Argument(help="Id from alignment.trajectories, or the id of your own row.")
+    ] = None,
     step: Annotated[int | None, typer.Argument(help="0-based step; all by default.")] = None,
-    full: Annotated[bool, typer.Option(help="Also show the source row and the settings of each table.")] = False,
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE[/ROW[/COLUMN]]",
+            help="Instead of a trajectory, figures of the report: their tables, settings, reward models and labels.",
+        ),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option(help="Also show the source row, the settings of each table, and all figures.")
+    ] = False,
     profile: ProfileOption = None,
 ) -> None:
-    """Show what a label was made from: row, answers, scores by template, model revision, code."""
-    from cpmi_dagster.resources.commands import trace as tracing
-
+    """Show what a label, or a figure of the report, was made from: rows, answers, scores, settings, models, code."""
+    if (trajectory_id is None) == (figure is None):
+        raise UsageError("give the id of a trajectory, or `--figure TABLE/ROW` for figures of the report")
     settings = load_profile(profile)
-    trace_views.show_trace(OUT, tracing.trace(settings, trajectory_id, step), settings, full)
+    if figure is not None:
+        from cpmi_dagster.resources.commands.trace_figure import trace_figure
+
+        trace_views.show_figure_trace(OUT, trace_figure(settings, figure), settings, full)
+    elif trajectory_id is not None:
+        from cpmi_dagster.resources.commands import trace as tracing
+
+        trace_views.show_trace(OUT, tracing.trace(settings, trajectory_id, step), settings, full)
 
 
 @app.command(epilog="Example: `cpmi explore --port 3101`")

@@ -33,9 +33,9 @@ ARTIFACT_NAMES = tuple(ARTIFACT_TITLES)
 
 
 class PaperComparison(dy.Schema):
-    """One figure of a table or plot, the paper's and ours; the view `reports.<artifact>` has those of one artifact."""
+    """Figures of the report, the paper's beside ours; the view `reports.<artifact>` has those of one table or plot."""
 
-    artifact = dy.String(primary_key=True, description="table or figure, e.g. processbench")
+    artifact = dy.String(primary_key=True, description="table or plot, e.g. processbench")
     row = dy.String(primary_key=True, description="row label, as in the paper")
     column = dy.String(primary_key=True, description="column label, as in the paper")
     paper = dy.Float64(nullable=True, description="the paper's figure; null if the paper has none")
@@ -49,8 +49,8 @@ class PaperComparison(dy.Schema):
 
 
 class Report(dy.Schema):
-    """Path of the HTML report."""
+    """The HTML report: where it is, and how much it shows."""
 
-    path = dy.String(primary_key=True, description="file, relative to the home")
+    path = dy.String(primary_key=True, description="file of the report, relative to the home")
     artifacts = dy.Int64(min=0, description="number of tables and figures in the report")
     profile = dy.String(description="profile that the figures were measured on")

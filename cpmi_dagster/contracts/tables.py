@@ -39,92 +39,117 @@ PROVENANCE_MEANING: dict[str, str] = {
 
 
 class Questions(dy.Schema):
-    """Questions that the policy solves; empty if the profile reads trajectories."""
+    """Questions that the policy solves, if the profile samples its trajectories."""
 
     question_number = dy.Int64(primary_key=True, min=0, description="row of the source, from 0")
-    source_id = dy.String(nullable=True, description="id of the source row; null if it has none")
+    source_id = dy.String(nullable=True, description="id of the question in the source; null if it has none")
     question = dy.String(nullable=True, description="question text; null if the row cannot be read")
     task = dy.String(description="task given by the source; empty if it gives none")
-    gold_answer = dy.String(nullable=True, description="gold answer of the question; null if it has none")
+    gold_answer = dy.String(nullable=True, description="right answer, given by the source; null if it gives none")
     split = dy.String(nullable=True, description="split given by the source; null if it gives none")
     defect = dy.String(nullable=True, description="why the row cannot be read; null if it can")
-    excerpt = dy.String(nullable=True, description="first characters of a row that cannot be read")
+    excerpt = dy.String(nullable=True, description="first characters of the row if it cannot be read")
 
 
 class SampledSolutions(dy.Schema):
-    """Solutions that the policy sampled for the questions; empty if the profile reads trajectories."""
+    """Solutions of the questions by the policy, not yet split into steps, if the profile samples its trajectories."""
 
-    question_number = dy.Int64(primary_key=True, min=0, description="sources.questions.question_number")
+    question_number = dy.Int64(
+        primary_key=True, min=0, description="question solved; sources.questions.question_number"
+    )
     solution = dy.Int64(
         primary_key=True, min=0, max=SOLUTIONS_PER_QUESTION - 1, description="number of the sample, from 0"
     )
-    text = dy.String(description="sampled text")
-    generated_tokens = dy.Int64(min=0, description="tokens sampled")
+    text = dy.String(description="text of the solution")
+    generated_tokens = dy.Int64(min=0, description="number of tokens sampled")
     truncated = dy.Bool(description="whether the sample was cut at its token limit, or had no room after the question")
 
 
 class MathShepherd(dy.Schema):
-    """Rows of the trajectory source, or sampled solutions, parsed; a row that cannot be parsed has a defect instead."""
+    """Solutions in steps, one per row of the trajectory source or sampled solution; unreadable ones have a defect."""
 
     row_number = dy.Int64(
         primary_key=True,
         min=0,
-        description=f"row of the source, from 0; for a sampled solution {SOLUTIONS_PER_QUESTION} * question + solution",
+        description=f"row of the source, from 0; of a sampled solution {SOLUTIONS_PER_QUESTION} * "
+        "sources.sampled_solutions.question_number + sources.sampled_solutions.solution",
     )
-    source_id = dy.String(nullable=True, description="id of the source row; null if it has none")
-    question = dy.String(nullable=True, min_length=1, description="question text; null if the row has a defect")
-    steps = dy.List(dy.String(), nullable=True, description="steps in order; null if the row has a defect")
-    labels = dy.List(dy.Bool(), nullable=True, description="label of each step, true for +; null if the row has none")
+    source_id = dy.String(
+        nullable=True, description="id in the source, of a sampled solution `question/solution`; null if there is none"
+    )
+    question = dy.String(
+        nullable=True,
+        min_length=1,
+        description="question text, of a sampled solution sources.questions.question; null with a defect",
+    )
+    steps = dy.List(
+        dy.String(),
+        nullable=True,
+        description="steps in order, of a sampled solution from sources.sampled_solutions.text; null with a defect",
+    )
+    labels = dy.List(
+        dy.Bool(), nullable=True, description="whether the source labels each step `+`; null if it labels none"
+    )
     task = dy.String(description="task given by the source, e.g. GSM8K or MATH; empty if it gives none")
     question_id = dy.String(description="hash of the normalised question, or of the excerpt; determines the shard")
     final_answer = dy.String(nullable=True, description="final answer read from the last step; null if it states none")
     gold_answer = dy.String(nullable=True, description="gold answer given by the row; null if it gives none")
     split = dy.String(nullable=True, description="split given by the row; null if it gives none")
     defect = dy.String(nullable=True, description="why the row cannot become a trajectory; null if it can")
-    excerpt = dy.String(nullable=True, description="first characters of a row with a defect")
+    excerpt = dy.String(nullable=True, description="first characters of the row if it has a defect")
 
 
 class ReferenceProblems(dy.Schema):
     """Problems with gold answers, from GSM8K, MATH or other sets, that trajectories are matched with."""
 
     source = dy.String(primary_key=True, description="name of the set, e.g. gsm8k")
-    split = dy.String(primary_key=True, description="train or test")
-    problem_id = dy.String(primary_key=True, description="id in the source, or row of the source from 0")
+    split = dy.String(primary_key=True, description="split of the set, e.g. train")
+    problem_id = dy.String(primary_key=True, description="id in the set, or row of the set from 0")
     question = dy.String(description="question text")
     solution = dy.String(description="reference solution, or the answer if there is no solution")
     answer = dy.String(description="gold answer, given or read from the solution; empty if there is none")
-    level = dy.String(nullable=True, description="difficulty given by the source")
-    subject = dy.String(nullable=True, description="subject given by the source")
+    level = dy.String(nullable=True, description="difficulty given by the set; null if it gives none")
+    subject = dy.String(nullable=True, description="subject given by the set; null if it gives none")
 
 
 class BenchmarkProblems(dy.Schema):
     """Problems of all benchmarks: solutions to judge step by step, or questions with gold answers."""
 
-    benchmark = dy.String(primary_key=True, description="e.g. processbench_math, prmbench, gsm8k, math500")
-    problem_id = dy.String(primary_key=True, description="unique within the benchmark")
+    benchmark = dy.String(
+        primary_key=True, description="name of the benchmark, e.g. processbench_math, prmbench, gsm8k"
+    )
+    problem_id = dy.String(primary_key=True, description="id, unique within the benchmark")
     question = dy.String(description="question text, as a solver reads it")
-    choices = dy.List(dy.String(), nullable=True, description="options of a multiple-choice question")
-    answer = dy.String(nullable=True, description="gold answer; null for process benchmarks")
+    choices = dy.List(dy.String(), nullable=True, description="options of a multiple-choice question; null for others")
+    answer = dy.String(nullable=True, description="gold answer; null if the steps of a solution are judged")
     steps = dy.List(dy.String(), nullable=True, description="steps of the solution to judge; null for question sets")
     first_error = dy.Int64(nullable=True, description="first wrong step, from 0; -1 if all are right (ProcessBench)")
     error_steps = dy.List(dy.Int64(), nullable=True, description="wrong steps, from 0 (PRMBench)")
-    category = dy.String(nullable=True, description="category, e.g. PRMBench's circular")
+    category = dy.String(
+        nullable=True, description="kind of error (PRMBench), e.g. circular, or subject; null if there is none"
+    )
 
 
 class StepTruth(dy.Schema):
-    """Whether each step is right, by people or by construction; empty unless the profile names a source."""
+    """Steps judged by people, or known to be right or wrong by construction, if the profile names such a source."""
 
-    row_number = dy.Int64(primary_key=True, min=0, description="sources.math_shepherd.row_number")
+    row_number = dy.Int64(primary_key=True, min=0, description="row judged; sources.math_shepherd.row_number")
     correct = dy.List(dy.Bool(nullable=True), description="whether each step is right; null if nobody judged it")
-    kind = dy.List(dy.String(nullable=True), nullable=True, description="error in each step; null for a right step")
-    operations_left = dy.List(dy.Int64(), nullable=True, description="operations that remain after each step")
+    kind = dy.List(
+        dy.String(nullable=True), nullable=True, description="name of the error in each step; null for a right step"
+    )
+    operations_left = dy.List(
+        dy.Int64(),
+        nullable=True,
+        description="number of operations that remain after each step; null if the source does not say",
+    )
 
 
 class StepLabels(dy.Schema):
-    """Step labels supplied by the user; empty unless the profile names some."""
+    """Step labels supplied by the user, if the profile names any."""
 
-    name = dy.String(primary_key=True, description="name of the labels in the profile, which is their reward type")
-    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    name = dy.String(primary_key=True, description="name of the labels in the profile, and their reward type")
+    trajectory_id = dy.String(primary_key=True, description="trajectory labelled; alignment.trajectories.trajectory_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
     reward = dy.Float64(description="label as given; in [0, 1] if the profile says `probabilities`")
 
@@ -133,70 +158,80 @@ class Trajectories(dy.Schema):
     """Source rows with a question, its steps and, if known, its gold answer."""
 
     trajectory_id = dy.String(primary_key=True, description="`t` and the row number in 9 digits, e.g. t000000042")
-    source_id = dy.String(nullable=True, description="id of the source row; null if it has none")
-    question_id = dy.String(description="hash of the normalised question; determines the shard")
-    row_number = dy.Int64(min=0, description="sources.math_shepherd.row_number")
-    task = dy.String(description="GSM8K, MATH, or the task given by the source; OWN if it gives none")
-    question = dy.String(min_length=1, description="question text")
-    steps = dy.List(dy.String(), min_length=1, description="steps in order, without their `Step i:` headers")
-    shepherd_labels = dy.List(dy.Bool(), min_length=1, nullable=True, description="sources.math_shepherd.labels")
+    source_id = dy.String(nullable=True, description="the user's id of the row; null if it has none")
+    question_id = dy.String(description="hash of the normalised question; sources.math_shepherd.question_id")
+    row_number = dy.Int64(min=0, description="row of the source; sources.math_shepherd.row_number")
+    task = dy.String(description="task given by the source, else the reference set that matches, e.g. GSM8K, else OWN")
+    question = dy.String(min_length=1, description="question text; sources.math_shepherd.question")
+    steps = dy.List(dy.String(), min_length=1, description="steps in order, without Math-Shepherd's `Step i:` headers")
+    shepherd_labels = dy.List(
+        dy.Bool(), min_length=1, nullable=True, description="step labels of the source; null if it has none"
+    )
     final_answer = dy.String(nullable=True, description="final answer read from the last step; null if it states none")
     gold_answer = dy.String(
         nullable=True,
         min_length=1,
-        description="gold answer, of the row or of the reference problem; null if there is none",
+        description="right answer, of the row, else of the reference problem; null if there is neither",
     )
-    match_source = dy.String(description="source/split/problem_id, given/split/source_id, or empty")
-    match_kind = dy.String(description="exact, whitespace, normalized, given (by the row) or none")
+    match_source = dy.String(
+        description="origin of the gold answer: source/split/problem_id or given/split/source_id; else empty"
+    )
+    match_kind = dy.String(
+        description="how its question was matched: exact, whitespace, normalized, given (by the row) or none"
+    )
 
 
 class RejectedRows(dy.Schema):
-    """Source rows that are no trajectories, each with the reason."""
+    """Source rows that did not become trajectories, each with the reason."""
 
-    row_number = dy.Int64(primary_key=True, min=0, description="sources.math_shepherd.row_number")
-    source_id = dy.String(nullable=True, description="id of the source row; null if it has none")
-    stage = dy.String(description="what rejected the row: read, duplicate, align or answer")
+    row_number = dy.Int64(primary_key=True, min=0, description="row rejected; sources.math_shepherd.row_number")
+    source_id = dy.String(nullable=True, description="the user's id of the row; null if it has none")
+    stage = dy.String(
+        description="why: read (it has a defect), duplicate, align (no reference fits) or answer (it has none)"
+    )
     reason = dy.String(min_length=1, description="what was wrong, in one sentence")
-    excerpt = dy.String(description="first characters of the row")
+    excerpt = dy.String(description="first characters of the row or of its question")
 
 
 class SelectedTrajectories(dy.Schema):
-    """Trajectories that are labelled, and the shard of each (appendix B)."""
+    """Trajectories that are labelled, and the shard of each."""
 
-    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
-    question_id = dy.String(description="hash of the normalised question")
-    shard = dy.String(description="partition key, e.g. 003")
+    trajectory_id = dy.String(primary_key=True, description="trajectory selected; alignment.trajectories.trajectory_id")
+    question_id = dy.String(description="alignment.trajectories.question_id")
+    shard = dy.String(description="shard of its rows, e.g. 003")
     task = dy.String(description="alignment.trajectories.task")
     composition = dy.String(description="mixed (labels + and -), pure or unlabelled")
 
 
 class SoftLabels(dy.Schema):
-    """Rewards mapped to [0, 1] by a robust z-score over the whole labelled set (Eq. 7)."""
+    """Training targets of reward models: each reward relative to all of its type in the labelled set."""
 
-    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
+    trajectory_id = dy.String(
+        primary_key=True, description="trajectory of the step; alignment.trajectories.trajectory_id"
+    )
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
     reward_type = dy.String(primary_key=True, description="labels.step_rewards.reward_type")
-    soft_label = dy.Float64(min=0, max=1, description="soft label, the training target of a reward model")
+    soft_label = dy.Float64(min=0, max=1, description="probability that a reward model learns to give the step")
 
 
 class Cpmi80k(dy.Schema):
-    """The data set: a row per trajectory, with its step labels as lists."""
+    """The data set: a row per trajectory that CPMI labels, with a list for each kind of label."""
 
-    trajectory_id = dy.String(primary_key=True, description="alignment.trajectories.trajectory_id")
-    source_id = dy.String(nullable=True, description="id of the source row; null if it has none")
-    question_id = dy.String(description="hash of the normalised question")
+    trajectory_id = dy.String(primary_key=True, description="trajectory labelled; alignment.trajectories.trajectory_id")
+    source_id = dy.String(nullable=True, description="alignment.trajectories.source_id")
+    question_id = dy.String(description="alignment.trajectories.question_id")
     task = dy.String(description="alignment.trajectories.task")
-    question = dy.String(description="question text")
-    steps = dy.List(dy.String(), min_length=1, description="steps in order")
-    gold_answer = dy.String(description="gold answer")
-    hard_negatives = dy.List(dy.String(), description="hard negatives, by rank")
-    shepherd_labels = dy.List(dy.Bool(), nullable=True, description="sources.math_shepherd.labels")
+    question = dy.String(description="alignment.trajectories.question")
+    steps = dy.List(dy.String(), min_length=1, description="alignment.trajectories.steps")
+    gold_answer = dy.String(description="alignment.trajectories.gold_answer")
+    hard_negatives = dy.List(dy.String(), description="wrong answers, by rank")
+    shepherd_labels = dy.List(dy.Bool(), nullable=True, description="alignment.trajectories.shepherd_labels")
     rewards = dy.List(dy.Float64(), description="CPMI reward of each step, nats per token")
     soft_labels = dy.List(dy.Float64(), description="CPMI soft label of each step, in [0, 1]")
 
 
 class DatasetStatistics(dy.Schema):
-    """Composition of the data set next to the profile's targets (appendix B)."""
+    """Composition of the data set beside the profile's targets (appendix B)."""
 
     statistic = dy.String(primary_key=True, description="name of the statistic, e.g. mixed_share")
     target = dy.Float64(nullable=True, description="the profile's target; null if it has none")
@@ -204,16 +239,16 @@ class DatasetStatistics(dy.Schema):
 
 
 class ProcessRewardModels(dy.Schema):
-    """Trained reward models: folder and hash of the weights, training data, losses and scores."""
+    """Trained reward models: where they are, what they learned from, and how well they learned it."""
 
-    recipe = dy.String(primary_key=True, description="partition key, e.g. cpmi_bce")
+    recipe = dy.String(primary_key=True, description="recipe of the profile, e.g. cpmi_bce")
     reward_type = dy.String(description="reward type of the soft labels that it learned from")
-    objective = dy.String(description="bce, mse or pqm")
+    objective = dy.String(description="training objective: bce, mse or pqm")
     backbone = dy.String(description="model that training started from, with revision or weights hash")
     path = dy.String(description="folder of the model, relative to the home")
-    weights_fingerprint = dy.String(description="sha256 of the safetensors files")
+    weights_fingerprint = dy.String(description="SHA-256 of its safetensors files")
     data_version = dy.String(description="hash of the soft labels that it learned from, their Dagster data version")
-    train_steps = dy.Int64(min=0, description="labelled steps in an epoch")
+    train_steps = dy.Int64(min=0, description="number of labelled steps in an epoch")
     seconds = dy.Float64(min=0, description="seconds of training")
     training_curve = dy.List(
         dy.Struct({"step": dy.Int64(), "epoch": dy.Float64(), "split": dy.String(), "loss": dy.Float64()}),
@@ -234,77 +269,85 @@ class ProcessRewardModels(dy.Schema):
 
 
 class CandidateSolutions(dy.Schema):
-    """N solutions of each problem of a question set, sampled from the policy."""
+    """Solutions of each problem of a question set by the policy, from which reward models choose."""
 
     benchmark = dy.String(primary_key=True, description="question set, e.g. gsm8k")
-    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
+    problem_id = dy.String(primary_key=True, description="problem solved; sources.benchmark_problems.problem_id")
     candidate = dy.Int64(primary_key=True, min=0, description="number of the sample, from 0")
     steps = dy.List(dy.String(), description="lines of the solution")
     answer = dy.String(nullable=True, description="final answer read from the solution; null if it states none")
     correct = dy.Bool(description="whether the answer equals the gold answer")
-    generated_tokens = dy.Int64(min=0, description="tokens sampled")
+    generated_tokens = dy.Int64(min=0, description="number of tokens sampled")
     truncated = dy.Bool(description="whether the sample was cut at its token limit")
 
 
 class ProcessBenchPredictions(dy.Schema):
-    """Probability that each step of ProcessBench is right, by recipe."""
+    """Step probabilities by the reward models for ProcessBench, whose task is to find the first wrong step."""
 
-    recipe = dy.String(primary_key=True, description="models.process_reward_models.recipe")
-    benchmark = dy.String(primary_key=True, description="e.g. processbench_math")
-    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
+    recipe = dy.String(primary_key=True, description="reward model; models.process_reward_models.recipe")
+    benchmark = dy.String(primary_key=True, description="subset of ProcessBench, e.g. processbench_math")
+    problem_id = dy.String(primary_key=True, description="problem judged; sources.benchmark_problems.problem_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    probability = dy.Float64(min=0, max=1, description="probability by the recipe's model")
+    probability = dy.Float64(min=0, max=1, description="probability that the step is right")
 
 
 class PRMBenchPredictions(dy.Schema):
-    """Probability that each step of PRMBench is valid, by recipe."""
+    """Step probabilities by the reward models for PRMBench, whose wrong steps are of known kinds."""
 
-    recipe = dy.String(primary_key=True, description="models.process_reward_models.recipe")
-    category = dy.String(description="PRMBench classification")
-    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
+    recipe = dy.String(primary_key=True, description="reward model; models.process_reward_models.recipe")
+    category = dy.String(description="kind of error, e.g. circular; sources.benchmark_problems.category")
+    problem_id = dy.String(primary_key=True, description="problem judged; sources.benchmark_problems.problem_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    probability = dy.Float64(min=0, max=1, description="probability by the recipe's model")
+    probability = dy.Float64(min=0, max=1, description="probability that the step is valid")
 
 
 class JudgePredictions(dy.Schema):
-    """Probability that each step is right, by external judges; empty unless the profile names some."""
+    """Step probabilities by external judges for ProcessBench and PRMBench, if the profile names any."""
 
     judge = dy.String(primary_key=True, description="name of the judge in `benchmarks.judges` and in the report")
-    benchmark = dy.String(primary_key=True, description="e.g. processbench_math or prmbench")
-    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
+    benchmark = dy.String(primary_key=True, description="benchmark judged, e.g. processbench_math or prmbench")
+    problem_id = dy.String(primary_key=True, description="problem judged; sources.benchmark_problems.problem_id")
     step_index = dy.Int64(primary_key=True, min=0, description="step, from 0")
-    probability = dy.Float64(min=0, max=1, description="probability by the judge")
+    probability = dy.Float64(min=0, max=1, description="probability that the step is right")
 
 
 class BestOfNChoices(dy.Schema):
-    """Candidate that a recipe chooses among the first N, and whether it is right."""
+    """Candidate that a reward model chooses among the first n, and whether it is right."""
 
-    recipe = dy.String(primary_key=True, description="models.process_reward_models.recipe")
+    recipe = dy.String(primary_key=True, description="reward model; models.process_reward_models.recipe")
     benchmark = dy.String(primary_key=True, description="question set, e.g. gsm8k")
-    problem_id = dy.String(primary_key=True, description="sources.benchmark_problems.problem_id")
-    n = dy.Int64(primary_key=True, min=1, description="number of candidates, the first n")
+    problem_id = dy.String(primary_key=True, description="problem solved; sources.benchmark_problems.problem_id")
+    n = dy.Int64(primary_key=True, min=1, description="number of candidates to choose from, the first ones")
     aggregation = dy.String(
         primary_key=True,
-        description="mean, min, last, product, weighted_vote; or bound: majority, pass_at_n, pass_at_1",
+        description="rule: mean, min, last, product, weighted_vote or majority; or bound: pass_at_n, pass_at_1",
     )
-    candidate = dy.Int64(nullable=True, description="number of the chosen candidate; null for votes and bounds")
-    correct = dy.Float64(min=0, max=1, description="1 if right, else 0; for pass_at_1 a mean")
+    candidate = dy.Int64(nullable=True, description="candidate chosen; null for votes and bounds")
+    correct = dy.Float64(
+        min=0, max=1, description="1 if the choice is right, else 0; for pass_at_1 the share of right candidates"
+    )
     tied = dy.Bool(nullable=True, description="whether several candidates had the best score; null for bounds")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: group, name, contract and partitioning."""
+    """A table: group, name, contract, partitioning, and whether it is an asset; if not, it comes with another one."""
 
     group: str
     name: str
     schema: type[dy.Schema]
     partitioning: Partitioning | None = None
+    is_asset: bool = True
 
     @property
     def key(self) -> str:
         """`group/name`, the asset key."""
         return f"{self.group}/{self.name}"
+
+    @property
+    def relation(self) -> str:
+        """`group.name`, its view in DuckDB."""
+        return f"{self.group}.{self.name}"
 
     @property
     def meaning(self) -> str:
@@ -325,7 +368,7 @@ _TABLES = (
     Table("selection", "selected_trajectories", SelectedTrajectories, "shard"),
     Table("labels", "hard_negatives", HardNegatives, "shard"),
     Table("labels", "answer_logprobs", AnswerLogprobs, "shard"),
-    Table("labels", "rejected_trajectories", RejectedTrajectories, "shard"),
+    Table("labels", "rejected_trajectories", RejectedTrajectories, "shard", is_asset=False),
     Table("labels", "control_logprobs", ControlLogprobs, "shard"),
     Table("labels", "template_scores", TemplateScores, "shard"),
     Table("labels", "policy_rollouts", Rollouts, "shard"),
@@ -359,6 +402,8 @@ def provenance_of(table: Table) -> dict[str, pl.DataType]:
 
 
 def column_meanings(table: Table) -> dict[str, str]:
-    """Comment on each column, provenance included."""
-    described = {name: column.description or "" for name, column in table.schema.columns().items()}
+    """Comment on each column, provenance included; with its values, if those are listed."""
+    columns = table.schema.columns().items()
+    values = {name: f": {', '.join(column.categories)}" for name, column in columns if isinstance(column, dy.Enum)}
+    described = {name: f"{column.description or ''}{values.get(name, '')}" for name, column in columns}
     return {**PROVENANCE_MEANING, **described}

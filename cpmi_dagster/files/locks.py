@@ -44,7 +44,7 @@ def locked(path: Path, say: Callable[[str], object] = LOG.warning) -> Iterator[N
             ) from error
         finally:
             probe.unlink(missing_ok=True)
-        say(f"another process holds the lock {path}; waiting until it has finished (Ctrl-C to stop waiting)")
+        say(f"another process holds the lock {path}; waiting until it has finished")
         _acquire(lock)
     try:
         yield

@@ -1,24 +1,35 @@
 """Every table and figure of the report: its inputs, and its figures beside the paper's.
 
 ARTIFACTS["processbench"].needs    ->  ("sources/benchmark_problems", "benchmarks/processbench_predictions", …)
+ARTIFACTS["merge_points"].rows     ->  RecipeRow("CPMI_Merge1", "cpmi_merge1"), …
 build_artifact(ARTIFACTS["processbench"], inputs, "miniature")
 
 artifact      row   column  paper  measured  low   high   n    units  unit      profile
 processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  96     question  miniature
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 import polars as pl
 
 from cpmi_dagster.contracts import keys
 from cpmi_dagster.contracts.registries import by_name
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.reports import differences, efficiency, label_trust, labels, process_level, quality, reward_models
-from cpmi_dagster.reports import reward_rows as rows
 from cpmi_dagster.reports.inputs import Figure, ReportInputs, figure_frame
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures
+from cpmi_dagster.reports.reward_rows import (
+    BASELINE_TYPE,
+    CONTRAST_ROWS,
+    MERGE_POINT_ROWS,
+    PAV_MERGE_ROWS,
+    RecipeRow,
+    main_rows,
+    negatives_rows,
+    objective_rows,
+)
 
 PROCESS_LEVEL = (keys.PROBLEMS, keys.PROCESSBENCH, keys.JUDGES)
 STEP_LEVEL = (keys.PROBLEMS, keys.PRMBENCH_PREDICTIONS, keys.JUDGES)
@@ -26,6 +37,13 @@ QUALITY = (keys.PROBLEMS, keys.PROCESSBENCH, keys.PRMBENCH_PREDICTIONS, keys.CHO
 LABELS = (keys.STEP_REWARDS, keys.TRAJECTORIES, keys.TRUTH)
 READ_BY_SHARD = (keys.LOGPROBS,)
 """Tables too large to be in memory whole: they are in `ReportInputs.shards`."""
+RATIOS = ("Time", "Token", "RelEff")
+"""The beginnings of columns relative to a baseline."""
+TO_MC, TO_PAV = (BASELINE_TYPE,), ("pav",)
+
+
+def _main_rows(inputs: ReportInputs) -> tuple[RecipeRow, ...]:
+    return main_rows(inputs.recipes)
 
 
 @dataclass(frozen=True)
@@ -36,11 +54,20 @@ class Artifact:
         name: of its asset, and in `paper.yaml`.
         needs: keys of the tables that our figures are measured from.
         measure: makes our figures, one row of the table after another.
+        rows: the reward types and recipes behind its rows; a row of chance, or of a judge, is not among them.
+        compared: reward types that a figure is compared with, by the beginning of its column.
     """
 
     name: str
     needs: tuple[str, ...]
     measure: Callable[[ReportInputs], Iterator[Figure]]
+    rows: Callable[[ReportInputs], Iterable[RecipeRow]] = _main_rows
+    compared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def has_models(self) -> bool:
+        """Whether reward models are behind its figures."""
+        return any(TABLES[key].partitioning == "recipe" for key in self.needs)
 
     @property
     def paper(self) -> PaperTable:
@@ -50,30 +77,59 @@ class Artifact:
 
 ARTIFACTS: dict[str, Artifact] = by_name(
     (
-        Artifact("label_quality", (*LABELS, keys.LOGPROBS), labels.measure_label_quality),
-        Artifact("label_trust", (*LABELS, keys.LOGPROBS), label_trust.measure_label_trust),
-        Artifact("efficiency", (*QUALITY, keys.COSTS), efficiency.measure_efficiency),
-        Artifact("contrast", QUALITY, quality.measure_contrast),
+        Artifact(
+            "label_quality",
+            (*LABELS, keys.LOGPROBS),
+            labels.measure_label_quality,
+            labels.label_rows,
+            {labels.TO_BASELINE: TO_MC, labels.TO_CONTROL: labels.FREE_LABELS},
+        ),
+        Artifact("label_trust", (*LABELS, keys.LOGPROBS), label_trust.measure_label_trust, labels.label_rows),
+        Artifact(
+            "efficiency", (*QUALITY, keys.COSTS), efficiency.measure_efficiency, compared=dict.fromkeys(RATIOS, TO_MC)
+        ),
+        Artifact("contrast", QUALITY, quality.measure_contrast, lambda _: CONTRAST_ROWS),
         Artifact("distribution", PROCESS_LEVEL, process_level.measure_distribution),
         Artifact("distribution_figure", PROCESS_LEVEL, process_level.measure_score_means),
         Artifact("processbench", PROCESS_LEVEL, process_level.measure_processbench),
         Artifact("prmbench", STEP_LEVEL, partial(process_level.measure_prmbench, level="group")),
         Artifact("best_of_n", (keys.CHOICES,), quality.measure_best_of_n),
-        Artifact("dataset_statistics_table", (keys.STATISTICS,), labels.measure_dataset_statistics),
+        Artifact("dataset_statistics_table", (keys.STATISTICS,), labels.measure_dataset_statistics, lambda _: ()),
         Artifact("processbench_detailed", PROCESS_LEVEL, partial(process_level.measure_processbench, detailed=True)),
         Artifact("prmbench_detailed", STEP_LEVEL, process_level.measure_prmbench),
-        Artifact("labelers", (*QUALITY, keys.COSTS), efficiency.measure_labelers),
+        Artifact(
+            "labelers",
+            (*QUALITY, keys.COSTS),
+            efficiency.measure_labelers,
+            efficiency.labeler_rows,
+            dict.fromkeys(RATIOS, TO_MC),
+        ),
         Artifact("logic", (keys.CHOICES,), quality.measure_logic),
-        Artifact("objectives", QUALITY, quality.measure_objectives),
-        Artifact("negatives_ablation", (*QUALITY, *LABELS, keys.NEGATIVES), quality.measure_negatives_ablation),
-        Artifact("merge_points", (*QUALITY, keys.COSTS, keys.STEP_REWARDS), efficiency.measure_merge_points),
+        Artifact("objectives", QUALITY, quality.measure_objectives, lambda inputs: objective_rows(inputs.recipes)),
+        Artifact(
+            "negatives_ablation",
+            (*QUALITY, *LABELS, keys.NEGATIVES),
+            quality.measure_negatives_ablation,
+            lambda inputs: negatives_rows(inputs.negatives),
+        ),
+        Artifact(
+            "merge_points",
+            (*QUALITY, keys.COSTS, keys.STEP_REWARDS),
+            efficiency.measure_merge_points,
+            lambda _: MERGE_POINT_ROWS,
+            dict.fromkeys(("ratio", "RelEff"), TO_MC),
+        ),
         Artifact(
             "pav_merges",
             (*QUALITY, keys.COSTS),
-            partial(efficiency.measure_efficiency, own_rows=rows.PAV_MERGE_ROWS, baseline="pav"),
+            partial(efficiency.measure_efficiency, own_rows=PAV_MERGE_ROWS, baseline="pav"),
+            lambda _: PAV_MERGE_ROWS,
+            dict.fromkeys(RATIOS, TO_PAV),
         ),
-        Artifact("reward_models", (*LABELS, keys.MODELS), reward_models.measure_reward_models),
-        Artifact("differences", QUALITY, differences.measure_differences),
+        Artifact(
+            "reward_models", (*LABELS, keys.MODELS), reward_models.measure_reward_models, reward_models.model_rows
+        ),
+        Artifact("differences", QUALITY, differences.measure_differences, differences.compared_rows),
     )
 )
 """All artifacts by name, in the order in which the report shows them."""

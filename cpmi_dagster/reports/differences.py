@@ -62,6 +62,12 @@ def measure_differences(inputs: ReportInputs) -> Iterator[Figure]:
         yield row, name + ADJUSTED_P_VALUE, _p_value(by_holm, difference)
 
 
+def compared_rows(inputs: ReportInputs) -> list[RecipeRow]:
+    """The rows that the two parts of a label name: `CPMI`, `PQM, MC`."""
+    pairs = dict.fromkeys((each.reward_type, each.objective) for each in inputs.recipes)
+    return [*main_rows(inputs.recipes), *(RecipeRow(recipe_row(*pair), *pair) for pair in pairs)]
+
+
 def _of_test(row: str, measure: str, difference: Estimate) -> Iterator[Figure]:
     yield row, measure, difference.scaled(MEASURES[measure].scale)
     yield row, measure + P_VALUE, _p_value(difference.p_value, difference)

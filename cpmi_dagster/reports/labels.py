@@ -28,12 +28,13 @@ from cpmi_dagster.benchmarks.label_quality import (
 from cpmi_dagster.benchmarks.resampling import Estimate, Resampled
 from cpmi_dagster.contracts.keys import LOGPROBS, STATISTICS, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.reports.inputs import Figure, ReportInputs
-from cpmi_dagster.reports.reward_rows import CHANCE_ROW
+from cpmi_dagster.reports.reward_rows import CHANCE_ROW, RecipeRow
 from cpmi_dagster.rewards.controls import CORPUS_LABELS
 from cpmi_dagster.rewards.registry import REWARD_TYPES, listing_place, reward_label
 from cpmi_dagster.scoring.conditionings import candidate_logprobs
 
 TRUE_LABELS = [name for name, entry in REWARD_TYPES.items() if "truth" in entry.demand.inputs]
+FREE_LABELS = tuple(name for name, entry in REWARD_TYPES.items() if entry.is_free)
 LABEL_AUC = "Label AUC"
 WITHOUT_LAST = "Without last steps"
 TO_BASELINE = "Difference to MC"
@@ -103,6 +104,12 @@ def best_anew(figures: Sequence[Resampled]) -> Resampled:
     draws = np.fmax.reduce([figure.draws for figure in figures])
     units = min(figure.units for figure in figures)
     return Resampled(max(figure.value for figure in figures), draws, figures[0].n, units)
+
+
+def label_rows(inputs: ReportInputs) -> list[RecipeRow]:
+    """The row of every reward type that has labels."""
+    names = inputs.table(STEP_REWARDS)["reward_type"].unique(maintain_order=True)
+    return [RecipeRow(reward_label(name), name) for name in in_order(names)]
 
 
 def column_of(figures: Mapping[str, Resampled], column: str) -> Iterator[Figure]:

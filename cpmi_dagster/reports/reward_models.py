@@ -19,6 +19,7 @@ from cpmi_dagster.contracts.keys import MODELS, TRAJECTORIES
 from cpmi_dagster.reports.inputs import Figure, ReportInputs, figures_by_column
 from cpmi_dagster.reports.labels import judged_steps
 from cpmi_dagster.reports.paper import format_figure, say_estimate
+from cpmi_dagster.reports.reward_rows import RecipeRow
 
 OWN_LABELS, JUDGED = "AUC against its own labels", "AUC against judged steps"
 JUDGED_HELD_OUT = f"{JUDGED} of questions held out"
@@ -46,6 +47,11 @@ def measure_reward_models(inputs: ReportInputs) -> Iterator[Figure]:
         for column, share in ENDS.items():
             if (end := steps["probability"].quantile(share, "linear")) is not None:
                 yield str(recipe), column, Estimate(end, n=steps.height)
+
+
+def model_rows(inputs: ReportInputs) -> list[RecipeRow]:
+    """The row of every recipe."""
+    return [RecipeRow(each.name, each.reward_type, each.objective, each.name) for each in inputs.recipes]
 
 
 def describe_models(table: pl.DataFrame | None) -> dict[str, str]:

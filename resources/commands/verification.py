@@ -20,7 +20,7 @@ def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> tupl
         advance: called with the numbers of files just read and in all.
     """
     lake, damage = Lake.of(settings), list[str]()
-    files = sorted(path for path in lake.root.rglob("*.parquet") if not path.is_relative_to(lake.work_folder("")))
+    files = sorted(path for path in lake.root.rglob("[!.]*.parquet") if not path.is_relative_to(lake.work_folder("")))
     for path in files:
         if sentence := _damage(lake, path):
             damage.append(sentence)

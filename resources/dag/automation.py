@@ -1,27 +1,55 @@
-"""The jobs, in the order of `cpmi run`, and two sensors that make what follows labels, off by default."""
+"""The jobs, in the order of `cpmi run`, and the sensors that start them when something is missing or stale.
 
-from typing import Any, Literal
+watch_home                  on     marks runs whose process died; has `is_current` evaluated if it would say otherwise
+follow_sources              off    ingest, if a source, a setting or a file has changed
+missing_or_failed_shards    off    label_shards, a few shards a tick (see `shard_schedule`)
+follow_labels               off    build_dataset, if the labels of all shards are current
+follow_dataset              off    sample_candidates, train_and_evaluate, build_reports: hours on GPUs
+
+With all of them on, an empty home ends in a report. They ask `States`, as `cpmi run` does: Dagster's own conditions
+compare events, and would begin the data set of old labels while other shards are labelled again.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import dagster as dg
 
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
+from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
+from cpmi_dagster.resources.dag.dagster_home import dagster_folder
+from cpmi_dagster.resources.dag.general_checks import IS_CURRENT, unreported
+from cpmi_dagster.resources.dag.run_life import end_orphaned_runs
+from cpmi_dagster.resources.dag.states import States
+from cpmi_dagster.resources.lake.lake import partitions_of, words
+from cpmi_dagster.resources.lake.records import hash_of
 
 INGEST, LABEL, DATASET, CANDIDATES, TRAIN, REPORT = (
     "ingest", "label_shards", "build_dataset", "sample_candidates", "train_and_evaluate", "build_reports",
 )  # fmt: skip
-PROFILE_TAG, SHARDS_TAG = "cpmi/profile", "cpmi/shards"
+JUDGE_FILES = "check_currency"
+PROFILE_TAG = "cpmi/profile"
 PARTITION_TAG = "dagster/partition"
-FIRST_TAG, LAST_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+REQUEST_TAG = "cpmi/request"
+"""The hash of what a sensor found missing or stale; what failed is not requested again for the same reason."""
+SECONDS_BETWEEN_TICKS = 30
 PURPOSES = {
     INGEST: "Read the sources, match trajectories with gold answers, choose those to label, read the benchmarks.",
     LABEL: "Label shards: hard negatives and log-probabilities (CPMI) first, then rollouts, rewards and costs.",
     DATASET: "Compute soft labels over all shards and assemble the data set; refuses while rewards are stale.",
-    CANDIDATES: "Sample the policy's solutions of a question set, for best-of-N.",
-    TRAIN: "Train the reward model of a recipe and judge it on the benchmarks.",
-    REPORT: "Build every table and figure, and the HTML report.",
+    CANDIDATES: "Sample the policy's solutions of the question sets, for best-of-N, and judge by files and models of "
+    "others.",
+    TRAIN: "Train the reward model of a recipe and score the benchmarks with it.",
+    REPORT: "Measure every figure, and write the HTML report.",
 }
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING,
+]  # fmt: skip
+Judge = Callable[[], States]
 
 
 def _tables(*groups: str, partitioning: Literal["any"] | Partitioning | None = "any") -> list[str]:
@@ -30,45 +58,180 @@ def _tables(*groups: str, partitioning: Literal["any"] | Partitioning | None = "
     ]
 
 
-LABEL_TABLES = _tables("labels")
 PHASES: dict[str, list[str]] = {
-    INGEST: [*_tables("sources", "alignment", "selection"), *_tables("benchmarks", partitioning=None)],
-    LABEL: LABEL_TABLES,
+    INGEST: _tables("sources", "alignment", "selection"),
+    LABEL: _tables("labels"),
     DATASET: _tables("dataset"),
-    CANDIDATES: _tables("benchmarks", partitioning="benchmark"),
+    CANDIDATES: [*_tables("benchmarks", partitioning="benchmark"), *_tables("benchmarks", partitioning=None)],
     TRAIN: _tables("models", "benchmarks", partitioning="recipe"),
     REPORT: _tables("reports"),
 }
 
 
-def _assets(tables: list[str]) -> dg.AssetSelection:
-    return dg.AssetSelection.assets(*map(asset_key, tables))
+def phases(settings: Settings) -> dict[str, list[str]]:
+    """The assets of each phase that a profile asks for; a phase of none is left out."""
+    asked = asked_assets(settings)
+    chosen = {phase: [key for key in tables if key in asked] for phase, tables in PHASES.items()}
+    return {phase: tables for phase, tables in chosen.items() if tables}
+
+
+def label_tables(settings: Settings) -> list[str]:
+    """The tables of labels that a profile asks for."""
+    return phases(settings)[LABEL]
 
 
 def jobs(settings: Settings) -> dict[str, Any]:
     """The jobs by name; their runs have the profile's name as a tag."""
     tags = {PROFILE_TAG: settings.profile}
-    return {
+    made = {
         name: dg.define_asset_job(name, _assets(tables), description=PURPOSES[name], tags=tags)
-        for name, tables in PHASES.items()
+        for name, tables in phases(settings).items()
+    }
+    checks = [dg.AssetCheckKey(asset_key(key), IS_CURRENT) for key in asked_assets(settings)]
+    words = "Evaluate `is_current` of every asset: is what is there what the profile would make now?"
+    return made | {
+        JUDGE_FILES: dg.define_asset_job(JUDGE_FILES, dg.AssetSelection.checks(*checks), description=words, tags=tags)
     }
 
 
-FOLLOW_LABELS = dg.AutomationConditionSensorDefinition(
-    "follow_labels",
-    target=_assets(_tables("dataset")),
-    description="Rebuilds the data set when labels change. Trains nothing.",
-)
-FOLLOW_DATASET = dg.AutomationConditionSensorDefinition(
-    "follow_dataset",
-    target=_assets([*_tables("models", "benchmarks", "reports")]),
-    description="Trains and judges every recipe, and rebuilds the reports, whenever the data set changes: "
-    "hours on GPUs.",
-)
-AUTOMATION = (FOLLOW_LABELS, FOLLOW_DATASET)
+def _assets(tables: Sequence[str]) -> dg.AssetSelection:
+    return dg.AssetSelection.assets(*map(asset_key, tables))
 
 
-def shards_of(run: dg.DagsterRun, settings: Settings) -> list[str]:
-    """The shards of a run, by its partition tags."""
-    first, last = (run.tags.get(tag, run.tags.get(PARTITION_TAG, "")) for tag in (FIRST_TAG, LAST_TAG))
-    return [shard for shard in settings.shard_keys if first <= shard <= last]
+class Due(NamedTuple):
+    """A run that would make something: its job, its partition, and the reason."""
+
+    job: str
+    partition: str | None
+    reason: str
+
+
+def due_runs(states: States, names: Sequence[str]) -> Iterator[Due | dg.SkipReason]:
+    """The runs of some jobs that would make what is missing or stale; why, if they wait for what comes before them.
+
+    They end with the first job of which something is due: what follows is made of its rows.
+    """
+    settings = states.settings
+    for name, tables in phases(settings).items():
+        if name not in names:
+            continue
+        by_recipe = name == TRAIN
+        due = []
+        for partition in settings.recipe_names if by_recipe else [None]:
+            reasons = [*_reasons(states, tables, partition)]
+            if reasons:
+                due.append(Due(name, partition, "; ".join(reasons)))
+        if due and (before := not_ready(states, tables)):
+            yield dg.SkipReason(f"`{name}` waits: {before}")
+            return
+        yield from due
+        if due:
+            return
+
+
+def _reasons(states: States, tables: Sequence[str], recipe: str | None) -> Iterator[str]:
+    """What is missing or stale of some tables."""
+    for key in tables:
+        for partition in [recipe] if recipe else partitions_of(key, states.settings) or [None]:
+            state = states.state(key, partition)
+            if state.kind != "current":
+                yield state.reason or f"{words(key, partition)} is not made yet"
+
+
+def not_ready(states: States, tables: Sequence[str]) -> str:
+    """Why the inputs of some tables are not all current; empty if they are."""
+    inputs = dict.fromkeys(name for key in tables for name in states.stages[key].inputs)
+    before = [name for name in inputs if name not in tables and name in states.stages]
+    for key in before:
+        for partition in partitions_of(key, states.settings) or [None]:
+            state = states.state(key, partition)
+            if state.kind != "current":
+                return state.reason or f"{words(key, partition)} is not made yet"
+    return ""
+
+
+def requests_of(
+    instance: dg.DagsterInstance, due: Iterator[Due | dg.SkipReason]
+) -> list[dg.RunRequest] | dg.SkipReason:
+    """Requests for the runs that are due, but for those that are at work, or failed for the same reason."""
+    requests, waiting = [], "everything is made, and current"
+    for each in due:
+        if isinstance(each, dg.SkipReason):
+            waiting = each.skip_message or ""
+            continue
+        asked = hash_of(each)
+        last = instance.get_runs(dg.RunsFilter(tags={REQUEST_TAG: asked}), limit=1)
+        at_work = instance.get_runs(dg.RunsFilter(job_name=each.job, statuses=UNFINISHED), limit=100)
+        where = f"{each.job}{f' {each.partition}' if each.partition else ''}"
+        if any(run.tags.get(PARTITION_TAG) == each.partition for run in at_work):
+            waiting = f"`{where}` is at work"
+        elif last and last[0].is_failure_or_canceled:
+            waiting = f"`{where}` failed in run {last[0].run_id[:8]}; correct its reason, and launch it again"
+        else:
+            requests.append(dg.RunRequest(job_name=each.job, partition_key=each.partition, tags={REQUEST_TAG: asked}))
+    return requests or dg.SkipReason(waiting)
+
+
+def followers(judge: Judge, made: dict[str, Any]) -> list[dg.SensorDefinition]:
+    """The sensors that start jobs, off by default.
+
+    Args:
+        judge: the states of all partitions, judged anew.
+        made: the jobs by name.
+    """
+    chosen = {
+        "follow_sources": ([INGEST], "Reads, aligns and selects again when a source or a setting has changed."),
+        "follow_labels": ([DATASET], "Builds the data set when labels have changed, of all shards. Trains nothing."),
+        "follow_dataset": (
+            [CANDIDATES, TRAIN, REPORT],
+            "Trains every recipe, scores the benchmarks, and builds the report, when the data set has changed: hours "
+            "on GPUs.",
+        ),
+    }
+    sensors = []
+    for name, (names, description) in chosen.items():
+        there = [each for each in names if each in made]
+        if there:
+
+            def evaluate(context: dg.SensorEvaluationContext, names: Sequence[str]) -> Any:
+                return requests_of(context.instance, due_runs(judge(), names))
+
+            sensors.append(
+                dg.SensorDefinition(
+                    name=name,
+                    evaluation_fn=partial(evaluate, names=there),
+                    jobs=[made[each] for each in there],
+                    minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
+                    description=description,
+                )
+            )
+    return sensors
+
+
+def watch_home(settings: Settings, judge: Judge, job: Any) -> dg.SensorDefinition:
+    """The sensor that keeps Dagster's pages true, on by default.
+
+    Args:
+        judge: the states of all partitions, judged anew.
+        job: evaluates `is_current`.
+    """
+
+    @dg.sensor(
+        job=job,
+        name="watch_home",
+        description="Marks runs as failed whose process has died, and has `is_current` evaluated when a setting, a "
+        "source or a file has changed.",
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
+    )
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        end_orphaned_runs(context.instance, dagster_folder(settings))
+        states = judge()
+        changed = unreported(context.instance, asked_assets(states.settings), states)
+        if not changed:
+            return dg.SkipReason("`is_current` of every asset says what is so")
+        if context.instance.get_runs(dg.RunsFilter(job_name=JUDGE_FILES, statuses=UNFINISHED), limit=1):
+            return dg.SkipReason(f"`{JUDGE_FILES}` is at work")
+        return dg.RunRequest(tags={"cpmi/changed": " ".join(changed)[:250]})
+
+    return evaluate

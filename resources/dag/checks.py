@@ -24,8 +24,8 @@ from cpmi_dagster.contracts.keys import (
     SOFT_LABELS,
     TRAJECTORIES,
 )
-from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.profiles.asked import is_asked
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.paper import format_interval
 from cpmi_dagster.reports.process_level import against_chance
@@ -57,10 +57,10 @@ def _made(lake: Lake, partitions: Sequence[str], *tables: str) -> list[str]:
     return [name for name in partitions if all(lake.is_whole(table, name) for table in tables)]
 
 
-def every_row_accounted_for(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
+def every_row_accounted_for(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """Each source row is in exactly one of `trajectories` and `rejected_rows`."""
     tables = (SHEPHERD, TRAJECTORIES, REJECTED_ROWS)
-    whole = _made(lake, shards, *tables)
+    whole = _made(lake, settings.shard_keys, *tables)
     source, kept, rejected = (lake.read(table, whole, ["row_number"])["row_number"] for table in tables)
     accounted = pl.concat([kept, rejected]).sort()
     counts = {"source": source.len(), "trajectories": kept.len(), "rejected": rejected.len()}
@@ -106,7 +106,7 @@ def own_labels_fit_the_selection(lake: Lake, settings: Settings) -> dg.AssetChec
     Raises:
         Failure: they do not; names the first trajectory.
     """
-    names = settings.sources.step_labels if lake.exists(OWN_LABELS) else {}
+    names = settings.sources.step_labels
     if names:
         trajectories = _rows(lake, TRAJECTORIES, settings).join(lake.read(SELECTED), on="trajectory_id", how="semi")
         try:
@@ -120,7 +120,10 @@ def own_labels_fit_the_selection(lake: Lake, settings: Settings) -> dg.AssetChec
 
 def no_benchmark_question_is_trained_on(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """No selected trajectory has a question of a benchmark; only a warning if the benchmark is known to share some."""
-    problems = lake.read(PROBLEMS) if lake.exists(PROBLEMS) else BenchmarkProblems.create_empty()
+    if is_asked(PROBLEMS, settings) and not lake.exists(PROBLEMS):
+        unread = f"not checked yet: {PROBLEMS} has not been made; materialize it, and this check runs again with it"
+        return dg.AssetCheckResult(passed=False, severity=dg.AssetCheckSeverity.WARN, description=unread)
+    problems = lake.read(PROBLEMS)
     trajectories = _rows(lake, TRAJECTORIES, settings).join(lake.read(SELECTED), on="trajectory_id", how="semi")
     shared = shared_questions(trajectories, problems)
     refused = shared.filter(~pl.col("tolerated"))
@@ -162,12 +165,7 @@ def negatives_differ_from_gold(lake: Lake, settings: Settings, shards: Sequence[
 
 
 def every_trajectory_scored(lake: Lake, settings: Settings, shards: Sequence[str]) -> dg.AssetCheckResult:
-    """Each selected trajectory of a finished shard has finite log-probabilities, or a reason for having none.
-
-    Where no reward type needs scores, there is nothing to check.
-    """
-    if not settings.demand.conditionings:
-        return dg.AssetCheckResult(passed=True, metadata={"asked_for": "nothing"})
+    """Each selected trajectory of a finished shard has finite log-probabilities, or a reason for having none."""
     wanted = missing = infinite = reasons = unlabelled = 0
     for shard in _made(lake, shards, *SCORED):  # shard by shard: all rows may not fit into memory
         logprobs = lake.read(SCORED[0], shard, ["trajectory_id", "logprob_sum"])
@@ -258,14 +256,16 @@ class TableCheck:
                 name=self.body.__name__,
                 description=getdoc(self.body),
                 asset=asset_key(self.table, prefix),
-                additional_deps=[asset_key(self.reads, prefix)] if self.reads else None,
+                additional_deps=[asset_key(self.reads, prefix)]
+                if self.reads and is_asked(self.reads, settings)
+                else None,
                 blocking=self.blocking,
                 partitions_def=dg.StaticPartitionsDefinition(settings.shard_keys) if self.by_shard else None,
             )(compute)
 
 
 CHECKS = (
-    TableCheck(TRAJECTORIES, every_row_accounted_for, blocking=True, by_shard=True),
+    TableCheck(TRAJECTORIES, every_row_accounted_for, blocking=True),
     TableCheck(SELECTED, match_rate),
     TableCheck(SELECTED, selection_keeps_ratios),
     TableCheck(SELECTED, own_labels_fit_the_selection, blocking=True),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import dagster as dg
 import polars as pl
@@ -13,8 +13,6 @@ from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.workers.language_models import Role
-
-NOTHING_ASKED_FOR = "empty: no reward type of the profile needs it"
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class StageOutput:
         cost: of the model answers that the rows use.
         notes: sentences for readers of the rows.
         files: paths that the rows name, relative to the home.
-        metadata: shown by Dagster.
+        metadata: of the partition, shown by Dagster.
     """
 
     frames: pl.DataFrame | Mapping[str, pl.DataFrame] | Iterable[pl.DataFrame]
@@ -57,10 +55,9 @@ class Declaration:
         body: makes the rows of a partition from a `StageRun`.
         table: key of its table.
         also: keys of further tables that the body makes.
-        inputs: keys of the tables it reads; if one is partitioned as the stage is, the stage's own partition.
+        inputs: keys of the tables it reads, if the profile asks for them; of one that is partitioned as the stage is,
+            the stage's own partition.
         settings: dotted paths of the settings that its rows depend on, beside the seed.
-        asked: whether the profile needs any rows; if not, the body is not called.
-        unasked: why the table is empty then.
         feeds: whether a partition depends on an input.
         rows_of: filter by input in one file: the rows that a partition depends on.
         at_once: one run makes all partitions.
@@ -68,11 +65,11 @@ class Declaration:
         models: roles of its models.
         named_models: further models, by name.
         sources: external sources, by name.
+        summary: metadata of the whole table, for a stage of which a run makes all partitions.
         code_version: raised by hand if the same inputs would give other rows.
         pool: Dagster pool that limits parallel runs.
         kinds: technologies that Dagster shows.
         lineage: columns made from columns of other names, as `column: [group/name.column, ...]`.
-        eager: made again when inputs change, if automation is on.
         prefix: of its asset keys and op, in a Dagster project of the user's.
         upstream: asset keys of that project that write its sources.
     """
@@ -82,8 +79,6 @@ class Declaration:
     also: Sequence[str] = ()
     inputs: Sequence[str] = ()
     settings: Sequence[str] = ()
-    asked: Callable[[Settings], bool] = lambda _: True
-    unasked: str = NOTHING_ASKED_FOR
     feeds: Callable[[str, str | None, Settings], bool] = lambda key, partition, settings: True
     rows_of: Mapping[str, Callable[[Settings, str], pl.Expr]] = field(default_factory=dict)
     at_once: bool = False
@@ -91,11 +86,11 @@ class Declaration:
     models: Sequence[Role] = ()
     named_models: Callable[[Settings], Mapping[str, LanguageModel]] = lambda _: {}
     sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {}
+    summary: Callable[[Any], Mapping[str, Any]] = lambda home: {}
     code_version: str = "1"
     pool: str | None = None
     kinds: Sequence[str] = ("polars",)
     lineage: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    eager: bool = False
     prefix: tuple[str, ...] = ()
     upstream: tuple[dg.AssetKey, ...] = ()
 
@@ -110,9 +105,24 @@ class Declaration:
         return (self.table, *self.also)
 
     @property
+    def assets(self) -> tuple[str, ...]:
+        """The keys of those tables that are assets."""
+        return tuple(key for key in self.tables if TABLES[key].is_asset)
+
+    @property
     def partitioning(self) -> Partitioning | None:
-        """How its runs are partitioned; None if one run makes the whole table."""
+        """What it makes one after another, each with a key of its own; None if its body makes the whole table."""
         return None if self.at_once else TABLES[self.table].partitioning
+
+    @property
+    def run_partitioning(self) -> Partitioning | None:
+        """Its partitions in Dagster, of which a run makes one: shards of labels, and recipes.
+
+        None if a run makes all: what stands before labels needs all shards, and Dagster launches a selection only if
+        the partitions at its roots are of one kind.
+        """
+        kind = self.partitioning
+        return kind if kind == "recipe" or TABLES[self.table].group == "labels" else None
 
     def column_sources(self, key: str) -> dict[str, list[tuple[str, str]]]:
         """By column of a table, its input columns: those of the same name, and those in `lineage`."""
@@ -126,6 +136,41 @@ class Declaration:
         return sources
 
 
-def distinct(stages: Iterable[Declaration]) -> list[Declaration]:
+Declared = TypeVar("Declared", bound=Declaration)
+
+
+def distinct(stages: Iterable[Declared]) -> list[Declared]:
     """Each stage once, though it may make several tables."""
     return list({stage.table: stage for stage in stages}.values())
+
+
+def direct_inputs(stage: Declaration, stages: Mapping[str, Declaration]) -> list[str]:
+    """The inputs of a stage that no other input is made from: the others are read through these, in Dagster's graph.
+
+    hard_negatives    reads trajectories and selected_trajectories    ->    selected_trajectories, which is made from
+                                                                            trajectories
+    """
+    inputs = [key for key in stage.inputs if key in stages]
+    implied = {above for key in inputs for above in ancestors(key, stages)}
+    return [key for key in inputs if key not in implied]
+
+
+def ancestors(key: str, stages: Mapping[str, Declaration]) -> set[str]:
+    """The tables that a table is made from, directly or not."""
+    found: set[str] = set()
+    waiting = [key]
+    while waiting:
+        new = {name for name in stages[waiting.pop()].inputs if name in stages} - found
+        found |= new
+        waiting.extend(new)
+    return found
+
+
+def carried_inputs(key: str, stages: Mapping[str, Declaration]) -> list[str]:
+    """The tables that stages read through this one, which they depend on as much."""
+    above, carried = ancestors(key, stages), set()
+    for stage in distinct(stages.values()):
+        direct = direct_inputs(stage, stages)
+        if key in direct:
+            carried |= {name for name in stage.inputs if name in above and name not in direct}
+    return sorted(carried)

@@ -56,7 +56,7 @@ def dry_run(
         due = [name for name, state in judged.items() if force or state.kind != "current"]
         files = [(name, home.lake.record(*file)) for name in judged for file in states.files(stage, name)]
         why = next((judged[name].reason for name in due if judged[name].reason), "--force" if force else "not made yet")
-        if due and stage.pool and stage.asked(settings):
+        if due and stage.pool:
             for role in stage.models or ("reward models",):
                 asks.setdefault(role, []).append(stage.name)
         for key in stage.tables:

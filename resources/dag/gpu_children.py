@@ -41,7 +41,7 @@ def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], is_c
     if len(due) < 2:
         return set()
     parts = [due[start :: settings.orchestration.gpus] for start in range(min(settings.orchestration.gpus, len(due)))]
-    home.models.release()  # a child needs this process's GPU
+    home.models.leave_place()  # children need it, and this process's GPU
     remaining, advance = set(due), home.progress.start(f"shards on {len(parts)} GPUs", len(due), LOG.info)
 
     def show() -> None:

@@ -1,95 +1,133 @@
-"""A stage in the Dagster UI: specs, column schemas and lineage, row counts, previews, links to the code."""
+"""A stage in the Dagster UI: specs, descriptions, what its files are made of, previews, links to the code."""
 
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import TABLES, Table
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.files.text import cut, in_markdown
-from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key, prefixed
-from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.states import recipe_facts, setting_values
+from cpmi_dagster.resources.dag.declaration import Declaration, direct_inputs
+from cpmi_dagster.resources.dag.file_facts import facts_table
+from cpmi_dagster.resources.dag.stage_run import Home
+from cpmi_dagster.resources.dag.states import columns_hashed, recipe_facts, setting_values
+from cpmi_dagster.resources.dag.table_schema import column_schema
+from cpmi_dagster.resources.lake.database import FILE_NAME
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import Record, hash_of
 
 OWNERS = ["team:cpmi"]
+STORED_AS = ("duckdb", "parquet")
+"""Kinds of every asset beside those that its stage names."""
 # metadata keys to which Dagster's UI gives a place
-COLUMN_SCHEMA, COLUMN_LINEAGE, ROW_COUNT = "dagster/column_schema", "dagster/column_lineage", "dagster/row_count"
+COLUMN_SCHEMA, COLUMN_LINEAGE = "dagster/column_schema", "dagster/column_lineage"
+TABLE_NAME, ROW_COUNT, PARTITION_ROW_COUNT = "dagster/table_name", "dagster/row_count", "dagster/partition_row_count"
 CODE_REFERENCES = "dagster/code_references"
 INPUTS = "tables"
 """The resource by which assets of the user's project read tables."""
 PREVIEW_ROWS = 5
 PREVIEW_CHARACTERS = 80
+FACT_CHARACTERS = 400
 HASH_CHARACTERS = 8
 
 
-# a run that was skipped is no reason to run what follows
-ON_CHANGED_ROWS = dg.AutomationCondition.eager().replace(
-    "any_deps_updated", dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
-)
+def asset_spec(stage: Declaration, key: str, home: Home) -> dg.AssetSpec:
+    """The spec of a table's asset.
 
-
-def asset_spec(stage: Declaration, key: str, settings: Settings) -> dg.AssetSpec:
-    """The spec of a table's asset; its code version includes a hash of the settings that its rows depend on.
-
-    Dagster shows an asset as stale if its code version, or the data version of an input, differs from that of the last
-    materialization.
+    Of its inputs Dagster shows those that no other input is made from (`direct_inputs`).
     """
-    fresh_within_days = settings.orchestration.fresh_within_days
-    table = TABLES[key]
-    days = fresh_within_days if table.group == "dataset" else None
+    settings, table = home.settings, TABLES[key]
+    days = settings.orchestration.fresh_within_days if table.group == "dataset" else None
     spec = dg.AssetSpec(
         asset_key(key, stage.prefix),
         deps=[
-            *(_dep(stage, name) for name in stage.inputs),
+            *(_dep(stage, name, home) for name in direct_inputs(stage, home.stages)),
             # a shard may have rows from every partition of the project's asset
             *(dg.AssetDep(key, partition_mapping=dg.AllPartitionMapping()) for key in stage.upstream),
         ],
-        description="\n\n".join(dict.fromkeys([table.meaning, inspect.getdoc(stage.body) or ""])),
+        description=asset_description(stage, key),
         group_name=table.group,
-        code_version=f"{stage.code_version}-{hash_of(_settings_of(stage, settings))[:HASH_CHARACTERS]}",
+        code_version=code_version(stage, home),
         owners=OWNERS,
-        kinds=set(stage.kinds),
+        kinds={*stage.kinds, *STORED_AS},
         metadata={
-            COLUMN_SCHEMA: column_schema(stage, table),
+            **table_metadata(stage, table, home.lake.home),
             COLUMN_LINEAGE: column_lineage(stage, table),
             **_code_reference(stage),
         },
-        # in the user's project, automation is theirs
-        automation_condition=ON_CHANGED_ROWS if stage.eager and not stage.prefix else None,
         freshness_policy=dg.FreshnessPolicy.time_window(timedelta(days=days)) if days is not None else None,
     )
     return spec.with_io_manager_key(prefixed(INPUTS, stage.prefix)) if stage.prefix else spec
 
 
-def _dep(stage: Declaration, key: str) -> dg.AssetDep:
+def _dep(stage: Declaration, key: str, home: Home) -> dg.AssetDep:
     """The dependency on an input; all partitions of one that is partitioned otherwise."""
-    is_whole = stage.partitioning and TABLES[key].partitioning not in (None, stage.partitioning)
+    theirs = home.stages[key].run_partitioning
+    is_whole = stage.run_partitioning and theirs not in (None, stage.run_partitioning)
     return dg.AssetDep(asset_key(key, stage.prefix), partition_mapping=dg.AllPartitionMapping() if is_whole else None)
 
 
-def column_schema(stage: Declaration, table: Table) -> dg.TableSchema:
-    """Columns, types, meanings and keys of a table."""
-    meanings = column_meanings(table)
-    keys = set(table.schema.primary_key())
-    may_be_null = {name for name, column in table.schema.columns().items() if column.nullable}
-    return dg.TableSchema(
-        columns=[
-            dg.TableColumn(
-                name,
-                type=str(dtype),
-                description=meanings[name],
-                constraints=dg.TableColumnConstraints(nullable=name in may_be_null, unique={name} == keys),
-            )
-            for name, dtype in columns_of(table).items()
+def code_version(stage: Declaration, home: Home) -> str:
+    """The hash of what the rows follow from, here and upstream, as far as it is known without reading rows.
+
+    Dagster shows an asset as unsynced if this, or the data version of an input, differs from that of the last
+    materialization. `States` knows more: the weights in a model's folder, and commits of the hub.
+    """
+    known = home.memo.setdefault("code versions", {})
+    if stage.table not in known:
+        upstream = [code_version(home.stages[key], home) for key in direct_inputs(stage, home.stages)]
+        facts = [stage.code_version, columns_hashed(stage), _settings_of(stage, home), upstream]
+        known[stage.table] = f"{stage.code_version}-{hash_of(facts)[:HASH_CHARACTERS]}"
+    return known[stage.table]
+
+
+def _settings_of(stage: Declaration, home: Home) -> list[Any]:
+    """The settings, models and sources that a stage's rows depend on; of sources on this disk, the files' hashes."""
+    settings = home.settings
+    models = [settings.models.of(role) for role in stage.models] + list(stage.named_models(settings).values())
+    recipes = [recipe_facts(recipe, settings) for recipe in settings.recipes] if stage.partitioning == "recipe" else []
+    named = [model and model.model_dump(mode="json") for model in models]
+    return [settings.seed, setting_values(stage.settings, settings), named, recipes, _sources(stage, home)]
+
+
+def _sources(stage: Declaration, home: Home) -> list[Any]:
+    """The sources of a stage; none if a file is missing, which is an error of the run, not of the graph."""
+    try:
+        sources = stage.sources(home.settings)
+        return [
+            source.model_dump(mode="json") if source.hub else home.sources.version(source)
+            for source in sources.values()
         ]
-    )
+    except CpmiError:
+        return []
+
+
+def asset_description(stage: Declaration, key: str) -> str:
+    """What a table is; of the stage's main table also how it is made."""
+    how = inspect.getdoc(stage.body) if key == stage.table else None
+    return "\n\n".join(dict.fromkeys([TABLES[key].meaning, *([how] if how else [])]))
+
+
+def table_metadata(stage: Declaration, table: Table, home: Path) -> dict[str, Any]:
+    """What is known of a table before it is made: name, columns, database, a query."""
+    return {
+        TABLE_NAME: table.relation,
+        COLUMN_SCHEMA: column_schema(stage, table),
+        "database": dg.MetadataValue.path(home.absolute() / FILE_NAME),
+        "sql": _query(table),
+    }
+
+
+def _query(table: Table) -> str:
+    return f"select * from {table.relation} limit 10"
 
 
 def column_lineage(stage: Declaration, table: Table) -> dg.TableColumnLineage:
@@ -101,54 +139,53 @@ def column_lineage(stage: Declaration, table: Table) -> dg.TableColumnLineage:
     return dg.TableColumnLineage(deps)
 
 
-def _settings_of(stage: Declaration, settings: Settings) -> list[Any]:
-    """The settings that a stage's rows depend on; no file is read."""
-    if not stage.asked(settings):
-        return []
-    models = [settings.models.of(role) for role in stage.models] + list(stage.named_models(settings).values())
-    recipes = [recipe_facts(recipe, settings) for recipe in settings.recipes] if stage.partitioning == "recipe" else []
-    named = [model and model.model_dump(mode="json") for model in models]
-    return [settings.seed, setting_values(stage.settings, settings), named, recipes, _sources(stage, settings)]
+def facts_of(stage: Declaration, records: Sequence[Record], rows: pl.DataFrame, lake: Lake) -> dict[str, Any]:
+    """Metadata of a run's files.
 
-
-def _sources(stage: Declaration, settings: Settings) -> list[Any]:
-    """The sources of a stage; none if a file is missing, which is an error of the run, not of the graph."""
-    try:
-        return [source.model_dump(mode="json") for source in stage.sources(settings).values()]
-    except CpmiError:
-        return []
-
-
-def facts_of(stage: Declaration, records: Sequence[Record], rows: pl.DataFrame) -> dict[str, Any]:
-    """Metadata of a run's files: one, or those of all shards that are made at once."""
-    record = records[0]
+    Args:
+        records: of the partition that the run made, or of all partitions of the table.
+        rows: the first ones.
+    """
+    table = TABLES[records[0].table]
+    keys = list({record.key: record for record in records}.values())  # files of one key were made at once
+    paths = [lake.path(record.table, record.partition).absolute() for record in records]
+    models = dict.fromkeys(record.model for record in keys if record.model)
+    notes = dict.fromkeys(note for record in keys for note in record.notes)
     shown = {
-        ROW_COUNT: sum(each.rows for each in records),
-        COLUMN_LINEAGE: column_lineage(stage, TABLES[record.table]),
-        "key": record.key,
-        "made": record.written_at,
+        PARTITION_ROW_COUNT if stage.run_partitioning else ROW_COUNT: sum(record.rows for record in records),
+        **_costs(keys),
+        "made": dg.MetadataValue.timestamp(max(datetime.fromisoformat(record.written_at) for record in records)),
+        "made from": dg.MetadataValue.md(preview(facts_table(keys), None, FACT_CHARACTERS)),
+        "path": dg.MetadataValue.path(paths[0] if len(paths) == 1 else paths[0].parent),
+        "sql": _query(table),
         "preview": dg.MetadataValue.md(preview(rows)),
     }
-    if record.model:
-        shown["model"] = record.model
-    if record.notes:
-        shown["notes"] = dg.MetadataValue.md("\n".join(f"- {in_markdown(note)}" for note in record.notes))
-    if any(record.cost.values()):
-        shown["cost"] = dict(record.cost)
+    if len(keys) == 1:
+        shown["key"] = keys[0].key
+    if models:
+        shown["model"] = ", ".join(models)
+    if notes:
+        shown["notes"] = dg.MetadataValue.md("\n".join(f"- {in_markdown(note)}" for note in notes))
     return shown
 
 
-def preview(frame: pl.DataFrame, rows: int | None = PREVIEW_ROWS) -> str:
-    """The first rows as a Markdown table; all if `rows` is None."""
+def _costs(records: Sequence[Record]) -> dict[str, float]:
+    """The seconds and tokens of files, without zeros; Dagster plots each."""
+    total = sum((Cost.from_dict(record.cost) for record in records), Cost.zero())
+    return {name: rounded for name, value in total.to_dict().items() if (rounded := round(value, 2))}
+
+
+def preview(frame: pl.DataFrame, rows: int | None = PREVIEW_ROWS, characters: int = PREVIEW_CHARACTERS) -> str:
+    """The first rows as a Markdown table; all if `rows` is None; longer cells are cut."""
     head = frame if rows is None else frame.head(rows)
     lines = ["| " + " | ".join(map(in_markdown, head.columns)) + " |", "|" + "---|" * head.width]
-    lines += ["| " + " | ".join(_cell(value) for value in row) + " |" for row in head.iter_rows()]
+    lines += ["| " + " | ".join(_cell(value, characters) for value in row) + " |" for row in head.iter_rows()]
     return "\n".join(lines)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, characters: int) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return in_markdown(cut(text, PREVIEW_CHARACTERS))
+    return in_markdown(cut(text, characters))
 
 
 def _code_reference(stage: Declaration) -> Mapping[str, Any]:

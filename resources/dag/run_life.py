@@ -2,8 +2,8 @@
 
 The process of a run holds the lock `<home>/dagster/alive/RUN_ID.lock`, which the system frees however the process ends.
 `cpmi run` takes it before the run exists, a run of the UI or a backfill in its first step. An unfinished run whose lock
-is free is orphaned, on any machine that shares the home. It is marked as failed when `cpmi run` begins, and at each
-tick of the schedule.
+is free is orphaned, on any machine that shares the home. It is marked as failed when `cpmi run` or `cpmi ui` begins,
+and by each tick of the sensor `watch_home`, which is on by default, and of the schedule.
 """
 
 import time

@@ -94,14 +94,13 @@ def ask_hub(home: Home, stages: Sequence[Declaration]) -> None:
     """
     settings = home.settings
     for stage in stages:
-        if stage.asked(settings):
-            models = [settings.models.of(role) for role in stage.models]
-            for model in (*models, *stage.named_models(settings).values()):
-                if model and model.engine != "endpoint":
-                    home.models.pinned(model)
-            for source in stage.sources(settings).values():
-                if source.hub:
-                    home.sources.version(source)
+        models = [settings.models.of(role) for role in stage.models]
+        for model in (*models, *stage.named_models(settings).values()):
+            if model and model.engine != "endpoint":
+                home.models.pinned(model)
+        for source in stage.sources(settings).values():
+            if source.hub:
+                home.sources.version(source)
 
 
 def narrow_pilot(settings: Settings, shards: Sequence[str] | None = None, force: bool = False) -> Settings:

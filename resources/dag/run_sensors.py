@@ -8,10 +8,12 @@ import httpx2
 
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.automation import shards_of
+from cpmi_dagster.resources.dag.automation import PARTITION_TAG
+from cpmi_dagster.resources.dag.run_life import ORPHANED
 from cpmi_dagster.resources.dag.step_errors import reason_of
 
 SECONDS_TO_POST = 10.0
+OUTSIDE = "from outside the execution context"
 
 
 def failed_runs(settings: Settings) -> dg.SensorDefinition:
@@ -38,11 +40,15 @@ def failure_facts(context: dg.RunFailureSensorContext, settings: Settings) -> di
     """The JSON that is posted for a failed run; chat servers show its `text`."""
     run = context.dagster_run
     steps = {event.step_key: reason_of(event) for event in context.get_step_failure_events()}
-    reasons = [f"{step}: {reason}" for step, reason in steps.items()] or [context.failure_event.message or "unknown"]
-    shards = shards_of(run, settings)
-    where = f" of shards {', '.join(shards)}" if shards else ""
+    said = context.failure_event.message or "unknown"
+    # Dagster's words for a process that was killed say nothing of that
+    reasons = [f"{step}: {reason}" for step, reason in steps.items()] or [ORPHANED if OUTSIDE in said else said]
+    partition = run.tags.get(PARTITION_TAG, "")
+    shards = [partition] if partition in settings.shard_keys else []
+    where = f" of shard {partition}" if shards else f" of {partition}" if partition else ""
+    name = "a materialization" if run.job_name.startswith("__") else run.job_name
     return {
-        "text": f"CPMI profile {settings.profile}: {run.job_name}{where} failed: {'; '.join(reasons)}",
+        "text": f"CPMI profile {settings.profile}: {name}{where} failed: {'; '.join(reasons)}",
         "profile": settings.profile,
         "job": run.job_name,
         "run_id": run.run_id,

@@ -11,7 +11,7 @@ the shards.
 import os
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -19,22 +19,24 @@ import dagster as dg
 
 from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import UsageError
+from cpmi_dagster.errors import FATAL_NAMES, UsageError
 from cpmi_dagster.files.text import closest
+from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.automation import DATASET, INGEST, LABEL, PHASES, SHARDS_TAG, TRAIN
+from cpmi_dagster.resources.dag.automation import DATASET, INGEST, JUDGE_FILES, LABEL, TRAIN, phases
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.declaration import Declaration, distinct
+from cpmi_dagster.resources.dag.declaration import Declaration, direct_inputs, distinct
+from cpmi_dagster.resources.dag.general_checks import EVERY_ASSETS, IS_CURRENT, unreported
 from cpmi_dagster.resources.dag.gpu_children import label_on_gpus
+from cpmi_dagster.resources.dag.presentation import code_version
 from cpmi_dagster.resources.dag.run_life import PROCESS_TAG, hold_run
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.step_errors import INTERRUPTED, reason_of
 from cpmi_dagster.resources.lake.lake import partitions_of
 
-FATAL_ERRORS = {"MissingModelError", "SettingsError", "StorageError", "UsageError"}
-"""Names of errors that every partition would meet."""
 CHECK_FAILED = "DagsterAssetCheckFailedError"
+CODE_VERSION = "dagster/code_version"
 DATA_VERSION, INPUT_VERSION = "dagster/data_version", "dagster/input_data_version"
 MOST_EVALUATIONS = 10_000
 """The newest results of a check that are read; a partition without one among them is checked again."""
@@ -78,7 +80,8 @@ class Runner:
             wanted: keys of tables.
             labelled: called after labeling, before reward models are trained.
         """
-        for phase, tables in PHASES.items():
+        tables_of = phases(self.home.settings)
+        for phase, tables in tables_of.items():
             selection = [key for key in tables if key in wanted]
             if not selection:
                 continue
@@ -95,14 +98,22 @@ class Runner:
             self._run_phase(phase, shards, selection)
             if self.outcome.failures:
                 break
-            if phase == DATASET and self.home.settings.recipes and wanted & set(PHASES[TRAIN]):
+            if phase == DATASET and self.home.settings.recipes and wanted & set(tables_of.get(TRAIN, ())):
                 labelled()
+        self._report_currency()
         return self.outcome
+
+    def _report_currency(self) -> None:
+        """Have Dagster know which tables are current now."""
+        tables, states = asked_assets(self.home.settings), self.home.states()
+        if changed := unreported(self.instance, tables, states):
+            checks = frozenset(dg.AssetCheckKey(asset_key(key), IS_CURRENT) for key in changed)
+            self._execute(self.definitions.resolve_job_def(JUDGE_FILES).get_subset(asset_check_selection=checks), None)
 
     def _run_phase(self, phase: str, shards: Sequence[str], selection: Sequence[str]) -> None:
         """Make some tables of a phase; a partition that fails stops what follows, but no other partition."""
         for stages in group_by_partitioning(self.home.stages, selection):
-            keys = partitions_of(stages[0].table, self.home.settings) if stages[0].partitioning else None
+            keys = partitions_of(stages[0].table, self.home.settings) if stages[0].run_partitioning else None
             partitions = [None] if keys is None else list(shards) if phase == LABEL else keys
             states, checked = self.home.states(), self._evaluations(stages, partitions)
             to_run = [each for each in partitions if not self._skips(states, stages, each, checked[each])]
@@ -111,7 +122,7 @@ class Runner:
                 self.outcome.failed_checks.update(_notes_on(warnings))
             if not to_run:
                 continue
-            assets = frozenset(asset_key(key) for stage in stages for key in stage.tables)
+            assets = frozenset(asset_key(key) for stage in stages for key in stage.assets)
             job = self.definitions.resolve_job_def(phase).get_subset(asset_selection=assets)
             for partition in to_run:
                 if self._run_job(phase, job, partition):
@@ -133,25 +144,24 @@ class Runner:
     ) -> bool:
         """Whether a run would do nothing: each file is current and recorded by Dagster, and no check has failed."""
         began, lake = time.monotonic(), self.home.lake
+        made = [(stage, name) for stage in stages for name in self.home.made_in_a_run(stage, partition)]
+        for stage, name in made:
+            if f"{stage.table} {name}" in self.home.remake or states.state(stage.table, name).kind != "current":
+                return False
+            if not all(lake.is_whole(*file) for file in states.files(stage, name)):  # reads every byte
+                return False
         for stage in stages:
-            if (
-                f"{stage.table} {partition}" in self.home.remake
-                or states.state(stage.table, partition).kind != "current"
-            ):
+            if not all(self._is_recorded(key, partition) for key in stage.assets):
                 return False
-            if not all(lake.is_whole(*file) for file in states.files(stage, partition)):  # reads every byte
-                return False
-            if not all(self._is_recorded(key, partition) for key in stage.tables):
-                return False
-            if partition and not self._was_made_of_these(stage, partition):
+            if not self._was_made_of_these(stage, partition):
                 return False
         if not all(map(_lets_pass, checked)):
             return False
-        for stage in stages:
-            records = [lake.record(*file) for file in states.files(stage, partition)]
+        for stage, name in made:
+            records = [lake.record(*file) for file in states.files(stage, name)]
             rows = sum(record.rows for record in records if record)
-            is_new = stage.partitioning == "shard" and partition in self.labelled_elsewhere
-            self.home.progress.finish(stage.name, partition, rows, time.monotonic() - began, skipped=not is_new)
+            is_new = stage.run_partitioning == "shard" and partition in self.labelled_elsewhere
+            self.home.progress.finish(stage.name, name, rows, time.monotonic() - began, skipped=not is_new)
         return True
 
     def _is_recorded(self, key: str, partition: str | None) -> bool:
@@ -162,13 +172,19 @@ class Runner:
             known[key] = self.instance.get_materialized_partitions(asset_key(key))
         return partition in known[key]
 
-    def _was_made_of_these(self, stage: Declaration, partition: str) -> bool:
-        """Whether Dagster recorded the present data versions of the unpartitioned inputs; else it shows stale."""
-        chosen = dg.AssetRecordsFilter(asset_key=asset_key(stage.table), asset_partitions=[partition])
+    def _was_made_of_these(self, stage: Declaration, partition: str | None) -> bool:
+        """Whether Dagster recorded the present code version and data versions of unpartitioned inputs.
+
+        If not, it shows the asset as unsynced.
+        """
+        partitions = [partition] if partition else None
+        chosen = dg.AssetRecordsFilter(asset_key=asset_key(stage.table), asset_partitions=partitions)
         events = [each.asset_materialization for each in self.instance.fetch_materializations(chosen, limit=1).records]
         tags = events[0].tags or {} if events and events[0] else {}
-        for key in stage.inputs:
-            if key in self.home.stages and self.home.stages[key].partitioning is None:
+        if tags.get(CODE_VERSION) != code_version(stage, self.home):
+            return False
+        for key in direct_inputs(stage, self.home.stages):
+            if self.home.stages[key].run_partitioning is None:
                 latest = self.instance.get_latest_materialization_event(asset_key(key))
                 event = latest.asset_materialization if latest else None
                 now = (event.tags or {}).get(DATA_VERSION) if event else None
@@ -180,8 +196,9 @@ class Runner:
         self, stages: Sequence[Declaration], partitions: Sequence[str | None]
     ) -> dict[str | None, list[dg.AssetCheckEvaluation | None]]:
         """By partition, the latest result of each check of these tables; None if a check was never finished."""
-        assets = {asset_key(key) for stage in stages for key in stage.tables}
-        keys = [key for key in self.definitions.resolve_asset_graph().asset_check_keys if key.asset_key in assets]
+        assets = {asset_key(key) for stage in stages for key in stage.assets}
+        every = self.definitions.resolve_asset_graph().asset_check_keys
+        keys = [key for key in every if key.asset_key in assets and key.name not in EVERY_ASSETS]
         latest = {}
         for key in keys:
             history = self.instance.event_log_storage.get_asset_check_execution_history(key, limit=MOST_EVALUATIONS)
@@ -189,27 +206,28 @@ class Runner:
                 latest[key, record.partition] = record.event.asset_check_evaluation if record.event else None
         return {partition: [latest.get((key, partition)) for key in keys] for partition in partitions}
 
+    def _execute(self, job: dg.JobDefinition, partition: str | None) -> dg.ExecuteInProcessResult:
+        run_id = str(uuid.uuid4())
+        hold_run(dagster_folder(self.home.settings), run_id)
+        return job.execute_in_process(
+            instance=self.instance,
+            run_id=run_id,
+            partition_key=partition,
+            tags={**OF_THIS_LOCATION, "dagster/max_retries": "0", PROCESS_TAG: str(os.getpid())},
+            run_config=WITHOUT_LOG,
+            raise_on_error=False,
+        )
+
     def _run_job(self, phase: str, job: dg.JobDefinition, partition: str | None) -> bool:
         """Run a job of a phase for a partition.
 
         Returns:
             Whether other partitions would fail too: a signal ended it, or a model, the disk or a setting is wrong.
         """
-        run_id = str(uuid.uuid4())
-        tags = {**OF_THIS_LOCATION, "dagster/max_retries": "0", PROCESS_TAG: str(os.getpid())}
-        if partition and phase == LABEL:
-            tags[SHARDS_TAG] = partition
-        hold_run(dagster_folder(self.home.settings), run_id)
-        result = job.execute_in_process(
-            instance=self.instance,
-            run_id=run_id,
-            partition_key=partition,
-            tags=tags,
-            run_config=WITHOUT_LOG,
-            raise_on_error=False,
-        )
+        result = self._execute(job, partition)
         failures = result.get_step_failure_events()
-        failed = [evaluation for evaluation in result.get_asset_check_evaluations() if not evaluation.passed]
+        evaluated = (each for each in result.get_asset_check_evaluations() if each.check_name not in EVERY_ASSETS)
+        failed = [each for each in evaluated if not each.passed]
         stopping = [each for each in failed if each.blocking and each.severity == dg.AssetCheckSeverity.ERROR]
         errors = [event.step_failure_data.error for event in failures]
         where = f" {partition}" if partition else ""
@@ -225,19 +243,19 @@ class Runner:
             self.outcome.failures.append(unfinished)
             return True
         causes = {getattr(getattr(error, "cause", None), "cls_name", "") for error in errors}
-        return bool(causes & FATAL_ERRORS) or any(reason_of(event) == INTERRUPTED for event in failures)
+        return bool(causes & FATAL_NAMES) or any(reason_of(event) == INTERRUPTED for event in failures)
 
 
-def group_by_partitioning(stages: dict[str, Declaration], selection: Sequence[str]) -> Iterator[list[Declaration]]:
+def group_by_partitioning(stages: Mapping[str, Declaration], selection: Sequence[str]) -> Iterator[list[Declaration]]:
     """Groups the stages of some tables by partitioning; a group comes after its inputs."""
     depth: dict[str, int] = {}
     for stage in distinct(stages.values()):  # in the order of the DAG
         parents = [(stages[key], depth[key]) for key in stage.inputs if key in depth]
-        place = max((deep + (parent.partitioning != stage.partitioning) for parent, deep in parents), default=0)
+        place = max((deep + (parent.run_partitioning != stage.run_partitioning) for parent, deep in parents), default=0)
         depth.update(dict.fromkeys(stage.tables, place))
     chosen = distinct(stages[key] for key in selection)
-    ordered = sorted(chosen, key=lambda stage: (depth[stage.table], stage.partitioning or ""))
-    for _, part in groupby(ordered, key=lambda stage: stage.partitioning):
+    ordered = sorted(chosen, key=lambda stage: (depth[stage.table], stage.run_partitioning or ""))
+    for _, part in groupby(ordered, key=lambda stage: stage.run_partitioning):
         yield list(part)
 
 
@@ -261,7 +279,13 @@ def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequen
             near = closest(name, [*TABLES, *groups])
             advice = f"did you mean {near}?" if near else f"groups are {', '.join(sorted(groups))}"
             raise UsageError(f"{'--only' if only else '--until'} {name}: there is no such asset or group; {advice}")
+    made = {key for stage in stages for key in stage.tables}
     chosen = {key for key, table in TABLES.items() if {key, table.group} & {*only, *until}}
+    if made and not chosen & made:
+        raise UsageError(
+            f"{'--only' if only else '--until'} {' '.join((*only, *until))}: the profile does not ask for it, so there "
+            "is nothing to make"
+        )
     for stage in reversed(stages):
         if chosen & set(stage.tables):
             chosen |= {*stage.tables, *(stage.inputs if until else ())}

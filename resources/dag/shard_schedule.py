@@ -4,22 +4,18 @@ tick at 10:20      000-003 missing, 007 stale, 009 failed, 004 being labelled
 run requests       000, 001, 002, 003, 007, 009
 """
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import dagster as dg
 
-from cpmi_dagster.contracts.keys import SELECTED
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.automation import INGEST, LABEL_TABLES, SHARDS_TAG
+from cpmi_dagster.resources.dag.automation import INGEST, Judge, label_tables, not_ready
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.run_life import end_orphaned_runs
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
-from cpmi_dagster.resources.lake.lake import Lake
 
 NOTHING_TO_DO = "every shard is labelled, or being labelled"
 
@@ -40,11 +36,11 @@ def check_schedule(settings: Settings) -> None:
         ) from error
 
 
-def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: Any) -> dg.ScheduleDefinition:
+def shard_schedule(settings: Settings, judge: Judge, job: Any) -> dg.ScheduleDefinition:
     """Requests shards whose labels are missing, stale or failed: a few per tick.
 
     Args:
-        stages: the stage behind each table.
+        judge: the states of all partitions, judged anew.
         job: labels shards.
 
     Raises:
@@ -59,26 +55,25 @@ def shard_schedule(settings: Settings, stages: Mapping[str, Declaration], job: A
     )
     def missing_or_failed_shards(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         end_orphaned_runs(context.instance, dagster_folder(settings))
-        lake = Lake.of(settings)
-        if not lake.exists(SELECTED):
-            return dg.SkipReason(f"{SELECTED} has not been made yet; run the job `{INGEST}` first")
-        # only the stages of labels: labeling again would not make an earlier stage current
-        judged = States.of(settings, {key: stages[key] for key in LABEL_TABLES})
+        states = judge()
+        if before := not_ready(states, label_tables(settings)):
+            return dg.SkipReason(f"{before}; run the job `{INGEST}` first, or switch on the sensor `follow_sources`")
         tick = context.scheduled_execution_time
-        due = due_shards(context.instance, lake, settings, judged)
+        due = due_shards(context.instance, settings, states)
         return [_request(shard, tick) for shard in due] or dg.SkipReason(NOTHING_TO_DO)
 
     return missing_or_failed_shards
 
 
-def due_shards(instance: dg.DagsterInstance, lake: Lake, settings: Settings, judged: States) -> list[str]:
+def due_shards(instance: dg.DagsterInstance, settings: Settings, states: States) -> list[str]:
     """The shards to label now, at most `shards_per_tick`; those whose last run failed come last."""
-    by_table = [partition_states(instance, lake, settings, table, judged) for table in LABEL_TABLES]
-    states = {shard: {table[shard] for table in by_table} for shard in settings.shard_keys}
-    wanted = [shard for shard, kinds in states.items() if "running" not in kinds and kinds != {"done"}]
-    return sorted(wanted, key=lambda shard: "failed" in states[shard])[: settings.orchestration.shards_per_tick]
+    tables = label_tables(settings)
+    by_table = [partition_states(instance, states.lake, settings, table, states) for table in tables]
+    kinds = {shard: {table[shard] for table in by_table} for shard in settings.shard_keys}
+    wanted = [shard for shard, theirs in kinds.items() if "running" not in theirs and theirs != {"done"}]
+    return sorted(wanted, key=lambda shard: "failed" in kinds[shard])[: settings.orchestration.shards_per_tick]
 
 
 def _request(shard: str, tick: datetime) -> dg.RunRequest:
     # with the tick in the run key, a shard that fails again is requested again
-    return dg.RunRequest(run_key=f"{tick.isoformat()} {shard}", partition_key=shard, tags={SHARDS_TAG: shard})
+    return dg.RunRequest(run_key=f"{tick.isoformat()} {shard}", partition_key=shard)

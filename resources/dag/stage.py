@@ -8,25 +8,26 @@
 
 `bind` makes its Dagster asset. A run makes one partition, and is skipped if the file is current (see `states`). A lock
 keeps two runs from the same work; the rows are checked against the contract, written, and shown in Dagster (schema,
-lineage, row counts, preview, cost). The data version is the hash of the rows, so unchanged rows make nothing stale.
+row counts, preview, cost). The data version is the hash of the rows, so unchanged rows make nothing stale.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from shutil import rmtree
-from typing import Any, Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec
 
 import dagster as dg
 
-from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import LakeError
+from cpmi_dagster.errors import CpmiError, LakeError, is_fatal, is_transient
 from cpmi_dagster.resources.dag import presentation
 from cpmi_dagster.resources.dag.asset_keys import asset_key, prefixed
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput
+from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput, carried_inputs
+from cpmi_dagster.resources.dag.general_checks import contract_result, contract_spec
 from cpmi_dagster.resources.dag.run_life import hold_run
+from cpmi_dagster.resources.dag.shown_resources import LAKE, MODELS
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.dag.states import key_of, refuse_stale
 from cpmi_dagster.resources.dag.step_errors import step_errors
@@ -35,9 +36,16 @@ from cpmi_dagster.resources.lake.home_file import note_home
 from cpmi_dagster.resources.lake.lake import partitions_of, words
 from cpmi_dagster.resources.lake.records import Record, hash_of
 
-Metadata = dict[str, Any]
 Options = ParamSpec("Options")
 GPU_POOL = "gpu"
+DATA_VERSION_TAG = "dagster/data_version"
+
+
+def _event_of(result: dg.MaterializeResult, partition: str | None) -> dg.AssetMaterialization:
+    """The event of a table that a run made though its asset is not selected."""
+    assert result.asset_key and result.data_version
+    tags = {DATA_VERSION_TAG: result.data_version.value}
+    return dg.AssetMaterialization(result.asset_key, metadata=result.metadata, partition=partition, tags=tags)
 
 
 class Stage(Declaration):
@@ -45,44 +53,94 @@ class Stage(Declaration):
 
     def bind(self, home: Home) -> dg.AssetsDefinition:
         """The Dagster asset of the stage in a home."""
-        keys = partitions_of(self.table, home.settings) if self.partitioning else None
+        keys = partitions_of(self.table, home.settings) if self.run_partitioning else None
+        partitions = dg.StaticPartitionsDefinition(keys) if keys is not None else None
+        used = (LAKE, MODELS) if self.pool else (LAKE,)
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
             partition = context.partition_key if keys is not None else None
             hold_run(dagster_folder(home.settings), context.run.run_id)
+            given = {name: getattr(context.resources, prefixed(name, self.prefix)) for name in used}
+            here = replace(home, **given)
             with step_errors(context, home.settings.orchestration):
-                run = StageRun(self, home, partition, context.run.run_id, context.log.info)
-                shown = self.bring_up_to_date(run)
-            for key in self.tables:
-                content = self._content(home, key, partition)
-                version = dg.DataVersion(content) if content else None
-                yield dg.MaterializeResult(
-                    asset_key=asset_key(key, self.prefix), metadata=shown[key], data_version=version
-                )
+                run = StageRun(self, here, partition, context.run.run_id, context.log.info)
+                outputs = self._bring_all(run)
+            for key in self.assets:
+                result = self._result(here, key, partition, outputs)
+                if result.asset_key in context.selected_asset_keys:
+                    yield result
+                else:  # made all the same
+                    context.log_event(_event_of(result, partition))
 
         return dg.multi_asset(
             name=prefixed(self.name, self.prefix),
-            specs=[presentation.asset_spec(self, key, home.settings) for key in self.tables],
-            partitions_def=dg.StaticPartitionsDefinition(keys) if keys is not None else None,
-            backfill_policy=dg.BackfillPolicy.multi_run(1) if keys is not None else None,
-            pool=self.pool if self.asked(home.settings) else None,
+            specs=[presentation.asset_spec(self, key, home) for key in self.assets],
+            check_specs=[contract_spec(key, self.prefix, partitions) for key in self.assets],
+            partitions_def=partitions,
+            can_subset=len(self.assets) > 1,
+            pool=self.pool,
+            required_resource_keys={prefixed(name, self.prefix) for name in used},
         )(compute)
 
-    def _content(self, home: Home, key: str, partition: str | None) -> str:
-        """The hash of a table's rows after a run."""
-        names = partitions_of(key, home.settings) if self.at_once else [partition]
-        records = [home.lake.record(key, name) for name in names or [None]]
-        contents = [record.content for record in records if record]
-        return contents[0] if len(contents) == 1 else hash_of(contents)
+    def _bring_all(self, run: StageRun) -> list[StageOutput]:
+        """Bring up to date what a run of Dagster makes: one partition, or one after another.
 
-    def bring_up_to_date(self, run: StageRun) -> dict[str, Metadata]:
+        One that fails for a reason of its own stops no other.
+
+        Returns:
+            What was made now.
+
+        Raises:
+            CpmiError: see `bring_up_to_date`; the first, after all have been tried.
+        """
+        outputs, errors = [], []
+        for partition in run.home.made_in_a_run(self, run.partition):
+            try:
+                outputs.append(self.bring_up_to_date(replace(run, partition=partition)))
+            except CpmiError as error:
+                if is_transient(error) or is_fatal(error):
+                    raise
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return [output for output in outputs if output is not None]
+
+    def _result(
+        self, home: Home, key: str, partition: str | None, outputs: Sequence[StageOutput]
+    ) -> dg.MaterializeResult:
+        """What Dagster records of a table after a run."""
+        names = [partition] if partition else partitions_of(key, home.settings) or [None]
+        records = [record for name in names if (record := home.lake.record(key, name))]
+        shown = presentation.facts_of(
+            self, records, home.lake.head(key, names[0], presentation.PREVIEW_ROWS), home.lake
+        )
+        for more in (*(output.metadata for output in outputs), self.summary(home)):
+            shown |= more
+        shown |= {} if outputs else {"skipped": "unchanged"}
+        # what others read through this table is a part of its version, or they would not be stale if that changes
+        carried = [each for name in carried_inputs(key, home.stages) for each in self._contents(home, name, partition)]
+        contents = [*(record.content for record in records), *carried]
+        return dg.MaterializeResult(
+            asset_key=asset_key(key, self.prefix),
+            metadata=shown,
+            data_version=dg.DataVersion(contents[0] if len(contents) == 1 else hash_of(contents)),
+            check_results=[contract_result(key, self.prefix, records)],
+        )
+
+    def _contents(self, home: Home, key: str, partition: str | None) -> list[str]:
+        """The hashes of the rows of a table that a partition of this stage depends on."""
+        whole = partitions_of(key, home.settings) or [None]
+        names = [partition] if partition in whole else whole
+        return [record.content for name in names if (record := home.lake.record(key, name))]
+
+    def bring_up_to_date(self, run: StageRun) -> StageOutput | None:
         """Make a partition if it is missing or stale.
 
         Returns:
-            Metadata for Dagster by table, with `skipped` if the partition was current.
+            What was made; None if the partition was current.
 
         Raises:
-            CpmiError: an input is missing, or the body fails.
+            CpmiError: an input is missing or stale, or the body fails.
         """
         began, lake, home = time.monotonic(), run.lake, run.home
 
@@ -90,9 +148,11 @@ class Stage(Declaration):
             run.log(line)
             home.progress.tell(line)
 
+        if self.pool:  # before the lock of a partition: who holds that never waits for a model's place
+            home.models.take_place(say)
         with lake.making(self.table, run.partition, say):
             states = home.states()
-            refuse_stale(states, self)
+            refuse_stale(states, self, run.partition)
             facts = states.facts(self, run.partition)
             run = replace(run, facts=facts, key=key_of(facts))
             forced = f"{self.table} {run.partition}" in home.remake
@@ -100,19 +160,12 @@ class Stage(Declaration):
             output = None if is_made else self._make(run)
             home.remake.discard(f"{self.table} {run.partition}")
         seconds = time.monotonic() - began
-        files = home.states().files(self, run.partition)
-        records = {key: [lake.record(*file) for file in files if file[0] == key] for key in self.tables}
-        records = {key: [record for record in each if record] for key, each in records.items()}
-        rows = sum(record.rows for each in records.values() for record in each)
+        records = [lake.record(*file) for file in states.files(self, run.partition)]
+        rows = sum(record.rows for record in records if record)
         home.progress.finish(self.name, run.partition, rows, seconds, skipped=is_made)
         if output is None:
             run.log(f"{self.name}{f' {run.partition}' if run.partition else ''}: skipped, unchanged")
-        more = {"skipped": "unchanged"} if output is None else {"seconds": round(seconds, 2), **output.metadata}
-        shown = {}
-        for key, each in records.items():
-            head = lake.head(key, each[0].partition, presentation.PREVIEW_ROWS)
-            shown[key] = presentation.facts_of(self, each, head) | more
-        return shown
+        return output
 
     def _make(self, run: StageRun) -> StageOutput:
         """Call the body and write its rows.
@@ -125,11 +178,7 @@ class Stage(Declaration):
         is_new = not all(run.lake.has(*file) for file in files)
         for file in files:
             run.lake.tidy(*file)
-        if self.asked(run.settings):
-            output = self.body(run)
-        else:
-            empty = {key: TABLES[key].schema.create_empty() for key in self.tables}
-            output = StageOutput([] if self.at_once else empty, notes=[self.unasked])
+        output = self.body(run)
         self._write(run, output)
         for folder in run.checkpoints.parent.glob(f"{run.partition}-*"):  # of earlier keys too
             rmtree(folder, ignore_errors=True)

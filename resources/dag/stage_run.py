@@ -40,9 +40,15 @@ class Home:
     models: LanguageModels
     sources: DataSources
     progress: Progress
-    stages: dict[str, Declaration] = field(default_factory=dict)
+    stages: Mapping[str, Declaration] = field(default_factory=dict)
     remake: set[str] = field(default_factory=set)
     memo: dict[str, Any] = field(default_factory=dict)
+
+    def made_in_a_run(self, stage: Declaration, partition: str | None) -> Sequence[str | None]:
+        """The partitions that a run of Dagster makes of a stage: the one that it has, or all, one after another."""
+        if partition is not None or stage.partitioning is None:
+            return [partition]
+        return partitions_of(stage.table, self.settings) or []
 
     def states(self) -> States:
         """The states of all partitions, judged anew from their files."""

@@ -2,8 +2,9 @@
 
     profile        scoring.templates: 4
     on disk        labels/answer_logprobs of shard 000 with 4 templates, of 001 to 003 with 2
-    State          000 current; 001 to 003 other: "labels/answer_logprobs 001 has scoring.templates: 2, …"
+    State          000 current; 001 to 003 other: "labels/answer_logprobs 001 has scoring.templates: 2, now 4"
                    template_scores, step_rewards, … of 001 to 003 are other too, since their inputs are
+    is_current     the check of each of these tables says: "scoring.templates: 2, now 4; shards 001 to 003"
 
 The key of a file is the hash of the facts that its rows depend on: code version, columns, seed, settings, models,
 sources, the content of each input. A partition whose file has another key is made again.
@@ -11,6 +12,7 @@ sources, the content of each input. A partition whose file has another key is ma
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -21,7 +23,9 @@ from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.text import cut
 from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.profiles.asked import is_asked
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of, words
 from cpmi_dagster.resources.lake.records import Record, hash_of, rows_hash
@@ -42,11 +46,20 @@ class State:
     """The state of a partition: its file is what the profile would make, was made of other facts, or is missing.
 
     Attributes:
-        reason: which fact of this partition, or of one of its inputs, differs.
+        fact: what differs: `scoring.templates: 2, now 4`.
+        table: of which it does, this one or one that it is made from.
+        partition: of that table.
     """
 
     kind: Literal["current", "missing", "other"]
-    reason: str = ""
+    fact: str = ""
+    table: str = ""
+    partition: str | None = None
+
+    @property
+    def reason(self) -> str:
+        """What differs, and where: `labels/answer_logprobs 001 has scoring.templates: 2, now 4`."""
+        return f"{words(self.table, self.partition)} has {self.fact}" if self.table else self.fact
 
 
 CURRENT, MISSING = State("current"), State("missing")
@@ -91,6 +104,20 @@ class States:
         states = {name: self.state(key, partition) for name, partition in names.items()}
         return {name: state.reason for name, state in states.items() if state.kind == "other"}
 
+    def explain(self, key: str) -> tuple[bool, str]:
+        """Whether what is there of a table is current, and in words what differs and where.
+
+        (False, "scoring.templates: 4, now 2 (labels/answer_logprobs); shards 000 to 003")
+        """
+        names: Sequence[str | None] = partitions_of(key, self.settings) or [None]
+        states = {name: self.state(key, name) for name in names}
+        sentences = []
+        for fact, table in dict.fromkeys((each.fact, each.table) for each in states.values() if each.kind == "other"):
+            places = [name for name, state in states.items() if name and (state.fact, state.table) == (fact, table)]
+            where = f" ({table})" if table not in ("", key) else ""
+            sentences.append("; ".join(filter(None, [f"{fact}{where}", partition_words(key, places)])))
+        return not sentences, "\n\n".join(sentences) or "made of what the profile says now"
+
     def files(self, stage: Declaration, partition: str | None) -> list[tuple[str, str | None]]:
         """The table and partition of each file that a run of a stage makes."""
         partitions: Sequence[str | None] = [partition]
@@ -110,11 +137,8 @@ class States:
         there = [self.lake.has(*file) for file in files]
         if not all(there):
             return State("missing", f"{stage.table} is of some shards alone ({PILOT})") if any(there) else MISSING
-        for key in self._read(stage, partition):
-            for name in self._partitions_read(stage, key, partition):
-                state = self.state(key, name)
-                if state.kind != "current":
-                    return State("other", state.reason or f"{words(key, name)} is not there")
+        if changed := self.changed_input(stage, partition):
+            return changed
         records = [self.lake.record(*file) for file in files]
         first = records[0]
         if first is None or not all(records):
@@ -127,8 +151,19 @@ class States:
             return State("other", str(error))
         if self.is_made(stage, partition, key_of(facts)):
             return CURRENT
-        reason = next(_differences(first, facts, stage), OTHER_INPUTS)
-        return State("other", f"{words(stage.table, partition)} has {reason}")
+        fact = next(_differences(first, facts, stage), OTHER_INPUTS)
+        return State("other", fact, stage.table, partition)
+
+    def changed_input(self, stage: Declaration, partition: str | None) -> State | None:
+        """The state of the first input of a partition that is stale or missing; None if all are current."""
+        for key in self._read(stage, partition):
+            for name in self.partitions_read(stage, key, partition):
+                state = self.state(key, name)
+                if state.kind == "other":
+                    return state
+                if state.kind == "missing":
+                    return State("other", state.reason or f"{words(key, name)} is not there")
+        return None
 
     def facts(self, stage: Declaration, partition: str | None) -> dict[str, Any]:
         """Everything that the rows of a partition depend on, as JSON holds it.
@@ -137,12 +172,10 @@ class States:
             LakeError: an input has not been made.
             CpmiError: a model or a source cannot be read.
         """
-        if not stage.asked(self.settings):
-            return {"columns": _hashed_columns(stage), "nothing": stage.table}
         values = setting_values(stage.settings, self.settings)
         facts = {
             "code_version": stage.code_version,
-            "columns": _hashed_columns(stage),
+            "columns": columns_hashed(stage),
             "seed": self.settings.seed,
             # None is left out: a setting that a later version adds makes no file stale
             "settings": {path: value for path, value in values.items() if value is not None},
@@ -164,12 +197,11 @@ class States:
         return facts
 
     def _read(self, stage: Declaration, partition: str | None) -> list[str]:
-        """The inputs that a partition depends on."""
-        if not stage.asked(self.settings):
-            return []
-        return [key for key in stage.inputs if stage.feeds(key, partition, self.settings)]
+        """The inputs that a partition depends on, of those that the profile asks for."""
+        asked = (key for key in stage.inputs if is_asked(key, self.settings))
+        return [key for key in asked if stage.feeds(key, partition, self.settings)]
 
-    def _partitions_read(self, stage: Declaration, key: str, partition: str | None) -> Sequence[str | None]:
+    def partitions_read(self, stage: Declaration, key: str, partition: str | None) -> Sequence[str | None]:
         """The partitions of an input that a partition of a stage is made from."""
         if partition and TABLES[key].partitioning == stage.partitioning:
             return [partition]
@@ -177,7 +209,7 @@ class States:
 
     def _input(self, stage: Declaration, key: str, partition: str | None) -> str | dict[str, str]:
         """The hashes of the rows of an input that a partition depends on."""
-        names = self._partitions_read(stage, key, partition)
+        names = self.partitions_read(stage, key, partition)
         if TABLES[key].partitioning and names != [partition]:
             return {str(name): self.lake.content(key, name) for name in names}
         content = self.lake.content(key, names[0])
@@ -206,7 +238,7 @@ def setting_values(paths: Sequence[str], settings: object) -> dict[str, Any]:
     return {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in paths}
 
 
-def _hashed_columns(stage: Declaration) -> dict[str, dict[str, str]]:
+def columns_hashed(stage: Declaration) -> dict[str, dict[str, str]]:
     """Columns and types of a stage's tables, without categories: adding one changes no row."""
     return {
         key: {
@@ -216,42 +248,65 @@ def _hashed_columns(stage: Declaration) -> dict[str, dict[str, str]]:
     }
 
 
-def refuse_stale(states: States, declaration: Declaration) -> None:
-    """Refuse to make a table of all shards from stale ones.
+def refuse_stale(states: States, stage: Declaration, partition: str | None) -> None:
+    """Refuse to make a partition from stale inputs; one that is missing is an error of the reading.
 
     Raises:
-        LakeError: names the shards, the fact that differs, and what to run.
+        LakeError: names the input, the fact that differs, and what to run.
     """
-    for key in declaration.inputs:
-        if TABLES[key].partitioning != "shard" or declaration.partitioning == "shard":
-            continue
-        if stale := states.stale(key):
-            names, reason = list(stale), next(iter(stale.values()))
-            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-            group = TABLES[key].group
-            command = f"cpmi run --only {group}" if reason.startswith(f"{group}/") else "cpmi run"
+    for key in (key for key in stage.inputs if is_asked(key, states.settings)):
+        read = states.partitions_read(stage, key, partition)
+        stale = {name: state for name in read if (state := states.state(key, name)).kind == "other"}
+        if stale:
+            where, reason = partition_words(key, [name for name in stale if name]), next(iter(stale.values())).reason
             raise LakeError(
-                f"{key} of shard {', '.join(names[:MOST_NAMED])}{more} is stale, so {declaration.table} is not made "
-                f"from it: {reason}; run `{command}` first"
+                f"{key}{f' of {where}' if where else ''} is stale, so {words(stage.table, partition)} is not made from "
+                f"it: {reason}; {_advice(stage, key, reason)}"
             )
+
+
+def _advice(stage: Declaration, key: str, reason: str) -> str:
+    if stage.prefix:
+        return f"materialize {asset_key(key, stage.prefix).to_user_string()} and all upstream of it first"
+    group = TABLES[key].group
+    command = f"cpmi run --only {group}" if reason.startswith(f"{group}/") else "cpmi run"
+    return f"run `{command}` first, or materialize {key} in Dagster"
+
+
+def partition_words(key: str, names: Sequence[str]) -> str:
+    """Partitions of a table in a sentence: `shards 000 to 003 and 007`, `recipes mc_bce and cpmi_bce`."""
+    if not names:
+        return ""
+    kind, shown = TABLES[key].partitioning, list(names)
+    if kind == "shard":
+        runs = groupby(enumerate(sorted(names)), key=lambda place: int(place[1]) - place[0])
+        shown = [_range([name for _, name in run]) for _, run in runs]
+    if len(shown) > MOST_NAMED:
+        shown = [*shown[:MOST_NAMED], f"{len(shown) - MOST_NAMED} more"]
+    listed = " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
+    return f"{kind}{'s' if len(names) > 1 else ''} {listed}"
+
+
+def _range(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
 def _differences(record: Record, facts: Mapping[str, Any], stage: Declaration) -> Iterator[str]:
     """The facts in which a file differs from what would be made now, settings first."""
-    now = {"seed": facts.get("seed"), **facts.get("settings", {})}
+    now = {name: facts[name] for name in ("seed", "recipe") if name in facts} | facts.get("settings", {})
     for path, value in now.items():
         if record.settings.get(path, value) != value:
-            name, before, after = _narrow(path, record.settings[path], value)
-            shown = "none" if after is None else cut(str(after), LONGEST_VALUE)
+            name, before, after = _narrow(path.replace("demand.", "needed "), record.settings[path], value)
+            then, shown = ("none" if value is None else cut(str(value), LONGEST_VALUE) for value in (before, after))
             pilot = f" ({PILOT})" if name == LIMITED and after is None else ""
-            yield f"{name}: {cut(str(before), LONGEST_VALUE)}{pilot}, the profile has {shown}"
+            yield f"{name}: {then}{pilot}, now {shown}"
     for path in stage.settings:
         if path not in now and record.settings.get(path) is not None:
-            yield f"{path}: {cut(str(record.settings[path]), LONGEST_VALUE)}, the profile has none"
+            yield f"{path}: {cut(str(record.settings[path]), LONGEST_VALUE)}, now none"
     for role, model in facts.get("models", {}).items():
         made_with = record.inputs.get("models", {}).get(role)
         if made_with is None or made_with[0] != model[0]:
-            yield f"another {role}: {made_with and made_with[0]}, the profile has {model[0]}"
+            yield f"another {role}: {made_with and made_with[0]}, now {model[0]}"
         elif made_with != model[: len(made_with)]:
             yield f"another precision, config or tokenizer of the {role} {model[0]}"
     if record.code_version != stage.code_version:
@@ -262,6 +317,9 @@ def _differences(record: Record, facts: Mapping[str, Any], stage: Declaration) -
             yield f"no rows yet of the source `{name}`"
         elif read[name] != source:
             yield f"rows of another version of the source `{name}`"
+    inputs = record.inputs.get("inputs", {})
+    if others := [key for key, content in facts.get("inputs", {}).items() if inputs.get(key) != content]:
+        yield f"{OTHER_INPUTS}: {', '.join(others)}"
 
 
 def _narrow(path: str, before: Any, after: Any) -> tuple[str, Any, Any]:

@@ -11,9 +11,10 @@ import dagster as dg
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.profiles.asked import asked_tables
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.automation import PARTITION_TAG, shards_of
+from cpmi_dagster.resources.dag.automation import PARTITION_TAG
 from cpmi_dagster.resources.dag.dagster_home import UnwritableHome, dagster_folder, storage_errors, view_instance
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.run_life import AT_WORK, is_orphaned
@@ -32,12 +33,14 @@ class AssetStatus:
     Attributes:
         key: `group/name`.
         partitions: state by partition; an unpartitioned asset has the partition `all`.
-        rows: on disk.
+        files: on disk, in whatever state.
+        rows: in the files.
         cost: of the model answers behind the rows.
     """
 
     key: str
     partitions: Mapping[str, State]
+    files: int
     rows: int
     cost: Cost
 
@@ -47,9 +50,9 @@ class AssetStatus:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds for the other partitions, by the mean of those on disk; None if none is on disk."""
-        on_disk = self.count("done", "stale")
-        return self.cost.wall_seconds / on_disk * self.count("missing", "failed", "stale") if on_disk else None
+        """Seconds of models for the partitions that are not done, by the mean of the files; None if none took time."""
+        left, seconds = len(self.partitions) - self.count("done"), self.cost.wall_seconds
+        return seconds / self.files * left if seconds else None
 
 
 class Stale(NamedTuple):
@@ -63,12 +66,12 @@ class Stale(NamedTuple):
 def what_is_stale(settings: Settings, stages: Mapping[str, Declaration]) -> Stale | None:
     """What is stale in a home; the reason names a setting, model or source, if any does."""
     judged = States.of(settings, stages)
-    stale = [(key, name, reason) for key in TABLES for name, reason in judged.stale(key).items()]
+    stale = [(key, name, reason) for key in asked_tables(settings) for name, reason in judged.stale(key).items()]
     if not stale:
         return None
     records = (judged.lake.record(key, name if TABLES[key].partitioning else None) for key, name, _ in stale)
     since = _minutes(min((record.written_at for record in records if record), default=""))
-    reason = min((reason for *_, reason in stale), key=lambda text: text.endswith(OTHER_INPUTS))
+    reason = min((reason for *_, reason in stale), key=lambda text: OTHER_INPUTS in text)
     return Stale(list(dict.fromkeys(TABLES[key].group for key, *_ in stale)), since, reason)
 
 
@@ -91,21 +94,22 @@ def _minutes(written_at: str) -> str:
 
 
 def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[AssetStatus]:
-    """The status of every asset of a profile's home.
+    """The status of every asset that a profile asks for.
 
-    Nothing is changed: an orphaned run is shown as failed, and marked by the next run or the daemon. Of a home that
-    cannot be written, only the files are known.
+    No run and no table is changed: an orphaned run is shown as failed, and marked by the next run or the daemon.
+    Dagster's configuration is written to the home if it lacks it; of a home that cannot be written, only the files are
+    known.
     """
     lake = Lake.of(settings)
     try:
         instance = view_instance(settings)
     except UnwritableHome as error:
         LOG.warning(f"{error}; shown is what is on disk, not what is stale, running or failed")
-        return [_asset_status(key, _on_disk(lake, settings, key), lake) for key in TABLES]
+        return [_asset_status(key, _on_disk(lake, settings, key), lake) for key in asked_tables(settings)]
     judged = States.of(settings, stages)
     with storage_errors(settings), instance:
         interrupted = _interrupted(instance, settings)
-        by_table = {key: partition_states(instance, lake, settings, key, judged) for key in TABLES}
+        by_table = {key: partition_states(instance, lake, settings, key, judged) for key in asked_tables(settings)}
     for states in by_table.values():
         states.update({name: "failed" for name, state in states.items() if state == "running" and name in interrupted})
     return [_asset_status(key, states, lake) for key, states in by_table.items()]
@@ -120,22 +124,20 @@ def _on_disk(lake: Lake, settings: Settings, key: str) -> dict[str, State]:
 
 
 def _interrupted(instance: dg.DagsterInstance, settings: Settings) -> set[str]:
-    """Partitions of orphaned runs that no living run is making."""
+    """Partitions of orphaned runs that no living run is making; `all` of those that make everything."""
     folder = dagster_folder(settings)
     places: dict[bool, set[str]] = {True: set(), False: set()}
     for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
         run = record.dagster_run
-        named = run.tags.get(PARTITION_TAG)
-        places[is_orphaned(folder, record)].update([named] if named else shards_of(run, settings) or ["all"])
+        places[is_orphaned(folder, record)].add(run.tags.get(PARTITION_TAG, "all"))
     return places[True] - places[False]
 
 
 def _asset_status(key: str, states: Mapping[str, State], lake: Lake) -> AssetStatus:
-    done = [name for name, state in states.items() if state in ("done", "stale")]
-    names = [name if TABLES[key].partitioning else None for name in done]
+    names = [name if TABLES[key].partitioning else None for name in states]
     records = [record for name in names if (record := lake.record(key, name))]
     cost = sum((Cost.from_dict(record.cost) for record in records if record.cost), Cost.zero())
-    return AssetStatus(key, states, sum(record.rows for record in records), cost)
+    return AssetStatus(key, states, len(records), sum(record.rows for record in records), cost)
 
 
 def partition_states(
@@ -145,7 +147,8 @@ def partition_states(
 
     The lake says whether rows are there and current; Dagster, what is running, and what failed and was not made since.
     """
-    states = _states(instance, lake, settings, key, key in judged.stages and judged.stages[key].at_once)
+    is_one_run = key in judged.stages and judged.stages[key].run_partitioning is None
+    states = _states(instance, lake, settings, key, is_one_run)
     for name, state in states.items():
         if state in ("done", "failed"):
             on_disk = STATES[judged.state(key, name if TABLES[key].partitioning else None).kind]
@@ -153,11 +156,13 @@ def partition_states(
     return states
 
 
-def _states(instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str, at_once: bool) -> dict[str, State]:
+def _states(
+    instance: dg.DagsterInstance, lake: Lake, settings: Settings, key: str, is_one_run: bool
+) -> dict[str, State]:
     partitions = partitions_of(key, settings)
     if partitions is None:
         return {"all": _unpartitioned_state(instance, key, lake.exists(key))}
-    if at_once:
+    if is_one_run:
         return {name: _unpartitioned_state(instance, key, lake.has(key, name)) for name in partitions}
     definition = dg.StaticPartitionsDefinition(partitions)
     statuses = instance.get_status_by_partition(asset_key(key), partitions, definition) or {}

@@ -1,19 +1,20 @@
 """`cpmi.duckdb`: every table as a view `group.name` over its Parquet files, with comments.
 
-    labels.step_rewards        read_parquet('<home>/lake/labels/step_rewards/[0-9][0-9][0-9].parquet')
-    dataset.soft_labels        read_parquet(['<home>/lake/dataset/soft_labels/all.parquet'])
-    benchmarks.best_of_n_choices    no rows, typed columns: the table has not been made yet
+    labels.step_rewards        read_parquet(['<home>/lake/labels/step_rewards/[.0-9][0-9][0-9].parquet'])
+    dataset.soft_labels        read_parquet(['<home>/lake/dataset/soft_labels/[.a]ll.parquet'])
+    sources.questions          no rows, typed columns: the profile does not ask for the table
     reports.contrast           select * from reports.figures where artifact = 'contrast'
     earlier.figures            the previous rows of reports.figures; likewise of rewards and soft labels
     labels.step_rewards_wide   a row per step: its text, a column per reward type, the judgement of people
 
-New and replaced shards show on open connections. The file is written again, and renamed into place, only if its
-statements differ: a table or recipe has its first file, columns have changed, or the home was moved.
+New and replaced files show on open connections, the first one of a table too: each pattern also matches an empty file,
+such as `.00.parquet` or `.ll.parquet`, since DuckDB refuses a pattern without files. The database is written again, and
+renamed into place, only if its statements differ: the profile or columns have changed, or the home was moved.
 """
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -24,14 +25,16 @@ import polars as pl
 
 from cpmi_dagster.contracts.keys import FIGURES
 from cpmi_dagster.contracts.report_tables import ARTIFACT_TITLES
-from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
+from cpmi_dagster.contracts.tables import TABLES, column_meanings, columns_of
 from cpmi_dagster.errors import LakeError, StorageError, first_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
+from cpmi_dagster.profiles.asked import is_asked
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.home_file import nothing_made
 from cpmi_dagster.resources.lake.lake import ALL, COMPARED, EARLIER, LAKE, Lake, partitions_of
 from cpmi_dagster.resources.lake.records import hash_of
+from cpmi_dagster.resources.lake.sealed_parquet import is_intact, write_sealed
 
 LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"
@@ -39,7 +42,8 @@ CATALOG = "cpmi"
 WIDE = "labels.step_rewards_wide"
 WIDE_COLUMNS = ("source_id", "trajectory_id", "step_index", "step", "is_right")
 """Its columns beside those of reward types; a user's label of such a name becomes `label_…` there."""
-SHARDS = "[0-9][0-9][0-9]"
+FOLDERS = {**{key: key for key in TABLES}, **{f"{key}/{EARLIER}": key for key in COMPARED}}
+"""The table by folder of the lake whose files a view reads."""
 CHANGES = (
     'create view reports.changes as select artifact, "row", "column", e.measured as before, f.measured as now '
     'from reports.figures f join earlier.figures e using (artifact, "row", "column") '
@@ -70,12 +74,13 @@ def publish(lake: Lake, settings: Settings) -> None:
         LakeError: DuckDB cannot write it.
     """
     path, statements = lake.home / FILE_NAME, _statements(lake, settings)
-    with suppress(duckdb.Error), _attach(path) as connection:
-        if connection.sql(f"select {SHOWN}()").fetchall() == [(hash_of(statements),)]:
+    with suppress(OSError, duckdb.Error), _attach(path) as connection:
+        is_shown = connection.sql(f"select {SHOWN}()").fetchall() == [(hash_of(statements),)]
+        if is_shown and all(map(is_intact, _empty_files(lake.home, settings))):
             return
     with locked(path.with_suffix(".lock")):
-        statements = _statements(lake, settings)  # another run may have added tables meanwhile
         remove_unfinished(path)
+        _write_empty_files(lake.home, settings)
         try:
             with whole_file(path) as unfinished:
                 _write(unfinished, settings, statements)
@@ -150,17 +155,7 @@ def _lock(connection: duckdb.DuckDBPyConnection, lake: Lake) -> None:
 def _write(path: Path, settings: Settings, statements: list[str]) -> None:
     """Make the database of these statements over empty files, since a damaged file would stop it."""
     with TemporaryDirectory() as folder, duckdb.connect(str(path), config={**STORAGE}) as connection:
-        for table in TABLES.values():
-            Path(folder, LAKE, table.key).mkdir(parents=True)
-            for partition in partitions_of(table.key, settings) or [ALL]:
-                file = Path(folder, LAKE, table.key, f"{partition}.parquet")
-                connection.execute(f"copy ({_empty(table.key)}) to {quoted(str(file))}")
-                if table.partitioning == "shard":
-                    break
-        for key in COMPARED:
-            file = Path(folder, LAKE, key, EARLIER, "000.parquet")
-            file.parent.mkdir()
-            connection.execute(f"copy ({_empty(key)}) to {quoted(str(file))}")
+        _write_empty_files(Path(folder), settings)
         connection.execute(f"set variable {HOME_VARIABLE} = {quoted(folder)}")
         connection.begin()
         for statement in [*statements, f"create macro {SHOWN}() as {quoted(hash_of(statements))}"]:
@@ -172,16 +167,15 @@ def _write(path: Path, settings: Settings, statements: list[str]) -> None:
 
 def _statements(lake: Lake, settings: Settings) -> list[str]:
     """The SQL that makes the database."""
-    views = {table.key: (table, table.meaning, _select(lake, settings, table)) for table in TABLES.values()}
+    views = {key: (table, table.meaning, _select(lake, settings, key)) for key, table in TABLES.items()}
     figures = TABLES[FIGURES]
     for name, title in ARTIFACT_TITLES.items():
         select = f"select * from reports.figures where artifact = {quoted(name)}"
         views[f"reports/{name}"] = figures, f"{title}; ours next to the paper's", select
     for key in COMPARED:
         table, view = TABLES[key], f"earlier/{TABLES[key].name}"
-        there = any((lake.root / key / EARLIER).glob("*.parquet"))
-        select = _select_files(lake, table, [f"{EARLIER}/*"]) if there else _empty(key)
-        views[view] = table, f"The previous rows of {table.group}.{table.name}, as last replaced", select
+        meaning = f"The previous rows of {table.group}.{table.name}, as last replaced"
+        views[view] = table, meaning, _select(lake, settings, f"{key}/{EARLIER}")
     everything = "Every figure of every artifact, ours next to the paper's"
     views["reports/paper_comparison"] = figures, everything, "select * from reports.figures"
     statements = [f"create schema {group}" for group in dict.fromkeys(key.partition("/")[0] for key in views)]
@@ -220,34 +214,53 @@ def _wide_rewards(settings: Settings) -> list[str]:
     return [f"create view {WIDE} as {select}", f"comment on view {WIDE} is {quoted(meaning)}", *comments]
 
 
-def _select(lake: Lake, settings: Settings, table: Table) -> str:
-    """The query behind the view of a table."""
-    if not lake.exists(table.key):
-        return _empty(table.key)
-    if table.partitioning == "shard":
-        # later shards are left over from a larger number
-        last = f"{settings.shard_keys[-1]}.parquet"
-        return f"{_select_files(lake, table, [SHARDS])} where parse_filename(filename) <= '{last}'"
-    return _select_files(lake, table, lake.partitions(table.key) if table.partitioning else [ALL])
-
-
-def _select_files(lake: Lake, table: Table, partitions: Sequence[str]) -> str:
-    """The query over files of a table, by names without suffix, or patterns."""
+def _select(lake: Lake, settings: Settings, folder: str) -> str:
+    """The query behind the view of a folder of the lake."""
+    key = FOLDERS[folder]
+    columns, patterns = _types(key).items(), _patterns(key, settings)
+    if not patterns:
+        typed = ", ".join(f'null::{kind} as "{name}"' for name, kind in columns)
+        return f"select {typed} where false"
     home = f"coalesce(getvariable('{HOME_VARIABLE}'), {_home(lake)})"
-    files = ", ".join(f"{home} || {quoted(f'/{LAKE}/{table.key}/{partition}.parquet')}" for partition in partitions)
-    columns = ", ".join(f'"{name}"::{kind} as "{name}"' for name, kind in _types(table.key).items())
+    files = ", ".join(f"{home} || {quoted(f'/{LAKE}/{folder}/{pattern}.parquet')}" for pattern in patterns)
     options = "union_by_name = true, hive_partitioning = false, filename = true"
-    return f"select {columns} from read_parquet([{files}], {options})"
+    typed = ", ".join(f'"{name}"::{kind} as "{name}"' for name, kind in columns)
+    select = f"select {typed} from read_parquet([{files}], {options})"
+    # later shards are left over from a larger number
+    last = f" where parse_filename(filename) <= '{settings.shard_keys[-1]}.parquet'"
+    return select + last if TABLES[key].partitioning == "shard" else select
+
+
+def _patterns(key: str, settings: Settings) -> dict[str, str]:
+    """The empty file by pattern of a table's files that matches it too; none if the profile does not ask for the table.
+
+    {"[.c]pmi_bce": ".pmi_bce", "[.m]c_bce": ".c_bce"}      of the recipes `cpmi_bce` and `mc_bce`
+    """
+    if not is_asked(key, settings):
+        return {}
+    if TABLES[key].partitioning == "shard":
+        return {"[.0-9][0-9][0-9]": ".00"}
+    names = partitions_of(key, settings)
+    return {f"[.{name[0]}]{name[1:]}": f".{name[1:]}" for name in ([ALL] if names is None else names)}
+
+
+def _empty_files(home: Path, settings: Settings) -> dict[Path, str]:
+    """The table by file without rows that its view reads."""
+    return {
+        home / LAKE / folder / f"{name}.parquet": key
+        for folder, key in FOLDERS.items()
+        for name in _patterns(key, settings).values()
+    }
+
+
+def _write_empty_files(home: Path, settings: Settings) -> None:
+    for file, key in _empty_files(home, settings).items():
+        remove_unfinished(file)
+        write_sealed(pl.DataFrame(schema=columns_of(TABLES[key])), file, {})
 
 
 def _home(lake: Lake) -> str:
     return quoted(str(lake.home.absolute()))
-
-
-def _empty(key: str) -> str:
-    """A query with a table's columns and no rows."""
-    typed = ", ".join(f'null::{kind} as "{name}"' for name, kind in _types(key).items())
-    return f"select {typed} where false"
 
 
 @cache

@@ -27,6 +27,7 @@ from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.file_states import by_state, file_digest
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import UNFINISHED, whole_file
+from cpmi_dagster.profiles.asked import asked_tables, is_asked
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.home_file import claim_home
 from cpmi_dagster.resources.lake.partition_writer import PartitionWriter
@@ -45,21 +46,25 @@ class Lake:
 
     Args:
         home: the folder of a profile.
-        settings: the profile whose partitions are read; by default, all partitions on disk.
+        settings: the profile whose tables and partitions are read, and a table that it does not ask for is empty; by
+            default, all that is on disk.
+        prefix: of the asset keys in a Dagster project of the user's, for messages.
     """
 
-    def __init__(self, home: Path, settings: Settings | None = None) -> None:
+    def __init__(self, home: Path, settings: Settings | None = None, prefix: Sequence[str] = ()) -> None:
         self.home, self.root, self._settings = home, home / LAKE, settings
+        self._prefix = prefix
+        self._asked = frozenset(TABLES if settings is None else asked_tables(settings))
 
     @classmethod
-    def of(cls, settings: Settings) -> "Lake":
+    def of(cls, settings: Settings, prefix: Sequence[str] = ()) -> "Lake":
         """The lake of a profile's home.
 
         Raises:
             SettingsError: the home has the results of another profile, or of an earlier form.
         """
         claim_home(settings)
-        return cls(settings.home, settings)
+        return cls(settings.home, settings, prefix)
 
     def path(self, key: str, partition: str | None = None) -> Path:
         """The path of a partition's file."""
@@ -73,7 +78,7 @@ class Lake:
 
     def has(self, key: str, partition: str | None = None) -> bool:
         """Whether a partition has a file, damaged or not."""
-        return self.path(key, partition).is_file()
+        return key in self._asked and self.path(key, partition).is_file()
 
     def exists(self, key: str) -> bool:
         """Whether a table has any file."""
@@ -85,6 +90,8 @@ class Lake:
 
     def record(self, key: str, partition: str | None = None) -> Record | None:
         """The record of a partition's file; None if that is missing, damaged, or copied from elsewhere."""
+        if key not in self._asked:
+            return None
         try:
             record = _record_in(self.path(key, partition))
         except (OSError, DamagedFile):
@@ -128,12 +135,14 @@ class Lake:
         Raises:
             LakeError: a file is missing, damaged, or of another version; says how to make it.
         """
+        empty = TABLES[key].schema.create_empty().select(columns or own_columns(key))
+        if key not in self._asked:
+            return empty
         if TABLES[key].partitioning is None:
             return self._read(key, None, columns)
         if partitions is None:
             partitions = self.partitions(key)
         wanted = [partitions] if isinstance(partitions, str) else list(partitions)
-        empty = TABLES[key].schema.create_empty().select(columns or own_columns(key))
         return pl.concat([empty, *(self._read(key, partition, columns) for partition in wanted)])
 
     def _read(self, key: str, partition: str | None, columns: Sequence[str] | None) -> pl.DataFrame:
@@ -158,9 +167,9 @@ class Lake:
     def _missing(self, key: str, partition: str | None) -> LakeError:
         if self.has(key, partition):
             return DamagedFile(self.path(key, partition), "it is truncated, or was copied from elsewhere")
-        return LakeError(
-            f"{words(key, partition)} has not been made yet; materialize it, or run `cpmi run --only {key}`"
-        )
+        name = words("/".join((*self._prefix, key)), partition)
+        command = "" if self._prefix else f", or run `cpmi run --only {key}`"
+        return LakeError(f"{name} has not been made yet; materialize it{command}")
 
     def head(self, key: str, partition: str | None, rows: int) -> pl.DataFrame:
         """The first rows of a partition, without provenance columns."""
@@ -284,7 +293,9 @@ class Lake:
 
 
 def partitions_of(key: str, settings: Settings) -> list[str] | None:
-    """The partitions of a table under a profile; None if it is unpartitioned."""
+    """The partitions of a table under a profile: None if it is unpartitioned, [] if the profile does not ask for it."""
+    if TABLES[key].partitioning and not is_asked(key, settings):
+        return []
     by_partitioning = {
         "shard": settings.shard_keys,
         "recipe": settings.recipe_names,

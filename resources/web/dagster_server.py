@@ -34,19 +34,19 @@ def check_port(port: int) -> None:
 
 
 def serve_ui(settings: Settings, port: int, announce: Callable[[], object]) -> None:
-    """Replace this process with `dagster dev` for a home.
+    """Replace this process with `dagster dev` for a home; runs whose process has died are marked as failed first.
 
     Args:
         announce: called just before the webserver starts.
 
     Raises:
-        SettingsError: see `view_instance`, or the home has the results of another profile file.
+        SettingsError: see `open_instance`, or the home has the results of another profile file.
     """
     # Dagster takes a second to import, which the label explorer does not need
-    from cpmi_dagster.resources.dag.dagster_home import view_instance
+    from cpmi_dagster.resources.dag.dagster_home import open_instance
 
     claim_home(settings)
-    with view_instance(settings) as instance:
+    with open_instance(settings) as instance:
         folder = instance.root_directory
     environment = {
         **os.environ,

@@ -1,21 +1,69 @@
-"""Assigns a GPU to each process by lock files.
+"""Assigns a GPU to each process, and a home's places for models, by lock files.
 
 processes 4711, 4712 on a machine with two GPUs    ->    cuda:0, cuda:1
 a third, if `orchestration.gpus` is 4              ->    cuda:0 again: two processes share a GPU
+
+`orchestration.gpus: 1`, a run of Dagster's UI uses a model    ->    `cpmi run` in a shell waits until it has ended
 """
 
 import logging
 import os
 import tempfile
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from cpmi_dagster.files.locks import file_lock
+from cpmi_dagster.files.locks import file_lock, no_lock
 
 LOG = logging.getLogger(__name__)
+LOOK_EVERY_SECONDS = 1.0
+_places: dict[Path, FileLock] = {}
+"""The place for models that this process holds, by folder of the locks."""
+
+
+def take_place(folder: Path, places: int, say: Callable[[str], object]) -> None:
+    """Take one of a home's places for processes with models, until this process ends or leaves it.
+
+    Dagster's pool bounds the runs that Dagster launches; this bounds them together with runs in shells.
+
+    Args:
+        folder: of the lock files.
+        places: as many processes use models at once.
+        say: takes a sentence if this process has to wait.
+
+    Raises:
+        StorageError: the folder cannot be written, or its file system has no locks.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    is_waiting = False
+    while folder not in _places:
+        for number in range(places):
+            lock = file_lock(folder / f"models-{number}.lock")
+            try:
+                lock.acquire(blocking=False)
+            except Timeout:
+                continue
+            except OSError as error:
+                raise no_lock(folder, error) from error
+            _places[folder] = lock
+            return
+        if not is_waiting:
+            is_waiting = True
+            say(
+                f"waiting for {'the run that uses' if places == 1 else f'one of the {places} runs that use'} models of "
+                f"this home now (orchestration.gpus: {places})"
+            )
+        time.sleep(LOOK_EVERY_SECONDS)
+
+
+def leave_place(folder: Path) -> None:
+    """Give the place of this process to another one."""
+    if (lock := _places.pop(folder, None)) is not None:
+        lock.release()
 
 
 class GpuDealer:

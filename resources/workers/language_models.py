@@ -33,9 +33,10 @@ from cpmi_dagster.models.memory import is_out_of_memory
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.sources.hub import HubLock
-from cpmi_dagster.resources.workers.gpus import GpuDealer
+from cpmi_dagster.resources.workers.gpus import GpuDealer, leave_place, take_place
 
 Role = Literal["labeler", "rollouts", "policy", "prover", "backbone"]
+MODEL_LOCKS = Path("lake", ".locks")
 Weights = tuple[str, str | None, str, str, str | None]
 
 
@@ -88,6 +89,15 @@ class LanguageModels:
         gc.collect()
         for device in devices:
             release_memory(device)
+
+    def take_place(self, say: Callable[[str], object]) -> None:
+        """Wait until no more than `orchestration.gpus` processes use models of this home, this one included."""
+        take_place(self._settings.home / MODEL_LOCKS, self._settings.orchestration.gpus, say)
+
+    def leave_place(self) -> None:
+        """Release the models, and let other processes use theirs."""
+        self.release()
+        leave_place(self._settings.home / MODEL_LOCKS)
 
     def other_gpu(self) -> str | None:
         """The GPU of this process, as `CUDA_VISIBLE_DEVICES` names it; None for the first, or without a GPU."""

@@ -11,24 +11,16 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
-from cpmi_dagster.contracts.keys import SELECTED
+from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES, TRUTH
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import build_definitions, home_of
 from cpmi_dagster.files.life_locks import hold
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.automation import (
-    FOLLOW_DATASET,
-    FOLLOW_LABELS,
-    LABEL,
-    LABEL_TABLES,
-    PARTITION_TAG,
-    SHARDS_TAG,
-    shards_of,
-)
+from cpmi_dagster.resources.dag.automation import LABEL, PARTITION_TAG, Due, label_tables, requests_of
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.run_life import ALIVE
-from cpmi_dagster.resources.dag.run_sensors import failed_runs
+from cpmi_dagster.resources.dag.run_sensors import failed_runs, failure_facts
 from cpmi_dagster.resources.dag.shard_schedule import NOTHING_TO_DO
 from cpmi_dagster.resources.dag.states import CURRENT, MISSING, State, States
 from cpmi_dagster.resources.lake.lake import Lake
@@ -54,8 +46,10 @@ class World:
         definitions = build_definitions(home_of(settings))
         self.repository = definitions.get_repository_def()
         self.schedule = definitions.resolve_schedule_def("missing_or_failed_shards")
+        self.lake.write(TABLES[TRUTH].schema.create_empty(), Record(TRUTH, None, "key", "r"))
         for shard in settings.shard_keys:
-            self.lake.write(TABLES[SELECTED].schema.create_empty(), Record(SELECTED, shard, "key", "r"))
+            for key in (TRAJECTORIES, SELECTED):
+                self.lake.write(TABLES[key].schema.create_empty(), Record(key, shard, "key", "r"))
 
     def tick(self) -> ScheduleExecutionData:
         now, repository = datetime.now(UTC), self.repository
@@ -69,7 +63,7 @@ class World:
         """A Dagster run that marks the shard of a request as labelled, if it does not fail."""
         tags = dict(request.tags) | {PARTITION_TAG: request.partition_key}
         run = self.instance.create_run_for_job(self.repository.get_job(LABEL), tags=tags)
-        (shard,) = shards_of(run, self.settings)
+        shard = tags[PARTITION_TAG]
         if self.failing.get(shard, 0) > 0:
             self.failing[shard] -= 1
             self.instance.report_run_failed(run)
@@ -79,7 +73,7 @@ class World:
 
     def mark(self, shard: str, run_id: str = "r") -> None:
         """Write the labels of a shard, and have Dagster know of it."""
-        for key in LABEL_TABLES:
+        for key in label_tables(self.settings):
             self.lake.write(TABLES[key].schema.create_empty(), Record(key, shard, "key", run_id))
             self.instance.report_runless_asset_event(dg.AssetMaterialization(asset_key(key), partition=shard))
 
@@ -88,8 +82,9 @@ class World:
 def world(tmp_path, tmp_path_factory, monkeypatch):
     stale: set[str] = set()
 
-    def state(states: States, key: str, shard: str) -> State:
-        return State("other", "changed") if shard in stale else CURRENT if states.lake.has(key, shard) else MISSING
+    def state(states: States, key: str, shard: str | None = None) -> State:
+        is_stale = key.startswith("labels/") and shard in stale
+        return State("other", "changed") if is_stale else CURRENT if states.lake.has(key, shard) else MISSING
 
     monkeypatch.setattr(States, "state", state)
     # a tick needs an instance that it can open by its folder
@@ -107,7 +102,7 @@ def test_ticks_ask_for_every_shard_failed_ones_last_and_again_and_then_for_stale
     asked: Counter[str] = Counter()
     for tick in range(5):
         requests = here.tick().run_requests
-        assert len(requests) <= 4 and all(request.tags[SHARDS_TAG] == request.partition_key for request in requests)
+        assert len(requests) <= 4
         if tick == 1:
             assert [request.partition_key for request in requests] == ["004", "005", "001", "003"]
         asked.update(map(here.label, requests))
@@ -127,7 +122,9 @@ def test_a_shard_that_is_being_labelled_is_not_asked_for_and_a_run_without_a_pro
     assert here.asks_for() == ["001"]
     assert not here.instance.get_run_by_id(run.run_id).is_finished
     del lock  # as after a kill
-    here.tick()
+    watch = here.repository.get_sensor_def("watch_home")
+    with dg.build_sensor_context(here.instance, repository_def=here.repository) as context:
+        watch.evaluate_tick(context)
     assert here.instance.get_run_by_id(run.run_id).status == dg.DagsterRunStatus.FAILURE
     for shard in here.settings.shard_keys:
         here.lake.path(SELECTED, shard).unlink()
@@ -170,17 +167,44 @@ def test_a_failed_run_is_one_line_of_json_in_the_log_and_is_posted(tmp_path, web
         with dg.build_run_status_sensor_context("failed_runs", event, instance, result.dagster_run) as context:
             failed_runs(settings_with(tmp_path, webhook_variable="TEAM_WEBHOOK"))(context.for_run_failure())
     (posted,) = webhook[1]
-    assert posted["text"].endswith("of shards 001 failed: labels: negatives 001: trajectory t7 cannot be scored")
+    assert posted["text"].endswith("of shard 001 failed: labels: negatives 001: trajectory t7 cannot be scored")
     assert (posted["profile"], posted["job"], posted["shards"]) == ("miniature", LABEL, ["001"])
     (line,) = [line for line in capfd.readouterr().err.splitlines() if '"shards": ["001"]' in line]
     assert json.loads(line[line.index("{") :]) == posted
 
 
-def test_nothing_trains_by_itself_unless_turned_on(tmp_path):
+def test_a_run_that_is_killed_says_so_and_one_without_a_job_has_a_name(tmp_path):
+    settings = load_settings("miniature", tmp_path)
+    definitions = build_definitions(home_of(settings))
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = definitions.resolve_implicit_global_asset_job_def()
+        run = instance.create_run_for_job(job.get_subset(asset_selection={asset_key(TRUTH)}))
+        event = instance.report_run_failed(run)
+        with dg.build_run_status_sensor_context("failed_runs", event, instance, run) as context:
+            text = str(failure_facts(context.for_run_failure(), settings)["text"])
+    assert "a materialization failed: The process of this run ended silently (killed, or out of memory)" in text
+
+
+def test_nothing_trains_by_itself_unless_turned_on_and_only_the_watch_of_the_home_is_on(tmp_path):
     repository = build_definitions(home_of(load_settings("miniature", tmp_path))).get_repository_def()
-    sensors = {sensor.name: sensor for sensor in repository.sensor_defs}
-    assert "default_automation_condition_sensor" not in sensors
-    for sensor in (FOLLOW_LABELS, FOLLOW_DATASET):
-        assert sensors[sensor.name].default_status == dg.DefaultSensorStatus.STOPPED
-    followers = {key.to_user_string() for key in FOLLOW_LABELS.asset_selection.resolve(repository.asset_graph)}
-    assert followers == {key for key, table in TABLES.items() if table.group == "dataset"}
+    sensors = {sensor.name: sensor.default_status for sensor in repository.sensor_defs}
+    assert {name for name, status in sensors.items() if status == dg.DefaultSensorStatus.RUNNING} == {
+        "watch_home",
+        "failed_runs",
+    }
+    assert {"follow_sources", "follow_labels", "follow_dataset"} < {*sensors}
+
+
+def test_a_request_that_failed_is_not_made_again_until_something_has_changed():
+    due = [Due("build_dataset", None, "labels have changed")]
+    with dg.DagsterInstance.ephemeral() as instance:
+
+        @dg.job(name="build_dataset")
+        def job() -> None: ...
+
+        (request,) = requests_of(instance, iter(due))
+        run = instance.create_run_for_job(job, tags=dict(request.tags))
+        assert "is at work" in requests_of(instance, iter(due)).skip_message
+        instance.report_run_failed(run)
+        assert "failed in run" in requests_of(instance, iter(due)).skip_message
+        assert requests_of(instance, iter([due[0]._replace(reason="they have changed again")]))

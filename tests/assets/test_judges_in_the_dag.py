@@ -47,8 +47,8 @@ def made(settings: Settings) -> tuple[pl.DataFrame, bool]:
     lake.write(pl.DataFrame(rows, schema=BenchmarkProblems.create_empty().schema), Record(PROBLEMS, None, "key", "r"))
     home = home_of(settings, stages={JUDGES: judge_predictions})
     run = StageRun(judge_predictions, home, None, "r", lambda _: None)
-    shown = judge_predictions.bring_up_to_date(run)[JUDGES]
-    return lake.read(JUDGES).select(list(JudgePredictions.columns())), bool(shown.get("skipped"))
+    output = judge_predictions.bring_up_to_date(run)
+    return lake.read(JUDGES).select(list(JudgePredictions.columns())), output is None
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def test_a_source_that_is_edited_while_it_is_read_leaves_no_rows_of_two_versions
 
 
 def test_a_run_that_would_do_nothing_is_not_started_and_runs_are_in_their_jobs_history(tmp_path):
-    settings, table = load_settings("miniature", tmp_path), "sources/step_labels"
+    settings, table = load_settings("miniature", tmp_path), "sources/step_truth"
     for _ in range(2):
         assert not run_all(settings, only=(table,)).failures
     with open_instance(settings) as instance:
@@ -104,7 +104,7 @@ def test_a_shard_that_fails_stops_no_other_and_nothing_is_made_of_it(own_copy, t
 
 def test_a_stage_waits_for_a_partition_that_another_process_makes(tmp_path, monkeypatch):
     monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.05)
-    home, stage, said = home_of(load_settings("miniature", tmp_path)), MAKERS["sources/step_labels"], Queue()
+    home, stage, said = home_of(load_settings("miniature", tmp_path)), MAKERS["sources/step_truth"], Queue()
     with ThreadPoolExecutor(1) as pool:
         with home.lake.making(stage.table, None, print):
             other = pool.submit(stage.bring_up_to_date, StageRun(stage, home, None, "run", said.put))
@@ -121,7 +121,7 @@ def test_a_dry_run_says_what_would_be_made_and_why_and_makes_nothing(finished):
     found = dry_run(changed, finished.shard_keys, ["labels"], False, [])
     ((table, partitions, _, _, why),) = found.to_make.iter_rows()
     assert (table, partitions, found.trajectories) == ("labels/step_rewards", len(finished.shard_keys), 16)
-    assert "rewards.alpha: 1.0, the profile has 0.3" in why
+    assert "rewards.alpha: 1.0, now 0.3" in why
     assert files == {path: path.stat().st_mtime for path in finished.home.rglob("*.parquet")}
 
 

@@ -195,6 +195,20 @@ def test_trace_leads_from_a_label_to_row_answers_model_and_code(home, finished):
         invoke("trace", name, "99", "-p", home)
 
 
+@pytest.mark.slow
+def test_trace_leads_from_a_figure_to_its_tables_labels_settings_and_sql(home):
+    output = invoke("trace", "--figure", "label_quality/CPMI", "-p", home).output
+    shown = ("Label AUC", "labels/step_rewards", "rewards.types cpmi", "t0000", "where reward_type = 'cpmi'")
+    assert all(part in output for part in shown)
+    assert "none of these figures" in invoke("trace", "--figure", "logic", "-p", home).output
+
+
+@pytest.mark.parametrize("arguments", [[], ["t000000017", "--figure", "label_quality"]])
+def test_trace_takes_a_trajectory_or_a_figure(arguments):
+    with pytest.raises(UsageError, match="give the id of a trajectory, or `--figure TABLE/ROW`"):
+        invoke("trace", *arguments)
+
+
 def python(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 

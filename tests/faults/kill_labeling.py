@@ -23,7 +23,7 @@ import polars.selectors as cs
 from small_run import SMALL, write_profile
 
 from cpmi_dagster.files.whole_files import UNFINISHED
-from cpmi_dagster.resources.dag.automation import LABEL_TABLES
+from cpmi_dagster.resources.dag.automation import LABEL, PHASES
 from cpmi_dagster.resources.lake.calls import CALLS, COST
 from cpmi_dagster.resources.lake.lake import Lake
 
@@ -87,7 +87,7 @@ def answer_files(folder: Path) -> Iterator[Path]:
 def compare(home: Path, undisturbed: Path, shards: int = MANY) -> None:
     """Assert that the first shards have the same labels, no model was asked twice, and nothing is left over."""
     lake, other = Lake(home), Lake(undisturbed)
-    for key in LABEL_TABLES:
+    for key in PHASES[LABEL]:
         names = other.partitions(key)[:shards]
         assert lake.partitions(key)[:shards] == names, f"{key} has other shards"
         for shard in names:

@@ -7,14 +7,14 @@ from kill_labeling import compare
 from small_run import run_all
 
 from cpmi_dagster.resources.dag import gpu_children
-from cpmi_dagster.resources.dag.automation import LABEL_TABLES
+from cpmi_dagster.resources.dag.automation import LABEL, PHASES
 
 
 @pytest.mark.slow
 def test_each_of_two_processes_labels_half_of_the_shards_and_those_of_one_that_dies_are_labelled_here(
     own_copy, finished_home, monkeypatch, caplog
 ):
-    for key in LABEL_TABLES:
+    for key in PHASES[LABEL]:
         for path in (own_copy.home / "lake" / key).glob("*.parquet"):  # what models answered stays
             path.unlink()
     monkeypatch.setenv("CPMI_ORCHESTRATION__GPUS", "2")

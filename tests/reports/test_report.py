@@ -50,6 +50,12 @@ def test_what_is_shown_is_escaped_and_the_papers_figures_are_marked(report: str)
     assert '<span class="interval">[' in report
 
 
+def test_each_measured_table_names_the_command_that_shows_what_is_behind_it(report: str):
+    named = re.findall(r"cpmi trace -p mine --figure (\w+)</code>", report)
+    assert named and set(named) <= set(ARTIFACTS) and len(named) == len(set(named))
+    assert {"label_quality", "processbench", "differences"} <= set(named)
+
+
 def test_a_report_of_nothing_renders_with_the_papers_figures():
     nothing = {name: build_artifact(artifact, ReportInputs(), "empty") for name, artifact in ARTIFACTS.items()}
     html = render_report("empty", "2026-01-31", nothing)

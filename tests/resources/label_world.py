@@ -19,6 +19,7 @@ from cpmi_dagster.contracts.keys import NEGATIVES, POLICY_ROLLOUTS, SCORES, STEP
 from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
+from cpmi_dagster.profiles.asked import is_asked
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.progress import LoggedProgress
@@ -84,18 +85,20 @@ class World:
         (self.folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in self.rows))
         declared = [replace(each, code_version=self.code.get(each.table, each.code_version)) for each in STAGES]
         models = Counted(self.settings, self)
-        by_table: dict[str, Declaration] = {key: each for each in declared for key in each.tables}
+        by_table: dict[str, Declaration] = {
+            key: each for each in declared for key in each.tables if is_asked(key, self.settings)
+        }
         home = Home(self.settings, self.lake, models, DataSources(self.settings), LoggedProgress(), by_table)
         return [
             each.table
             for each in declared
+            if is_asked(each.table, self.settings)
             for name in (partitions_of(each.table, self.settings) if each.partitioning else None) or [None]
             if self._run(each, name, home)
         ]
 
     def _run(self, each: Stage, partition: str | None, home: Home) -> bool:
-        shown = each.bring_up_to_date(StageRun(each, home, partition, "r", lambda _: None))
-        return not any("skipped" in facts for facts in shown.values())
+        return each.bring_up_to_date(StageRun(each, home, partition, "r", lambda _: None)) is not None
 
     def scored(self, score: Any, trajectories: pl.DataFrame, negatives: pl.DataFrame, *others: Any, **how: Any) -> Any:
         """What a scorer gives, whose questions are counted."""

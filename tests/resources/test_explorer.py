@@ -11,10 +11,14 @@ import pytest
 from explorer_home import HOSTILE, STEPS, identifier, made_up_home
 from starlette.testclient import TestClient
 
+from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.html import EXPLORER as OWN
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import query
 from cpmi_dagster.resources.web.explorer.app import explorer
+from cpmi_dagster.resources.web.explorer.results import LatestResults
 from cpmi_dagster.trajectories.step_truth import read_step_truth
+from tests.resources.test_database import put
 
 FROM_HERE = {"Origin": OWN}
 OTHER_HOSTS = ("evil.example", "127.0.0.1.evil.example", "169.254.0.1", "")
@@ -175,3 +179,12 @@ def test_the_word_of_most_annotators_is_the_truth_and_a_split_is_none(client, la
     table = pl.read_csv(client.get("/own-labels.csv").content)
     assert table["annotator"].to_list() == ["ann", "ann", "bob", "bob", "cem"]
     assert table.filter(annotator="bob", right=False)["step"].to_list() == ["So $2 \\cdot 3$ of them."]
+
+
+def test_trajectories_show_without_a_refresh_once_they_are_selected(tmp_path):
+    settings = load_settings("miniature", tmp_path)
+    lake, latest = Lake.of(settings), LatestResults(settings)
+    put(lake, "alignment/trajectories", "000", task="MATH")
+    assert latest.get().tasks == []
+    put(lake, "selection/selected_trajectories", "000")
+    assert latest.get().tasks == ["MATH"] and latest.get() is latest.get()

@@ -24,6 +24,34 @@ def two_gpus(monkeypatch):
     monkeypatch.setattr(gpus, "gpu_names", lambda: ["GPU-a", "GPU-b"])
 
 
+HOLD_PLACE = """
+import sys, time
+from pathlib import Path
+from cpmi_dagster.resources.workers.gpus import take_place
+take_place(Path(sys.argv[1]), 1, print)
+print("taken", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_shell_and_a_run_of_dagster_do_not_use_models_of_a_home_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpus, "LOOK_EVERY_SECONDS", 0.05)
+    said: list[str] = []
+    with subprocess.Popen([sys.executable, "-c", HOLD_PLACE, str(tmp_path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout and other.stdout.readline() == b"taken\n"
+        gpus.take_place(tmp_path, 2, said.append)
+        gpus.leave_place(tmp_path)
+        assert not said, "there were two places"
+
+        def say(line: str) -> None:
+            said.append(line)
+            other.kill()  # the system frees its place
+
+        gpus.take_place(tmp_path, 1, say)
+    assert len(said) == 1 and "orchestration.gpus: 1" in said[0]
+    gpus.leave_place(tmp_path)
+
+
 def test_processes_share_the_gpus_evenly_and_one_that_is_killed_gives_its_own_back(two_gpus, tmp_path):
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

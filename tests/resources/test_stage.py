@@ -14,9 +14,10 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.dag.declaration import NOTHING_ASKED_FOR, StageOutput
+from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import Stage, stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 
@@ -110,17 +111,27 @@ def test_a_table_of_everything_is_not_made_of_shards_of_other_settings(home):
         assert all(bring(home, each, shard) for each in (count_selected, reward))
     home = with_stages(home, count_selected, reward)
     assert bring(home, soften, None)
-    words = rf"{STEP_REWARDS} of shard 000, 001, 002 and 1 more is stale, so {SOFT_LABELS} is not made from it: "
-    words += rf"{NEGATIVES} 000 has negatives.count: 4, the profile has 2; run `cpmi run --only labels` first"
+    words = rf"{STEP_REWARDS} of shards 000 to 003 is stale, so {SOFT_LABELS} is not made from it: "
+    words += rf"{NEGATIVES} 000 has negatives.count: 4, now 2; run `cpmi run --only labels` first, or materialize"
     with pytest.raises(LakeError, match=words):
         bring(fewer_negatives(home), soften, None)
 
 
-def test_what_nothing_asks_for_is_empty_says_why_and_needs_no_input(home):
-    unasked = replace(count_selected, body=lambda run: 1 / 0, asked=lambda _: False)
-    assert [bring(home, unasked) for _ in range(2)] == [True, False]
-    assert home.lake.read(NEGATIVES, SHARD).is_empty()
-    assert home.lake.record(NEGATIVES, SHARD).notes == [NOTHING_ASKED_FOR]
+def test_what_the_profile_does_not_ask_for_reads_as_empty_though_old_rows_are_there(home):
+    select(home, "t1")
+    assert bring(home, count_selected)
+    without = changed(home, rewards=home.settings.rewards.model_copy(update={"types": ["position"]}), recipes=())
+    without = replace(without, lake=Lake.of(without.settings))
+    assert without.lake.read(NEGATIVES).is_empty() and without.lake.record(NEGATIVES, SHARD) is None
+    assert home.lake.read(NEGATIVES).height == 1
+
+
+def test_a_partition_is_not_made_from_stale_inputs_of_its_own_shard(home):
+    select(home, "t1")
+    home = with_stages(home, count_selected)
+    assert bring(home, count_selected)
+    with pytest.raises(LakeError, match=rf"{NEGATIVES} of shard 000 is stale, so {STEP_REWARDS} 000 is not made from"):
+        bring(fewer_negatives(home), reward)
 
 
 def test_a_recipe_follows_from_its_own_soft_labels_alone(home):

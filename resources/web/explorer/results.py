@@ -4,7 +4,7 @@
     from memory.main.selected                           the trajectories when the results were opened
     view.kept_rows(QUEUE, …)                            cached rows of a query over all labels
 
-Results are opened anew if the reader asks, or `cpmi.duckdb` was written again, since a table has its first rows.
+Results are opened anew if the reader asks, a table has its first rows, or `cpmi.duckdb` was written again.
 """
 
 import re
@@ -19,8 +19,9 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, first_line
-from cpmi_dagster.files.file_states import FileState, file_state
+from cpmi_dagster.files.file_states import file_state
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.database import FILE_NAME, another, quoted, reader
 from cpmi_dagster.resources.lake.lake import Lake
@@ -109,20 +110,20 @@ class Results:
 
 
 class LatestResults:
-    """Caches the results of a home, until they are published in another file or the reader asks."""
+    """Caches the results of a home, until a table has its first rows, they are published anew, or the reader asks."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings, self._lock = settings, threading.Lock()
+        self._settings, self._lake, self._lock = settings, Lake(settings.home, settings), threading.Lock()
         self._results: Results | None = None
-        self._database: FileState | None = None
+        self._opened_at: object = None
 
     def get(self) -> Results:
         """The results, cached or opened anew."""
         with self._lock:
             path = self._settings.home / FILE_NAME
-            database = file_state(path) if path.exists() else None
-            if self._results is None or database != self._database:
-                self._results, self._database = Results(self._settings), database
+            made = [key for key in TABLES if self._lake.exists(key)], file_state(path) if path.exists() else None
+            if self._results is None or made != self._opened_at:
+                self._results, self._opened_at = Results(self._settings), made
             return self._results
 
     def refresh(self) -> None:

@@ -1,0 +1,37 @@
+"""What `cpmi status` counts: the files on disk in whatever state, and the time left as far as it is known."""
+
+import polars as pl
+
+from cpmi_dagster.cli.status_view import time_left
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.resources.dag import status
+from cpmi_dagster.resources.dag.status import AssetStatus, home_status
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import Record
+
+NEGATIVES = "labels/hard_negatives"
+ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})
+
+
+def test_rows_and_costs_are_those_of_the_files_whatever_became_of_later_runs(tmp_path, monkeypatch):
+    settings = load_settings("miniature", tmp_path)
+    states = {"000": "failed", "001": "running", "002": "missing"}
+    for shard in ("000", "001"):
+        record = Record(NEGATIVES, shard, "key", "run", "model", "1", cost=Cost(wall_seconds=2).to_dict())
+        Lake.of(settings).write(ROWS, record)
+    monkeypatch.setattr(status, "partition_states", lambda *_: dict(states))
+    asset = next(each for each in home_status(settings, {}) if each.key == NEGATIVES)
+    assert (asset.files, asset.rows, asset.cost.wall_seconds, asset.seconds_left) == (2, 2, 4, 6)
+
+
+def test_time_left_is_said_of_measured_tables_alone_with_the_number_of_others():
+    done = AssetStatus("labels/a", {"000": "done"}, 1, 5, Cost(wall_seconds=9))
+    half = AssetStatus("labels/b", {"000": "done", "001": "running"}, 1, 5, Cost(wall_seconds=300))
+    quick = AssetStatus("labels/c", {"all": "stale"}, 1, 5, Cost.zero())
+    missing = AssetStatus("models/d", {"x": "missing"}, 0, 0, Cost.zero())
+    assert time_left([done]) == "nothing is left to do"
+    assert time_left([half, done]) == "at least 300 s left for 1 of 1 unfinished tables"
+    known = "at least 300 s left for 1 of 3 unfinished tables; nothing is known of the other 2"
+    assert time_left([done, half, quick, missing]) == known
+    assert time_left([done, missing]) == "nothing is known yet of the time left; 1 of 2 tables are unfinished"

@@ -1,0 +1,62 @@
+"""From a figure of the report down to its tables, settings, reward models and labels."""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from cpmi_dagster.contracts.keys import FIGURES, MODELS, STEP_REWARDS
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.commands.trace import trace
+from cpmi_dagster.resources.commands.trace_figure import trace_figure
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.query import query
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_figure_of_labels_leads_to_the_labels_and_a_label_to_its_answers(finished: Settings):
+    traced = trace_figure(finished, "label_quality/CPMI/Label AUC")
+    assert traced.figures.select("row", "column").rows() == [("CPMI", "Label AUC")]
+    assert traced.labels["reward_type"].to_list() == ["cpmi"] and traced.labels["conditioning"].item() == "marginal"
+    labels = Lake.of(finished).read(STEP_REWARDS).filter(reward_type="cpmi")
+    assert traced.labels.select("steps", "trajectories").row(0) == (labels.height, labels["trajectory_id"].n_unique())
+    assert trace(finished, traced.labels["examples"].item()[0]).tables["CPMI by template"].height
+    assert traced.settings[STEP_REWARDS]["rewards.types"] == ["cpmi"]
+    assert traced.settings["labels/answer_logprobs"]["scoring.templates"] == finished.scoring.templates
+    assert traced.models.is_empty() and not traced.changed
+
+
+def test_the_labels_of_a_whole_table_are_those_of_its_rows_and_columns(finished: Settings):
+    agreement = trace_figure(finished, "label_trust/Agreement: MC (hard)")
+    assert agreement.labels["reward_type"].to_list() == ["mc_hard", "mc"]
+    whole = trace_figure(finished, "label_trust").labels["reward_type"]
+    assert set(whole) == set(finished.rewards.types) - {"truth"} and len(set(whole)) == len(whole)
+
+
+def test_a_figure_of_reward_models_leads_to_the_recipe_its_weights_and_its_labels(finished: Settings):
+    traced = trace_figure(finished, "processbench/CPMI (official)")
+    made = Lake.of(finished).read(MODELS, "cpmi_bce")
+    assert traced.models["weights_fingerprint"].to_list() == made["weights_fingerprint"].to_list()
+    assert [record.partition for record in traced.files["benchmarks/processbench_predictions"]] == ["cpmi_bce"]
+    assert traced.settings[f"{MODELS} cpmi_bce"]["recipe.reward_type"] == "cpmi"
+    assert traced.labels["reward_type"].to_list() == ["cpmi"]
+
+
+@pytest.mark.parametrize("name", ["label_quality/CPMI", "label_quality", "differences", "efficiency/CPMI", "logic"])
+def test_every_query_of_a_figure_runs_and_reads_the_rows_behind_it(finished: Settings, name):
+    traced = trace_figure(finished, name)
+    rows = {key: query(finished, sql, most_rows=1000).rows for key, sql in traced.queries.items()}
+    assert rows.keys() == traced.files.keys() and rows[FIGURES].height == traced.figures.height
+    assert all(frame.height for key, frame in rows.items() if sum(record.rows for record in traced.files[key]))
+    if name == "label_quality/CPMI":
+        assert set(rows[STEP_REWARDS]["reward_type"]) == {"cpmi"}
+
+
+def test_a_trace_says_if_the_labels_have_changed_since_a_figure_was_measured(own_copy: Settings):
+    lake = Lake.of(own_copy)
+    shard = lake.partitions(STEP_REWARDS)[0]
+    record, labels = lake.record(STEP_REWARDS, shard), lake.read(STEP_REWARDS, shard)
+    assert record
+    lake.write(labels.with_columns(pl.col("reward") + 1), replace(record, key="other"))
+    assert trace_figure(own_copy, "label_quality").changed == [STEP_REWARDS]
