@@ -107,47 +107,29 @@ class Due(NamedTuple):
 
 
 def due_runs(states: States, names: Sequence[str]) -> Iterator[Due | dg.SkipReason]:
-    """The runs of some jobs that would make what is missing or stale; why, if they wait for what comes before them.
+    """The runs of some jobs that would make what is missing or stale, or why they wait.
 
-    They end with the first job of which something is due: what follows is made of its rows.
+    They end with the first phase of which something is due: all later ones are made of its rows.
     """
-    settings = states.settings
-    for name, tables in phases(settings).items():
-        if name not in names:
-            continue
-        by_recipe = name == TRAIN
-        due = []
-        for partition in settings.recipe_names if by_recipe else [None]:
-            reasons = [*_reasons(states, tables, partition)]
-            if reasons:
-                due.append(Due(name, partition, "; ".join(reasons)))
-        if due and (before := not_ready(states, tables)):
-            yield dg.SkipReason(f"`{name}` waits: {before}")
+    for name, tables in phases(states.settings).items():
+        partitions = states.settings.recipe_names if name == TRAIN else [None]
+        reasons = {partition: [*reasons_to_make(states, tables, partition)] for partition in partitions}
+        due = [Due(name, partition, "; ".join(each)) for partition, each in reasons.items() if each]
+        if due and name not in names:
+            yield dg.SkipReason(f"waits for `{name}`: {next(each[0] for each in reasons.values() if each)}")
             return
         yield from due
         if due:
             return
 
 
-def _reasons(states: States, tables: Sequence[str], recipe: str | None) -> Iterator[str]:
-    """What is missing or stale of some tables."""
+def reasons_to_make(states: States, tables: Sequence[str], recipe: str | None = None) -> Iterator[str]:
+    """What is missing or stale of some tables; of those by recipe only one, if it is given."""
     for key in tables:
         for partition in [recipe] if recipe else partitions_of(key, states.settings) or [None]:
             state = states.state(key, partition)
             if state.kind != "current":
                 yield state.reason or f"{words(key, partition)} is not made yet"
-
-
-def not_ready(states: States, tables: Sequence[str]) -> str:
-    """Why the inputs of some tables are not all current; empty if they are."""
-    inputs = dict.fromkeys(name for key in tables for name in states.stages[key].inputs)
-    before = [name for name in inputs if name not in tables and name in states.stages]
-    for key in before:
-        for partition in partitions_of(key, states.settings) or [None]:
-            state = states.state(key, partition)
-            if state.kind != "current":
-                return state.reason or f"{words(key, partition)} is not made yet"
-    return ""
 
 
 def requests_of(
@@ -230,8 +212,14 @@ def watch_home(settings: Settings, judge: Judge, job: Any) -> dg.SensorDefinitio
         changed = unreported(context.instance, asked_assets(states.settings), states)
         if not changed:
             return dg.SkipReason("`is_current` of every asset says what is so")
-        if context.instance.get_runs(dg.RunsFilter(job_name=JUDGE_FILES, statuses=UNFINISHED), limit=1):
+        asked = hash_of({key: states.explain(key) for key in changed})
+        last = context.instance.get_runs(dg.RunsFilter(job_name=JUDGE_FILES), limit=1)
+        if last and not last[0].is_finished:
             return dg.SkipReason(f"`{JUDGE_FILES}` is at work")
-        return dg.RunRequest(tags={"cpmi/changed": " ".join(changed)[:250]})
+        if last and last[0].is_failure_or_canceled and last[0].tags.get(REQUEST_TAG) == asked:
+            return dg.SkipReason(
+                f"`{JUDGE_FILES}` failed in run {last[0].run_id[:8]}; correct its reason, and launch it"
+            )
+        return dg.RunRequest(tags={REQUEST_TAG: asked})
 
     return evaluate

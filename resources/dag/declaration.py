@@ -86,7 +86,7 @@ class Declaration:
     models: Sequence[Role] = ()
     named_models: Callable[[Settings], Mapping[str, LanguageModel]] = lambda _: {}
     sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {}
-    summary: Callable[[Any], Mapping[str, Any]] = lambda home: {}
+    summary: Callable[[Any], dict[str, Any]] = lambda home: {}
     code_version: str = "1"
     pool: str | None = None
     kinds: Sequence[str] = ("polars",)

@@ -11,7 +11,7 @@ import dagster as dg
 
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.automation import INGEST, Judge, label_tables, not_ready
+from cpmi_dagster.resources.dag.automation import INGEST, Judge, label_tables, phases, reasons_to_make
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.run_life import end_orphaned_runs
 from cpmi_dagster.resources.dag.states import States
@@ -56,7 +56,7 @@ def shard_schedule(settings: Settings, judge: Judge, job: Any) -> dg.ScheduleDef
     def missing_or_failed_shards(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         end_orphaned_runs(context.instance, dagster_folder(settings))
         states = judge()
-        if before := not_ready(states, label_tables(settings)):
+        if before := next(reasons_to_make(states, phases(settings)[INGEST]), ""):
             return dg.SkipReason(f"{before}; run the job `{INGEST}` first, or switch on the sensor `follow_sources`")
         tick = context.scheduled_execution_time
         due = due_shards(context.instance, settings, states)

@@ -12,11 +12,11 @@ row counts, preview, cost). The data version is the hash of the rows, so unchang
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from shutil import rmtree
-from typing import Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 import dagster as dg
 
@@ -65,8 +65,10 @@ class Stage(Declaration):
             with step_errors(context, home.settings.orchestration):
                 run = StageRun(self, here, partition, context.run.run_id, context.log.info)
                 outputs = self._bring_all(run)
+            shown = {name: value for output in outputs for name, value in output.metadata.items()}
+            shown |= self.summary(here) | ({} if outputs else {"skipped": "unchanged"})
             for key in self.assets:
-                result = self._result(here, key, partition, outputs)
+                result = self._result(here, key, partition, shown)
                 if result.asset_key in context.selected_asset_keys:
                     yield result
                 else:  # made all the same
@@ -100,29 +102,23 @@ class Stage(Declaration):
             except CpmiError as error:
                 if is_transient(error) or is_fatal(error):
                     raise
+                run.log(f"{words(self.table, partition)} is not made: {error}")
                 errors.append(error)
         if errors:
             raise errors[0]
         return [output for output in outputs if output is not None]
 
-    def _result(
-        self, home: Home, key: str, partition: str | None, outputs: Sequence[StageOutput]
-    ) -> dg.MaterializeResult:
+    def _result(self, home: Home, key: str, partition: str | None, shown: Mapping[str, Any]) -> dg.MaterializeResult:
         """What Dagster records of a table after a run."""
         names = [partition] if partition else partitions_of(key, home.settings) or [None]
         records = [record for name in names if (record := home.lake.record(key, name))]
-        shown = presentation.facts_of(
-            self, records, home.lake.head(key, names[0], presentation.PREVIEW_ROWS), home.lake
-        )
-        for more in (*(output.metadata for output in outputs), self.summary(home)):
-            shown |= more
-        shown |= {} if outputs else {"skipped": "unchanged"}
+        head = home.lake.head(key, names[0], presentation.PREVIEW_ROWS)
         # what others read through this table is a part of its version, or they would not be stale if that changes
         carried = [each for name in carried_inputs(key, home.stages) for each in self._contents(home, name, partition)]
         contents = [*(record.content for record in records), *carried]
         return dg.MaterializeResult(
             asset_key=asset_key(key, self.prefix),
-            metadata=shown,
+            metadata={**presentation.facts_of(self, records, head, home.lake), **shown},
             data_version=dg.DataVersion(contents[0] if len(contents) == 1 else hash_of(contents)),
             check_results=[contract_result(key, self.prefix, records)],
         )
