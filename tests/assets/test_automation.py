@@ -11,19 +11,19 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 
-from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES, TRUTH
+from cpmi_dagster.contracts.keys import SELECTED, TRUTH
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import build_definitions, home_of
 from cpmi_dagster.files.life_locks import hold
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.automation import LABEL, PARTITION_TAG, Due, label_tables, requests_of
+from cpmi_dagster.resources.dag.automation import INGEST, LABEL, PARTITION_TAG, Due, label_tables, phases, requests_of
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.run_life import ALIVE
 from cpmi_dagster.resources.dag.run_sensors import failed_runs, failure_facts
 from cpmi_dagster.resources.dag.shard_schedule import NOTHING_TO_DO
 from cpmi_dagster.resources.dag.states import CURRENT, MISSING, State, States
-from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.resources.lake.records import Record
 
 
@@ -46,9 +46,8 @@ class World:
         definitions = build_definitions(home_of(settings))
         self.repository = definitions.get_repository_def()
         self.schedule = definitions.resolve_schedule_def("missing_or_failed_shards")
-        self.lake.write(TABLES[TRUTH].schema.create_empty(), Record(TRUTH, None, "key", "r"))
-        for shard in settings.shard_keys:
-            for key in (TRAJECTORIES, SELECTED):
+        for key in phases(settings)[INGEST]:
+            for shard in partitions_of(key, settings) or [None]:
                 self.lake.write(TABLES[key].schema.create_empty(), Record(key, shard, "key", "r"))
 
     def tick(self) -> ScheduleExecutionData:
