@@ -16,7 +16,7 @@ from cpmi_dagster.trajectories.rows import separate_defects, separate_duplicates
 REVIEWED = ["match_kind", "question_id", "gold_answer"]
 
 
-def _review(home: Home) -> dict[str, Any]:
+def _review(home: Home, _: str | None) -> dict[str, Any]:
     """How many rows have a gold answer, and examples of each way to find it."""
     aligned, rejected = home.lake.read(TRAJECTORIES, columns=REVIEWED), home.lake.read(REJECTED_ROWS)
     count = aligned.height + rejected.height

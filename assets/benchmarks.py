@@ -45,7 +45,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
     inputs=[PROBLEMS],
     rows_of={PROBLEMS: lambda _, benchmark: pl.col("benchmark") == benchmark},
     settings=["benchmarks.candidates", "benchmarks.sampling", "answers.identity"],
-    summary=lambda home: _pass_at_1(home),
+    summary=lambda home, _: _pass_at_1(home),
     models=["policy"],
     lineage={"correct": ["sources/benchmark_problems.answer"]},
 )

@@ -30,7 +30,7 @@ from cpmi_dagster.generation.monte_carlo import prefix_rollouts, sample_trajecto
 from cpmi_dagster.negatives.hard_negatives import hard_negatives as sample_negatives
 from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import model_stage, stage
-from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.lake.kept_answers import ADMISSION, ADMISSION_KEY, SCORE, SCORE_KEY, kept_scores
 from cpmi_dagster.resources.workers.language_models import Role
 from cpmi_dagster.rewards import costs
@@ -203,9 +203,15 @@ def _rollouts(run: StageRun, role: Role, shortest: int, longest: Steps, count: i
     return StageOutput(frame, engine.identity, engine.spent)
 
 
+def _by_type(home: Home, shard: str | None) -> dict[str, Any]:
+    """The distribution of the rewards of a shard, by type."""
+    return {"rewards": dg.MetadataValue.md(rewards.reward_summary(home.lake.read(STEP_REWARDS, shard)))}
+
+
 @stage(
     STEP_REWARDS,
     code_version="3",
+    summary=_by_type,
     inputs=[TRAJECTORIES, SELECTED, LOGPROBS, CONTROLS, POLICY_ROLLOUTS, PROVER_ROLLOUTS, OWN_LABELS, TRUTH],
     settings=["rewards", "answers.identity", "scoring.templates", "rollouts.policy_count", "rollouts.prover_count"],
     lineage={
@@ -234,8 +240,7 @@ def step_rewards(run: StageRun) -> StageOutput:
     labels = own_labels.own_rewards(run.read(OWN_LABELS), trajectories)
     notes = rewards.notes_on_unlabelled(frame, trajectories.height, chosen.types)
     joined = own_labels.merge_rewards(frame, labels)
-    shown = {"rewards": dg.MetadataValue.md(rewards.reward_summary(joined))}
-    return StageOutput(joined, model=run.models.identity("labeler"), notes=notes, metadata=shown)
+    return StageOutput(joined, model=run.models.identity("labeler"), notes=notes)
 
 
 @stage(

@@ -1,6 +1,6 @@
 """Process reward models, one per recipe."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import polars as pl
@@ -11,7 +11,7 @@ from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.plots import draw_training_curves
 from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import model_stage
-from cpmi_dagster.resources.dag.stage_run import StageRun, in_labeling_order
+from cpmi_dagster.resources.dag.stage_run import Home, StageRun, in_labeling_order
 from cpmi_dagster.resources.lake.kept_answers import STEPS_KEY, kept_steps, step_values
 from cpmi_dagster.rewards.dataset import training_examples
 
@@ -42,9 +42,17 @@ def read_features(run: StageRun, solutions: pl.DataFrame, max_tokens: int | None
     return kept_steps(calls, solutions, "feature", read, chunk)
 
 
+def _curve(home: Home, recipe: str | None) -> dict[str, Any]:
+    """The learning curve of a recipe, and its last losses."""
+    model = home.lake.read(MODELS, recipe)
+    losses = {f"{point['split']}_loss": point["loss"] for point in model["training_curve"].item()}
+    return {**losses, "learning_curve": dg.MetadataValue.md(to_markdown(draw_training_curves(model)))}
+
+
 @model_stage(
     MODELS,
     code_version="3",
+    summary=_curve,
     inputs=[TRAJECTORIES, SELECTED, SOFT_LABELS],
     rows_of={SOFT_LABELS: lambda settings, recipe: pl.col("reward_type") == settings.recipe(recipe).reward_type},
     models=["backbone"],
@@ -82,10 +90,9 @@ def process_reward_models(run: StageRun) -> StageOutput:
     batch_tokens, device = settings.benchmarks.prediction_batch_tokens, run.models.device("backbone")
     scores = own_scores(trained.path, examples, training, seed, features, batch_tokens, device)
     model = _row(chosen, trained, folder, run.version(SOFT_LABELS), scores)
-    losses = {f"{point['split']}_loss": point["loss"] for point in trained.curve}
-    plot = dg.MetadataValue.md(to_markdown(draw_training_curves(model)))
-    metadata = {**losses, "learning_curve": plot, "truncated_trajectories": trained.truncated}
-    return StageOutput(model, model=trained.backbone, files=[folder], metadata=metadata)
+    return StageOutput(
+        model, model=trained.backbone, files=[folder], metadata={"truncated_trajectories": trained.truncated}
+    )
 
 
 def _features(run: StageRun, max_tokens: int) -> pl.DataFrame:

@@ -65,7 +65,8 @@ class Declaration:
         models: roles of its models.
         named_models: further models, by name.
         sources: external sources, by name.
-        summary: metadata of the whole table, for a stage of which a run makes all partitions.
+        summary: metadata of what a run of Dagster makes, from its files, made now or before; takes the home and the
+            partition.
         code_version: raised by hand if the same inputs would give other rows.
         pool: Dagster pool that limits parallel runs.
         kinds: technologies that Dagster shows.
@@ -86,7 +87,7 @@ class Declaration:
     models: Sequence[Role] = ()
     named_models: Callable[[Settings], Mapping[str, LanguageModel]] = lambda _: {}
     sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {}
-    summary: Callable[[Any], dict[str, Any]] = lambda home: {}
+    summary: Callable[[Any, str | None], dict[str, Any]] = lambda home, partition: {}
     code_version: str = "1"
     pool: str | None = None
     kinds: Sequence[str] = ("polars",)

@@ -66,7 +66,7 @@ class Stage(Declaration):
                 run = StageRun(self, here, partition, context.run.run_id, context.log.info)
                 outputs = self._bring_all(run)
             shown = {name: value for output in outputs for name, value in output.metadata.items()}
-            shown |= self.summary(here) | ({} if outputs else {"skipped": "unchanged"})
+            shown |= self.summary(here, partition) | ({} if outputs else {"skipped": "unchanged"})
             for key in self.assets:
                 result = self._result(here, key, partition, shown)
                 if result.asset_key in context.selected_asset_keys:
