@@ -88,9 +88,11 @@ def jobs(settings: Settings) -> dict[str, Any]:
         for name, tables in phases(settings).items()
     }
     checks = [dg.AssetCheckKey(asset_key(key), IS_CURRENT) for key in asked_assets(settings)]
-    words = "Evaluate `is_current` of every asset: is what is there what the profile would make now?"
+    purpose = "Evaluate `is_current` of every asset: is what is there what the profile would make now?"
     return made | {
-        JUDGE_FILES: dg.define_asset_job(JUDGE_FILES, dg.AssetSelection.checks(*checks), description=words, tags=tags)
+        JUDGE_FILES: dg.define_asset_job(
+            JUDGE_FILES, dg.AssetSelection.checks(*checks), description=purpose, tags={**tags, "dagster/priority": "1"}
+        )
     }
 
 
@@ -216,10 +218,8 @@ def watch_home(settings: Settings, judge: Judge, job: Any) -> dg.SensorDefinitio
         last = context.instance.get_runs(dg.RunsFilter(job_name=JUDGE_FILES), limit=1)
         if last and not last[0].is_finished:
             return dg.SkipReason(f"`{JUDGE_FILES}` is at work")
-        if last and last[0].is_failure_or_canceled and last[0].tags.get(REQUEST_TAG) == asked:
-            return dg.SkipReason(
-                f"`{JUDGE_FILES}` failed in run {last[0].run_id[:8]}; correct its reason, and launch it"
-            )
+        if last and last[0].tags.get(REQUEST_TAG) == asked:  # it failed, or its machine sees other files
+            return dg.SkipReason(f"run {last[0].run_id[:8]} of `{JUDGE_FILES}` failed, or said otherwise; look at it")
         return dg.RunRequest(tags={REQUEST_TAG: asked})
 
     return evaluate

@@ -150,7 +150,7 @@ def _configuration(settings: Settings) -> dict[str, object]:
         "telemetry": {"enabled": False},
         "nux": {"enabled": False},
         "concurrency": {
-            "runs": {"max_concurrent_runs": max(2, gpus)},
+            "runs": {"max_concurrent_runs": gpus + 2},
             # with granularity `op`, a killed run would keep its slots
             "pools": {"granularity": "run", "default_limit": gpus},
         },

@@ -97,9 +97,13 @@ def unreported(instance: dg.DagsterInstance, tables: Sequence[str], states: Stat
     there = [key for key in tables if states.lake.exists(key)]
     keys = {key: dg.AssetCheckKey(asset_key(key), IS_CURRENT) for key in there}
     latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(list(keys.values()))
-    return [key for key, check in keys.items() if _said(latest.get(check)) != states.explain(key)]
+    return [key for key, check in keys.items() if not _is_reported(instance, latest.get(check), states.explain(key))]
 
 
-def _said(record: Any) -> tuple[bool, str | None] | None:
+def _is_reported(instance: dg.DagsterInstance, record: Any, verdict: tuple[bool, str]) -> bool:
+    """Whether the latest record of a check has a verdict, or a run at work will give it one."""
     evaluation = record.event.asset_check_evaluation if record and record.event else None
-    return (evaluation.passed, evaluation.description) if evaluation else None
+    if evaluation is not None:
+        return (evaluation.passed, evaluation.description) == verdict
+    run = instance.get_run_by_id(record.run_id) if record else None
+    return run is not None and not run.is_finished

@@ -99,14 +99,19 @@ def _settings_of(stage: Declaration, home: Home) -> list[Any]:
 
 
 def _sources(stage: Declaration, home: Home) -> list[Any]:
-    """The sources of a stage; none if a file is missing, which is an error of the run, not of the graph."""
+    """The sources of a stage; none if a file is missing, which is an error of the run, not of the graph.
+
+    None also if an asset of the user's project writes them, since that may be in the same run.
+    """
+    if stage.upstream:
+        return []
     try:
         sources = stage.sources(home.settings)
         return [
             source.model_dump(mode="json") if source.hub else home.sources.version(source)
             for source in sources.values()
         ]
-    except CpmiError:
+    except (CpmiError, OSError):
         return []
 
 

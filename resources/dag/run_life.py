@@ -60,9 +60,15 @@ def at_work(instance: dg.DagsterInstance, dagster_home: Path) -> str:
 
 
 def end_orphaned_runs(instance: dg.DagsterInstance, dagster_home: Path) -> None:
-    """Mark orphaned runs as failed or cancelled, and remove their lock files."""
+    """Mark orphaned runs as failed or cancelled, and remove their lock files.
+
+    A launcher that checks its runs itself (Kubernetes, Ray) may resume them: of its runs none is marked here.
+    """
+    has_checks = instance.run_launcher.supports_check_run_worker_health
     free = [path for path in (dagster_home / ALIVE).glob("*.lock") if life_of(path) == "free"]
     for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
+        if has_checks and PROCESS_TAG not in record.dagster_run.tags:
+            continue
         run = instance.get_run_by_id(record.dagster_run.run_id) if is_orphaned(dagster_home, record) else None
         # a run that finished after it was listed has freed its lock too
         if run is not None and not run.is_finished:

@@ -20,6 +20,7 @@ import dagster as dg
 from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import FATAL_NAMES, UsageError
+from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.files.text import closest
 from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.resources.dag.asset_keys import asset_key
@@ -27,7 +28,7 @@ from cpmi_dagster.resources.dag.automation import DATASET, INGEST, JUDGE_FILES, 
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.declaration import Declaration, direct_inputs, distinct
 from cpmi_dagster.resources.dag.general_checks import EVERY_ASSETS, IS_CURRENT, unreported
-from cpmi_dagster.resources.dag.gpu_children import label_on_gpus
+from cpmi_dagster.resources.dag.gpu_children import CHILD, label_on_gpus
 from cpmi_dagster.resources.dag.presentation import code_version
 from cpmi_dagster.resources.dag.run_life import PROCESS_TAG, hold_run
 from cpmi_dagster.resources.dag.stage_run import Home
@@ -104,7 +105,9 @@ class Runner:
         return self.outcome
 
     def _report_currency(self) -> None:
-        """Have Dagster know which tables are current now."""
+        """Have Dagster know which tables are current now; a child process leaves that to its parent."""
+        if environment_variable(CHILD):
+            return
         tables, states = asked_assets(self.home.settings), self.home.states()
         if changed := unreported(self.instance, tables, states):
             checks = frozenset(dg.AssetCheckKey(asset_key(key), IS_CURRENT) for key in changed)

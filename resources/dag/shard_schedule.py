@@ -13,6 +13,7 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.automation import INGEST, Judge, label_tables, phases, reasons_to_make
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
+from cpmi_dagster.resources.dag.declaration import ancestors
 from cpmi_dagster.resources.dag.run_life import end_orphaned_runs
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
@@ -56,7 +57,8 @@ def shard_schedule(settings: Settings, judge: Judge, job: Any) -> dg.ScheduleDef
     def missing_or_failed_shards(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         end_orphaned_runs(context.instance, dagster_folder(settings))
         states = judge()
-        if before := next(reasons_to_make(states, phases(settings)[INGEST]), ""):
+        read = {above for key in label_tables(settings) for above in ancestors(key, states.stages)}
+        if before := next(reasons_to_make(states, [key for key in phases(settings)[INGEST] if key in read]), ""):
             return dg.SkipReason(f"{before}; run the job `{INGEST}` first, or switch on the sensor `follow_sources`")
         tick = context.scheduled_execution_time
         due = due_shards(context.instance, settings, states)

@@ -65,10 +65,10 @@ class Stage(Declaration):
             with step_errors(context, home.settings.orchestration):
                 run = StageRun(self, here, partition, context.run.run_id, context.log.info)
                 outputs = self._bring_all(run)
-            shown = {name: value for output in outputs for name, value in output.metadata.items()}
-            shown |= self.summary(here, partition) | ({} if outputs else {"skipped": "unchanged"})
-            for key in self.assets:
-                result = self._result(here, key, partition, shown)
+                shown = {name: value for output in outputs for name, value in output.metadata.items()}
+                shown |= self.summary(here, partition) | ({} if outputs else {"skipped": "unchanged"})
+                results = [self._result(here, key, partition, shown) for key in self.assets]
+            for result in results:
                 if result.asset_key in context.selected_asset_keys:
                     yield result
                 else:  # made all the same
@@ -144,7 +144,8 @@ class Stage(Declaration):
             run.log(line)
             home.progress.tell(line)
 
-        if self.pool:  # before the lock of a partition: who holds that never waits for a model's place
+        # before the lock of a partition: who holds that never waits for a model's place
+        if self.pool and home.states().state(self.table, run.partition).kind != "current":
             home.models.take_place(say)
         with lake.making(self.table, run.partition, say):
             states = home.states()

@@ -136,7 +136,8 @@ class States:
         files = self.files(stage, partition)
         there = [self.lake.has(*file) for file in files]
         if not all(there):
-            return State("missing", f"{stage.table} is of some shards alone ({PILOT})") if any(there) else MISSING
+            is_part = stage.at_once and any(there)
+            return State("missing", f"{stage.table} is of some shards alone ({PILOT})") if is_part else MISSING
         if changed := self.changed_input(stage, partition):
             return changed
         records = [self.lake.record(*file) for file in files]
@@ -156,7 +157,7 @@ class States:
 
     def changed_input(self, stage: Declaration, partition: str | None) -> State | None:
         """The state of the first input of a partition that is stale or missing; None if all are current."""
-        for key in self._read(stage, partition):
+        for key in self.inputs_read(stage, partition):
             for name in self.partitions_read(stage, key, partition):
                 state = self.state(key, name)
                 if state.kind == "other":
@@ -182,7 +183,7 @@ class States:
             "models": {role: self.models.facts(role) for role in stage.models if self.models.has(role)}
             | {name: self.models.facts_of(model) for name, model in stage.named_models(self.settings).items()},
             "sources": {name: self.sources.version(each) for name, each in stage.sources(self.settings).items()},
-            "inputs": {key: self._input(stage, key, partition) for key in self._read(stage, partition)},
+            "inputs": {key: self._input(stage, key, partition) for key in self.inputs_read(stage, partition)},
         }
         if stage.partitioning not in (None, "shard"):
             facts["partition"] = partition
@@ -196,7 +197,7 @@ class States:
                 facts["models"]["backbone"] = self.models.facts_of(recipe.backbone)
         return facts
 
-    def _read(self, stage: Declaration, partition: str | None) -> list[str]:
+    def inputs_read(self, stage: Declaration, partition: str | None) -> list[str]:
         """The inputs that a partition depends on, of those that the profile asks for."""
         asked = (key for key in stage.inputs if is_asked(key, self.settings))
         return [key for key in asked if stage.feeds(key, partition, self.settings)]
@@ -254,23 +255,24 @@ def refuse_stale(states: States, stage: Declaration, partition: str | None) -> N
     Raises:
         LakeError: names the input, the fact that differs, and what to run.
     """
-    for key in (key for key in stage.inputs if is_asked(key, states.settings)):
+    for key in states.inputs_read(stage, partition):
         read = states.partitions_read(stage, key, partition)
         stale = {name: state for name in read if (state := states.state(key, name)).kind == "other"}
         if stale:
-            where, reason = partition_words(key, [name for name in stale if name]), next(iter(stale.values())).reason
+            where, first = partition_words(key, [name for name in stale if name]), next(iter(stale.values()))
             raise LakeError(
                 f"{key}{f' of {where}' if where else ''} is stale, so {words(stage.table, partition)} is not made from "
-                f"it: {reason}; {_advice(stage, key, reason)}"
+                f"it: {first.reason}; {_advice(stage, first.table or key)}"
             )
 
 
-def _advice(stage: Declaration, key: str, reason: str) -> str:
+def _advice(stage: Declaration, key: str) -> str:
+    """What to run; `key` is the first stale table."""
     if stage.prefix:
         return f"materialize {asset_key(key, stage.prefix).to_user_string()} and all upstream of it first"
     group = TABLES[key].group
-    command = f"cpmi run --only {group}" if reason.startswith(f"{group}/") else "cpmi run"
-    return f"run `{command}` first, or materialize {key} in Dagster"
+    command = f"cpmi run --only {group}" if group == "labels" else "cpmi run"
+    return f"run `{command}` first, or materialize {key} and what follows it in Dagster"
 
 
 def partition_words(key: str, names: Sequence[str]) -> str:
@@ -326,5 +328,7 @@ def _narrow(path: str, before: Any, after: Any) -> tuple[str, Any, Any]:
     """The first setting of a group that differs: `rewards` becomes `rewards.alpha`."""
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         return path, before, after
-    name = next(name for name in {**before, **after} if before.get(name) != after.get(name))
+    name = next((name for name in {**before, **after} if before.get(name) != after.get(name)), None)
+    if name is None:  # None was written then, and is left out now
+        return path, before, after
     return _narrow(f"{path}.{name}", before.get(name), after.get(name))

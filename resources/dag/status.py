@@ -110,8 +110,10 @@ def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[A
     with storage_errors(settings), instance:
         interrupted = _interrupted(instance, settings)
         by_table = {key: partition_states(instance, lake, settings, key, judged) for key in asked_tables(settings)}
-    for states in by_table.values():
-        states.update({name: "failed" for name, state in states.items() if state == "running" and name in interrupted})
+    for key, states in by_table.items():
+        is_whole = key in judged.stages and judged.stages[key].run_partitioning is None
+        ended = [name for name in states if ("all" if is_whole else name) in interrupted]
+        states.update({name: "failed" for name in ended if states[name] == "running"})
     return [_asset_status(key, states, lake) for key, states in by_table.items()]
 
 

@@ -82,7 +82,9 @@ class Lake:
 
     def exists(self, key: str) -> bool:
         """Whether a table has any file."""
-        return bool(self.partitions(key)) if TABLES[key].partitioning else self.has(key)
+        if TABLES[key].partitioning is None or self._settings is None:
+            return bool(self.partitions(key)) if TABLES[key].partitioning else self.has(key)
+        return any(self.has(key, name) for name in partitions_of(key, self._settings) or ())
 
     def has_rows(self) -> bool:
         """Whether any table has a file."""
@@ -283,7 +285,7 @@ class Lake:
     def remove_shards(self) -> None:
         """Remove all tables by shard, which another number of shards would mix; kept answers stay."""
         for key in (key for key, table in TABLES.items() if table.partitioning == "shard"):
-            for pattern in ("[0-9]*.parquet", f"{EARLIER}/*.parquet"):
+            for pattern in ("[0-9]*.parquet", f"{EARLIER}/[0-9]*.parquet"):
                 for path in (self.root / key).glob(pattern):
                     path.unlink(missing_ok=True)
 

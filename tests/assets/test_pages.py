@@ -81,7 +81,8 @@ def test_one_shard_is_made_from_nothing_by_one_run_and_each_table_can_be_made_al
     upstream = dg.AssetSelection.assets(asset_key(STEP_REWARDS)).upstream().resolve(graph)
     lake = Lake.of(settings)
     with open_instance(settings) as instance:
-        assert every.get_subset(asset_selection=upstream).execute_in_process(instance=instance, partition_key="001")
+        one = every.get_subset(asset_selection=upstream).execute_in_process(instance=instance, partition_key="001")
+        assert one.success
         assert lake.partitions(STEP_REWARDS) == ["001"] and lake.partitions(SELECTED) == settings.shard_keys
         for key, partition, companion in (REJECTED_ROWS, None, TRAJECTORIES), (LOGPROBS, "001", None):
             alone = every.get_subset(asset_selection={asset_key(key)})
