@@ -33,6 +33,8 @@ INGEST, LABEL, DATASET, CANDIDATES, TRAIN, REPORT = (
 JUDGE_FILES = "check_currency"
 PROFILE_TAG = "cpmi/profile"
 PARTITION_TAG = "dagster/partition"
+WITHOUT_GPU = {"container_config": {"resources": {"limits": {"nvidia.com/gpu": "0"}}}}
+"""On Kubernetes, against the limit that the launcher gives to every run."""
 REQUEST_TAG = "cpmi/request"
 """The hash of what a sensor found missing or stale; what failed is not requested again for the same reason."""
 SECONDS_BETWEEN_TICKS = 30
@@ -89,11 +91,9 @@ def jobs(settings: Settings) -> dict[str, Any]:
     }
     checks = [dg.AssetCheckKey(asset_key(key), IS_CURRENT) for key in asked_assets(settings)]
     purpose = "Evaluate `is_current` of every asset: is what is there what the profile would make now?"
-    return made | {
-        JUDGE_FILES: dg.define_asset_job(
-            JUDGE_FILES, dg.AssetSelection.checks(*checks), description=purpose, tags={**tags, "dagster/priority": "1"}
-        )
-    }
+    tags |= {"dagster/priority": "1", "dagster-k8s/config": WITHOUT_GPU}
+    chosen = dg.AssetSelection.checks(*checks)
+    return made | {JUDGE_FILES: dg.define_asset_job(JUDGE_FILES, chosen, description=purpose, tags=tags)}
 
 
 def _assets(tables: Sequence[str]) -> dg.AssetSelection:
@@ -214,7 +214,7 @@ def watch_home(settings: Settings, judge: Judge, job: Any) -> dg.SensorDefinitio
         changed = unreported(context.instance, asked_assets(states.settings), states)
         if not changed:
             return dg.SkipReason("`is_current` of every asset says what is so")
-        asked = hash_of({key: states.explain(key) for key in changed})
+        asked = hash_of(changed)
         last = context.instance.get_runs(dg.RunsFilter(job_name=JUDGE_FILES), limit=1)
         if last and not last[0].is_finished:
             return dg.SkipReason(f"`{JUDGE_FILES}` is at work")

@@ -13,7 +13,7 @@ finds that it would say something else.
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import dagster as dg
 
@@ -92,18 +92,48 @@ def currency_check(
     return compute
 
 
-def unreported(instance: dg.DagsterInstance, tables: Sequence[str], states: States) -> list[str]:
-    """The tables whose check `is_current` says something else now than Dagster's latest evaluation."""
-    there = [key for key in tables if states.lake.exists(key)]
-    keys = {key: dg.AssetCheckKey(asset_key(key), IS_CURRENT) for key in there}
-    latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(list(keys.values()))
-    return [key for key, check in keys.items() if not _is_reported(instance, latest.get(check), states.explain(key))]
+class Verdict(NamedTuple):
+    """What the check `is_current` of a table should say.
+
+    Attributes:
+        passed: whether the table is current.
+        text: why not, or that it is.
+        materialization: Dagster's number of the asset's latest one, of which the check should say it.
+    """
+
+    passed: bool
+    text: str
+    materialization: int | None
 
 
-def _is_reported(instance: dg.DagsterInstance, record: Any, verdict: tuple[bool, str]) -> bool:
+def unreported(instance: dg.DagsterInstance, tables: Sequence[str], states: States) -> dict[str, Verdict]:
+    """By table, what `is_current` should say and Dagster's pages do not show.
+
+    The pages show the evaluation that was planned last, and that only if the asset has not been materialized since.
+    """
+    there = {asset_key(key): key for key in tables if states.lake.exists(key)}
+    checks = [dg.AssetCheckKey(asset, IS_CURRENT) for asset in there]
+    latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
+    made = {each.asset_entry.asset_key: each.asset_entry for each in instance.get_asset_records([*there])}
+    found = {}
+    for check in checks:
+        key, last = there[check.asset_key], made.get(check.asset_key)
+        materialization = last.last_materialization_record if last else None
+        verdict = Verdict(*states.explain(key), materialization.storage_id if materialization else None)
+        if not _is_shown(instance, latest.get(check), verdict, materialization):
+            found[key] = verdict
+    return found
+
+
+def _is_shown(instance: dg.DagsterInstance, record: Any, verdict: Verdict, materialization: Any) -> bool:
     """Whether the latest record of a check has a verdict, or a run at work will give it one."""
     evaluation = record.event.asset_check_evaluation if record and record.event else None
-    if evaluation is not None:
-        return (evaluation.passed, evaluation.description) == verdict
-    run = instance.get_run_by_id(record.run_id) if record else None
-    return run is not None and not run.is_finished
+    if evaluation is None:
+        run = instance.get_run_by_id(record.run_id) if record else None
+        return run is not None and not run.is_finished
+    if (evaluation.passed, evaluation.description) != (verdict.passed, verdict.text):
+        return False
+    if materialization is None or materialization.run_id == record.run_id:
+        return True
+    target = evaluation.target_materialization_data
+    return target is not None and target.storage_id == materialization.storage_id

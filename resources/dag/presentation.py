@@ -157,7 +157,8 @@ def facts_of(stage: Declaration, records: Sequence[Record], rows: pl.DataFrame, 
     models = dict.fromkeys(record.model for record in keys if record.model)
     notes = dict.fromkeys(note for record in keys for note in record.notes)
     shown = {
-        PARTITION_ROW_COUNT if stage.run_partitioning else ROW_COUNT: sum(record.rows for record in records),
+        **({PARTITION_ROW_COUNT: sum(record.rows for record in records)} if stage.run_partitioning else {}),
+        ROW_COUNT: sum(record.rows for record in _all_files(lake, table.key)),
         **_costs(keys),
         "made": dg.MetadataValue.timestamp(max(datetime.fromisoformat(record.written_at) for record in records)),
         "made from": dg.MetadataValue.md(preview(facts_table(keys), None, FACT_CHARACTERS)),
@@ -172,6 +173,12 @@ def facts_of(stage: Declaration, records: Sequence[Record], rows: pl.DataFrame, 
     if notes:
         shown["notes"] = dg.MetadataValue.md("\n".join(f"- {in_markdown(note)}" for note in notes))
     return shown
+
+
+def _all_files(lake: Lake, key: str) -> list[Record]:
+    """The records of a table's files, of all partitions."""
+    names = lake.partitions(key) if TABLES[key].partitioning else [None]
+    return [record for name in names if (record := lake.record(key, name))]
 
 
 def _costs(records: Sequence[Record]) -> dict[str, float]:

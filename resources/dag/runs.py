@@ -1,6 +1,6 @@
 """`cpmi run`: makes what is missing or stale, run after run in this process, so that models are loaded once.
 
-    ingest         sources, alignment, selection        one run for each part of the graph that is partitioned alike
+    ingest         sources, alignment, selection        one run
     label_shards   000, then 001, …                     one run a shard; a shard that fails stops no other
     build_dataset, train_and_evaluate, build_reports
 
@@ -11,9 +11,8 @@ the shards.
 import os
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import groupby
 
 import dagster as dg
 
@@ -31,6 +30,7 @@ from cpmi_dagster.resources.dag.general_checks import EVERY_ASSETS, IS_CURRENT, 
 from cpmi_dagster.resources.dag.gpu_children import CHILD, label_on_gpus
 from cpmi_dagster.resources.dag.presentation import code_version
 from cpmi_dagster.resources.dag.run_life import PROCESS_TAG, hold_run
+from cpmi_dagster.resources.dag.stage import DATA_VERSION_TAG
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.step_errors import INTERRUPTED, reason_of
@@ -38,7 +38,7 @@ from cpmi_dagster.resources.lake.lake import partitions_of
 
 CHECK_FAILED = "DagsterAssetCheckFailedError"
 CODE_VERSION = "dagster/code_version"
-DATA_VERSION, INPUT_VERSION = "dagster/data_version", "dagster/input_data_version"
+INPUT_VERSION = "dagster/input_data_version"
 MOST_EVALUATIONS = 10_000
 """The newest results of a check that are read; a partition without one among them is checked again."""
 # the pages of a job find its runs by this tag, which Dagster sets on runs from a code server
@@ -115,22 +115,20 @@ class Runner:
 
     def _run_phase(self, phase: str, shards: Sequence[str], selection: Sequence[str]) -> None:
         """Make some tables of a phase; a partition that fails stops what follows, but no other partition."""
-        for stages in group_by_partitioning(self.home.stages, selection):
-            keys = partitions_of(stages[0].table, self.home.settings) if stages[0].run_partitioning else None
-            partitions = [None] if keys is None else list(shards) if phase == LABEL else keys
-            states, checked = self.home.states(), self._evaluations(stages, partitions)
-            to_run = [each for each in partitions if not self._skips(states, stages, each, checked[each])]
-            for partition in set(partitions) - set(to_run):
-                warnings = [each for each in checked[partition] if each is not None and not each.passed]
-                self.outcome.failed_checks.update(_notes_on(warnings))
-            if not to_run:
-                continue
-            assets = frozenset(asset_key(key) for stage in stages for key in stage.assets)
-            job = self.definitions.resolve_job_def(phase).get_subset(asset_selection=assets)
-            for partition in to_run:
-                if self._run_job(phase, job, partition):
-                    return
-            if self.outcome.failures:
+        stages = distinct(self.home.stages[key] for key in selection)
+        keys = partitions_of(stages[0].table, self.home.settings) if stages[0].run_partitioning else None
+        partitions = [None] if keys is None else list(shards) if phase == LABEL else keys
+        states, checked = self.home.states(), self._evaluations(stages, partitions)
+        to_run = [each for each in partitions if not self._skips(states, stages, each, checked[each])]
+        for partition in set(partitions) - set(to_run):
+            warnings = [each for each in checked[partition] if each is not None and not each.passed]
+            self.outcome.failed_checks.update(_notes_on(warnings))
+        if not to_run:
+            return
+        assets = frozenset(asset_key(key) for stage in stages for key in stage.assets)
+        job = self.definitions.resolve_job_def(phase).get_subset(asset_selection=assets)
+        for partition in to_run:
+            if self._run_job(phase, job, partition):
                 return
 
     def _is_current(self, tables: Sequence[str], partition: str) -> bool:
@@ -190,7 +188,7 @@ class Runner:
             if self.home.stages[key].run_partitioning is None:
                 latest = self.instance.get_latest_materialization_event(asset_key(key))
                 event = latest.asset_materialization if latest else None
-                now = (event.tags or {}).get(DATA_VERSION) if event else None
+                now = (event.tags or {}).get(DATA_VERSION_TAG) if event else None
                 if tags.get(f"{INPUT_VERSION}/{key}", now) != now:
                     return False
         return True
@@ -247,19 +245,6 @@ class Runner:
             return True
         causes = {getattr(getattr(error, "cause", None), "cls_name", "") for error in errors}
         return bool(causes & FATAL_NAMES) or any(reason_of(event) == INTERRUPTED for event in failures)
-
-
-def group_by_partitioning(stages: Mapping[str, Declaration], selection: Sequence[str]) -> Iterator[list[Declaration]]:
-    """Groups the stages of some tables by partitioning; a group comes after its inputs."""
-    depth: dict[str, int] = {}
-    for stage in distinct(stages.values()):  # in the order of the DAG
-        parents = [(stages[key], depth[key]) for key in stage.inputs if key in depth]
-        place = max((deep + (parent.run_partitioning != stage.run_partitioning) for parent, deep in parents), default=0)
-        depth.update(dict.fromkeys(stage.tables, place))
-    chosen = distinct(stages[key] for key in selection)
-    ordered = sorted(chosen, key=lambda stage: (depth[stage.table], stage.run_partitioning or ""))
-    for _, part in groupby(ordered, key=lambda stage: stage.run_partitioning):
-        yield list(part)
 
 
 def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequence[Declaration] = ()) -> set[str]:

@@ -262,16 +262,16 @@ def refuse_stale(states: States, stage: Declaration, partition: str | None) -> N
             where, first = partition_words(key, [name for name in stale if name]), next(iter(stale.values()))
             raise LakeError(
                 f"{key}{f' of {where}' if where else ''} is stale, so {words(stage.table, partition)} is not made from "
-                f"it: {first.reason}; {_advice(stage, first.table or key)}"
+                f"it: {first.reason}; {_advice(stage, first.table or key, states.settings.profile_option)}"
             )
 
 
-def _advice(stage: Declaration, key: str) -> str:
-    """What to run; `key` is the first stale table."""
+def _advice(stage: Declaration, key: str, profile: str) -> str:
+    """What to run; `key` is the first stale table, `profile` the option that names the profile."""
     if stage.prefix:
         return f"materialize {asset_key(key, stage.prefix).to_user_string()} and all upstream of it first"
     group = TABLES[key].group
-    command = f"cpmi run --only {group}" if group == "labels" else "cpmi run"
+    command = f"cpmi run{profile}{' --only labels' if group == 'labels' else ''}"
     return f"run `{command}` first, or materialize {key} and what follows it in Dagster"
 
 

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -72,6 +72,27 @@ def test_after_ten_edits_the_checks_say_what_status_says_and_unsynced_selections
         assert all(str(said[key].description).partition(words)[1] for key in stale), said
         anew = home_of(settings)
         assert {key for key in before if code_version(anew.stages[key], anew) != before[key]} == stale, edit
+
+
+def test_a_check_that_dagster_no_longer_shows_is_asked_for_again_and_then_the_watch_rests(own_copy):
+    definitions = build_definitions(home_of(own_copy))
+    job, repository = definitions.resolve_job_def(JUDGE_FILES), definitions.get_repository_def()
+    with open_instance(own_copy) as instance:
+
+        def requests() -> Sequence[dg.RunRequest]:
+            with dg.build_sensor_context(instance, repository_def=repository) as context:
+                return repository.get_sensor_def("watch_home").evaluate_tick(context).run_requests or []
+
+        def settle() -> None:
+            for request in requests():
+                job.execute_in_process(instance=instance, tags=dict(request.tags))
+            assert not requests()
+
+        settle()
+        for _ in range(2):  # as by runs that began before the check
+            instance.report_runless_asset_event(dg.AssetMaterialization(asset_key(STEP_REWARDS), partition="000"))
+            assert len(requests()) == 1
+            settle()
 
 
 def test_one_shard_is_made_from_nothing_by_one_run_and_each_table_can_be_made_alone(small_profile, tmp_path):

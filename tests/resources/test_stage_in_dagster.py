@@ -87,8 +87,9 @@ def test_a_run_shows_what_its_file_is_made_from_and_numbers_that_dagster_plots(h
     facts = {"seed": 0, "settings": {"negatives": {"count": 4}}, "inputs": {SELECTED: "e3958c50" * 8}}
     cost = {"forward_tokens": 70, "wall_seconds": 1.5, "generated_tokens": 0}
     record = home.lake.write(negatives("t1"), Record(NEGATIVES, SHARD, key="5f0c", run_id="r", facts=facts, cost=cost))
+    home.lake.write(negatives("t1", "t2"), replace(record, partition="001"))
     shown = facts_of(count_selected, [record], negatives("t1"), home.lake)
-    assert shown["dagster/partition_row_count"] == 1 and "dagster/row_count" not in shown
+    assert shown["dagster/partition_row_count"] == 1 and shown["dagster/row_count"] == 3
     assert shown["forward_tokens"] == 70 and shown["wall_seconds"] == 1.5 and "generated_tokens" not in shown
     assert shown["key"] == "5f0c" and shown["path"].path == str(home.lake.path(NEGATIVES, SHARD))
     lines = shown["made from"].md_str.splitlines()
