@@ -6,6 +6,7 @@ import dagster as dg
 import polars as pl
 
 from cpmi_dagster.alignment import ReferenceIndex, align_trajectories, review_alignment
+from cpmi_dagster.answers.agreement import doubt_gold_answers
 from cpmi_dagster.contracts.keys import REFERENCES, REJECTED_ROWS, SHEPHERD, TRAJECTORIES
 from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.presentation import preview
@@ -30,7 +31,7 @@ def _review(home: Home, _: str | None) -> dict[str, Any]:
 @stage(
     TRAJECTORIES,
     also=[REJECTED_ROWS],
-    code_version="8",
+    code_version="9",
     inputs=[SHEPHERD, REFERENCES],
     settings=["answers.identity"],
     summary=_review,
@@ -52,7 +53,10 @@ def trajectories(run: StageRun) -> StageOutput:
     index = run.once(f"reference index {version}", lambda: _reference_index(run))
     aligned, unmatched = align_trajectories(rows, index)
     rejected = pl.concat([defects, repeated, unmatched]).sort("row_number")
-    return StageOutput({TRAJECTORIES: aligned, REJECTED_ROWS: rejected})
+    doubt = doubt_gold_answers(aligned.select("gold_answer", "final_answer").iter_rows())
+    if doubt:
+        run.tell(f"Warning: {doubt}")
+    return StageOutput({TRAJECTORIES: aligned, REJECTED_ROWS: rejected}, notes=[doubt] if doubt else [])
 
 
 def _reference_index(run: StageRun) -> ReferenceIndex:

@@ -37,7 +37,7 @@ def _named(name: str, sources: Sequence[DataSource]) -> dict[str, DataSource]:
 
 @stage(
     QUESTIONS,
-    code_version="3",
+    code_version="4",
     sources=lambda settings: {"questions": settings.sources.trajectories[0]},
     settings=["shards"],
     at_once=True,
@@ -75,7 +75,7 @@ def sampled_solutions(run: StageRun) -> StageOutput:
 
 @stage(
     SHEPHERD,
-    code_version="9",
+    code_version="10",
     inputs=[QUESTIONS, SAMPLED],
     sources=lambda settings: {} if settings.sources.sample else _named("math_shepherd", settings.sources.trajectories),
     settings=["shards", "sources.solution_steps"],
@@ -118,7 +118,7 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
 
 @stage(
     TRUTH,
-    code_version="4",
+    code_version="5",
     sources=lambda settings: _named("step_truth", settings.sources.step_truth),
 )
 def step_truth(run: StageRun) -> StageOutput:
@@ -146,7 +146,7 @@ def step_labels(run: StageRun) -> StageOutput:
 
 @stage(
     REFERENCES,
-    code_version="4",
+    code_version="5",
     sources=lambda settings: {f"{number}": source for number, source in enumerate(settings.sources.references)},
     settings=["sources.references"],
 )
@@ -168,7 +168,7 @@ def _benchmarks(settings: Settings) -> dict[str, DataSource]:
     return settings.sources.benchmarks
 
 
-@stage(PROBLEMS, sources=_benchmarks)
+@stage(PROBLEMS, code_version="2", sources=_benchmarks)
 def benchmark_problems(run: StageRun) -> StageOutput:
     """Reads every benchmark that the profile names."""
     read = [read_benchmark(name, run.sources.rows(source)) for name, source in run.settings.sources.benchmarks.items()]

@@ -22,9 +22,8 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
-from cpmi_dagster.answers.extraction import hash_answer
 from cpmi_dagster.answers.fences import boxed_answer
-from cpmi_dagster.answers.gold import answer_text
+from cpmi_dagster.answers.gold import answer_text, gsm8k_answer
 from cpmi_dagster.contracts.tables import ReferenceProblems, RejectedRows, Trajectories
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.text import encodable, number_text
@@ -249,7 +248,7 @@ def _published(row: Mapping[str, Any], source: str, where: str) -> tuple[str, st
         if not isinstance(row.get(field), str):
             raise SourceError(f"{where} has no text in `{field}`; {source} rows need {' and '.join(fields)}")
     question, solution = (encodable(row[field]) for field in fields)
-    answer = (hash_answer(solution) or "").replace(",", "") if source == "gsm8k" else boxed_answer(solution)
+    answer = gsm8k_answer(solution) if source == "gsm8k" else boxed_answer(solution)
     return question, solution, answer or ""
 
 

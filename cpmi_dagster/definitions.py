@@ -16,6 +16,7 @@ from cpmi_dagster.contracts.keys import QUESTIONS, SHEPHERD
 from cpmi_dagster.profiles.asked import asked_tables
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
+from cpmi_dagster.resources.commands.given_file import read_file
 from cpmi_dagster.resources.commands.judge_evaluation import evaluate
 from cpmi_dagster.resources.commands.label_file import labeling_settings, write_labelled
 from cpmi_dagster.resources.dag import automation, checks, run_sensors, status
@@ -40,7 +41,8 @@ from cpmi_dagster.resources.workers.language_models import LanguageModels
 __all__ = [
     "check_port", "check_schedule", "defs", "describe_labels", "dry_run", "evaluate", "headline", "home_status",
     "labeling_settings", "labels_made", "left_out", "load_settings", "narrow_pilot", "part_of_project", "plan",
-    "run_with_progress", "serve_ui", "stale_tables", "verdicts", "what_changed", "what_is_stale", "write_labelled",
+    "read_file", "run_with_progress", "serve_ui", "stale_tables", "verdicts", "what_changed", "what_is_stale",
+    "write_labelled",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

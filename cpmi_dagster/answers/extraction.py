@@ -58,9 +58,3 @@ def announced_answer(text: str) -> str | None:
             return answer
         end = statement.start()
     return boxed or None
-
-
-def hash_answer(text: str) -> str | None:
-    """The rest of the line after the last `####`; None without `####`."""
-    _, mark, rest = text.rpartition("####")
-    return rest.strip().split("\n")[0].strip() if mark else None

@@ -1,6 +1,6 @@
 r"""Read the gold answer of a data set: unwrap it, and write numbers plainly.
 
-    "He pays 3*4 = 12 dollars.\n#### 12"   -> "12"         "$\boxed{\frac16}$."   -> "\frac16"
+    "He pays 3*400 = 1200.\n#### 1,200"     -> "1200"         "$\boxed{\frac16}$."   -> "\frac16"
     "**17**", "17\n", 17.0, numpy.int64(17)  -> "17"       1e-05, "1e-05"         -> "0.00001"
     None, ""                                 -> None       "nan", [7], True       -> ValueError
 
@@ -22,6 +22,9 @@ _WRITTEN_BY_PROGRAMS = re.compile(r"[+-]?(?:\d+\.0|(?:\d+\.?\d*|\.\d+)[eE][+-]?\
 _SENTENCE_END = re.compile(
     r"(?:[A-Za-z]{2}|(?<=.)\d|[)\]}$])(?<!\bMr)(?<!\bDr)(?<!\bMs)(?<!\bSt)(?<!\bMrs)(?:[.?!]\s+[A-Z][a-z]|[.?]\s+[$\\])"
 )
+HASHES = "####"
+"""Announces the answer in GSM8K, whose larger numbers have commas that its solutions lack."""
+_THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _CALCULATION = "<<"
 """Starts a calculator annotation of GSM8K: `3*4=<<3*4=12>>12`."""
 
@@ -43,6 +46,15 @@ def read_gold_answer(value: Any) -> str | None:
     raise ValueError(f"an answer of the wrong kind, {type(value).__name__}; write text or a number")
 
 
+def gsm8k_answer(solution: str) -> str | None:
+    """The answer behind the `####` of a published solution; None without any."""
+    _, mark, rest = solution.rpartition(HASHES)
+    try:
+        return read_gold_answer(f"{mark}{rest}") if mark and rest.strip() else None
+    except ValueError:
+        return None
+
+
 def answer_text(value: Any) -> Any:
     """Write a number, or each number in a list, as text; other values are returned unchanged."""
     if isinstance(value, list):
@@ -56,6 +68,8 @@ def _read_text(text: str) -> str | None:
     if not text:
         return None
     answer = unwrap(announced_answer(text) or text)
+    if HASHES in text and _THOUSANDS.fullmatch(answer):
+        answer = answer.replace(",", "")
     if answer.lower() in MISSING:
         raise ValueError(f"`{answer}` is no answer, it stands for a missing value; write the answer, or leave it out")
     if _CALCULATION in answer or _SENTENCE_END.search(answer) or _has_lines(answer):

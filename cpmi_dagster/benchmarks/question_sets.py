@@ -20,7 +20,7 @@ import string
 
 import polars as pl
 
-from cpmi_dagster.answers.extraction import announced_answer
+from cpmi_dagster.answers.gold import gsm8k_answer
 from cpmi_dagster.benchmarks.choices import render_choices
 from cpmi_dagster.benchmarks.fields import reject_rows, required
 from cpmi_dagster.errors import BenchmarkError
@@ -40,7 +40,7 @@ NO_ANSWER = "there is no gold answer; correct or remove the row"
 def read_gsm8k(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
     """GSM8K; the row number is the id, the number after `####` the answer."""
     fields = required(benchmark, rows, question=pl.String(), answer=pl.String())
-    answers = [announced_answer(solution) for solution in fields["answer"]]
+    answers = [gsm8k_answer(solution) for solution in fields["answer"]]
     problems = fields.select(ROW_ID, "question", pl.Series("answer", answers, dtype=pl.String))
     reject_rows(benchmark, problems, _is_blank("answer"), NO_ANSWER)
     return problems

@@ -8,6 +8,10 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.fields import reject_rows, required
 from cpmi_dagster.benchmarks.prmbench import CLASSIFICATIONS
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.trajectories.form_readers import NO_ERROR
+from cpmi_dagster.trajectories.math_shepherd import Trajectory
+from cpmi_dagster.trajectories.rows import Defect, Reading, read_row
 
 
 def read_processbench(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -16,13 +20,21 @@ def read_processbench(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
     Raises:
         SourceError: a field is missing, there are no steps, or the label is not a step.
     """
-    kinds = {"id": pl.String(), "problem": pl.String(), "steps": pl.List(pl.String()), "label": pl.Int64()}
-    fields = required(benchmark, rows, **kinds)
-    reject_rows(benchmark, fields, pl.col("steps").list.len() == 0, "`steps` is empty; remove the row")
-    outside = (pl.col("label") < -1) | (pl.col("label") >= pl.col("steps").list.len())
-    reject_rows(benchmark, fields, outside, "`label` is neither -1 nor the 0-based number of a step")
-    problems = fields.rename({"id": "problem_id", "problem": "question", "label": "first_error"})
+    fields = required(benchmark, rows, id=pl.String())
+    read = _trajectories(benchmark, rows)
+    problems = fields.select(
+        pl.col("id").alias("problem_id"),
+        pl.Series("question", [each.question for each in read]),
+        pl.Series("steps", [each.steps for each in read], dtype=pl.List(pl.String())),
+        pl.Series("first_error", [first_error(each) for each in read], dtype=pl.Int64()),
+    )
     return problems.with_columns(rows["generator"].alias("category")) if "generator" in rows.columns else problems
+
+
+def first_error(solution: Trajectory) -> int:
+    """The first step that people judged wrong, from 0; -1 if none is."""
+    judged = solution.truth or ()
+    return judged.index(False) if False in judged else NO_ERROR
 
 
 def read_prmbench(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -36,19 +48,32 @@ def read_prmbench(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
         rows,
         idx=pl.String(),
         classification=pl.String(),
-        modified_question=pl.String(),
-        modified_process=pl.List(pl.String()),
         error_steps=pl.List(pl.Int64()),
     )
     unknown = ~pl.col("classification").is_in(CLASSIFICATIONS)
     reject_rows(benchmark, fields, unknown, f"`classification` is none of {', '.join(CLASSIFICATIONS)}")
-    reject_rows(benchmark, fields, pl.col("modified_process").list.len() == 0, "`modified_process` is empty")
     below = pl.col("error_steps").list.min().fill_null(1) < 1
     reject_rows(benchmark, fields, below, "`error_steps` has a number below 1, but counts from 1")
+    read = _trajectories(benchmark, rows)
     return fields.select(
         pl.format("{}:{}", "idx", "classification").alias("problem_id"),
-        pl.col("modified_question").alias("question"),
-        pl.col("modified_process").alias("steps"),
+        pl.Series("question", [each.question for each in read]),
+        pl.Series("steps", [each.steps for each in read], dtype=pl.List(pl.String())),
         pl.col("error_steps").list.eval(pl.element() - 1),
         pl.col("classification").alias("category"),
     )
+
+
+def _trajectories(benchmark: str, rows: pl.DataFrame) -> list[Trajectory]:
+    """The rows as every reader of trajectories reads them, with empty steps.
+
+    Raises:
+        SourceError: a row cannot be read.
+    """
+    solutions = []
+    for number, row in enumerate(rows.iter_rows(named=True)):
+        read = read_row(row, Reading(keeps_empty=True))
+        if isinstance(read, Defect):
+            raise SourceError(f"benchmark `{benchmark}`, row {number}: {read.reason}; correct or remove the row")
+        solutions.append(read)
+    return solutions

@@ -75,7 +75,7 @@ def label(
 )
 def score(
     model: Annotated[str, typer.Option(help="Local folder, GGUF file, hub id, or miniature:labeler.")],
-    input: Annotated[Path, typer.Option(help="JSON Lines: id, question, steps, gold_answer, negative_answers.")],
+    input: Annotated[str, typer.Option(help="Solutions with gold answers, in any form that `cpmi label` reads.")],
     output: Annotated[Path, typer.Option(help="Parquet file for the scores.")],
     answer_logprobs: Annotated[Path | None, typer.Option(help="Parquet file for the log-probabilities.")] = None,
     conditioning: Annotated[str, typer.Option(help="Comma-separated conditionings, or all.")] = BY_DEFAULT,
@@ -101,18 +101,23 @@ def score(
         str | None, typer.Option(help="Device map of accelerate, such as auto, for a model larger than one GPU.")
     ] = None,
     revision: RevisionOption = None,
+    split: SplitOption = AUTO,
+    map: MapOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Score a file of trajectories: CPMI of every step under every template and conditioning."""
+    from cpmi_dagster import definitions
     from cpmi_dagster.scoring.files import score_file
 
     names = parse_conditionings(conditioning)
+    outputs = [path for path in (output, answer_logprobs) if path is not None]
+    rows = definitions.read_file(input, outputs, fields=parse_fields(map or []), steps=split)
     optional = {"row_tokens": row_tokens, "device_map": device_map, "revision": revision}
     given = {name: value for name, value in optional.items() if value is not None}
     with views.bar(ERR, "scoring", quiet) as advance:
         result = score_file(
             model,
-            input,
+            rows,
             output,
             answer_logprobs,
             advance,
@@ -129,6 +134,8 @@ def score(
         )
     for name, reason in result.rejected.select("id", "reason").iter_rows():
         ERR.warn(f"{name} was not scored: {reason}")
+    for note in result.notes:
+        ERR.warn(note)
     if not quiet:
         trajectories = counted(result.scores["id"].n_unique(), "trajectory", "trajectories")
         OUT.print(f"{counted(result.scores.height, 'score')} of {trajectories} in {output}", markup=False)
@@ -139,8 +146,8 @@ def judge(
     prm: Annotated[
         str, typer.Option(help="Folder of a reward model (trained here, exported, or from elsewhere), or a hub id.")
     ],
-    input: Annotated[Path, typer.Option(help="JSON Lines: question and steps, a chat, or a solution that is split.")],
-    output: Annotated[Path, typer.Option(help="The lines with id, steps, probabilities, first_error.")],
+    input: Annotated[str, typer.Option(help="Solutions, in any form that `cpmi label` reads.")],
+    output: Annotated[Path, typer.Option(help="The rows with id, steps, probabilities, first_error: .jsonl.")],
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below this probability are wrong.")] = 0.5,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
@@ -149,15 +156,19 @@ def judge(
         typer.Option(help="Form of such a reward model (docs/score_and_judge.md); by default that of its files."),
     ] = None,
     revision: RevisionOption = None,
+    split: SplitOption = AUTO,
+    map: MapOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Judge a file of solutions with a reward model: a probability for every step, and the first wrong one."""
+    from cpmi_dagster import definitions
     from cpmi_dagster.prm.judging import judge_file
 
-    if "-" in (str(input), str(output)):
+    if "-" in (input, str(output)):
         raise UsageError("`cpmi judge` reads and writes files, and no standard input or output; give both by name")
+    given = definitions.read_file(input, [output], keeps_empty=True, fields=parse_fields(map or []), steps=split)
     with views.bar(ERR, "judging", quiet) as advance:
-        rows = judge_file(prm, input, output, advance, threshold, device, dtype, form, revision)
+        rows = judge_file(prm, given, output, advance, threshold, device, dtype, form, revision)
     rejected = [row for row in rows if "reason" in row]
     for row in rejected:
         ERR.warn(f"{row['id']} was not judged: {row['reason']}")

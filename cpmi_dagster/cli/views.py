@@ -109,6 +109,8 @@ def show_starter(console: Console, starter: "Starter") -> None:
     console.print(facts_table(starter.source, facts))
     option = f" -p {shlex.quote(str(starter.path))}"
     lines = [f"Profile  {starter.path}"]
+    if look.doubt:
+        lines.append(f"Check    {look.doubt}")
     if look.maps:
         lines.append(f"First    run it again with {' '.join(look.maps)} --force, if these fields are meant")
     others = (

@@ -5,51 +5,32 @@
           "steps": ["1 + 1 = 3.", "So 3."], "probabilities": [0.31, 0.52], "first_error": 0}
 
 Every field comes back; one that is called as a field of `ADDED` is, becomes `input_…`. `id` is by default the number of
-the line, from 0. `first_error` is the first step whose probability is below the threshold, -1 if none is. A solution
+the row, from 0. `first_error` is the first step whose probability is below the threshold, -1 if none is. A row
 that cannot be judged keeps its place:
 
-    out  {"id": "b", …, "steps": [], "probabilities": null, "first_error": null, "reason": "it has no steps"}
+    out  {"id": "b", …, "steps": [], "probabilities": null, "first_error": null, "reason": "`steps`: it is empty"}
 """
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ModelWrapValidatorHandler,
-    PrivateAttr,
-    ValidationError,
-    model_validator,
-)
 
-from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
 from cpmi_dagster.benchmarks.settings import Benchmarks
-from cpmi_dagster.errors import ScoringError, SourceError, first_complaint
-from cpmi_dagster.files.bounded_reading import BoundedList
-from cpmi_dagster.files.json_lines import read_json_lines
-from cpmi_dagster.files.text import Identifier, Text, encodable
-from cpmi_dagster.files.whole_files import check_writable, write_whole
-from cpmi_dagster.scoring.given_rows import given_rows
-from cpmi_dagster.trajectories.chats import QuestionText
-from cpmi_dagster.trajectories.given_columns import free_name
-from cpmi_dagster.trajectories.math_shepherd import clean
-from cpmi_dagster.trajectories.rows import with_steps
+from cpmi_dagster.files.whole_files import write_whole
+from cpmi_dagster.trajectories.given_columns import free_name, plain
+from cpmi_dagster.trajectories.given_rows import GivenRows, read_table
+from cpmi_dagster.trajectories.rows import Unreadable
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
 
 BATCH_TOKENS: int = Benchmarks().prediction_batch_tokens
-EXPECTED_FIELDS = "question and steps, question and solution, or messages"
 ADDED = ("probabilities", "first_error", "reason")
-BENCHMARK_FIELDS = ({"idx", "classification"}, {"final_answer_correct", "label"})
-"""Fields by which rows of PRMBench and of ProcessBench are known."""
+OF_PRMBENCH = {"idx", "classification"}
 JUDGED_STEPS = {
     "id": pl.String(),
     "step_index": pl.Int64(),
@@ -58,43 +39,6 @@ JUDGED_STEPS = {
     "is_first_error": pl.Boolean(),
 }
 logger = logging.getLogger(__name__)
-
-
-class Solution(BaseModel):
-    """A line of the input, also a chat or in the fields of the benchmarks; `given` has all its fields as they came."""
-
-    model_config = ConfigDict(strict=True, extra="allow")
-
-    id: Identifier | None = None
-    question: QuestionText = Field(validation_alias=AliasChoices("question", "problem", "modified_question"))
-    steps: BoundedList[Text] = Field(validation_alias=AliasChoices("steps", "modified_process"))
-    _given: dict[str, Any] = PrivateAttr({})
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _of_any_form(cls, row: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        if not isinstance(row, dict):
-            return validate(row)
-        of_prmbench = "id" not in row and {"idx", "classification"} <= set(row)
-        read = {**row, "id": f"{row['idx']}:{row['classification']}"} if of_prmbench else with_steps(row)
-        solution = validate(read)
-        solution._given = row
-        return solution
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """All fields of the line, as they came."""
-        return self._given
-
-    @property
-    def obstacle(self) -> str | None:
-        """Why it cannot be judged: it has no steps, or an empty step outside of a benchmark."""
-        if not self.steps:
-            return "it has no steps"
-        fields = self.model_extra or {}
-        if fields.get("benchmark") in STEP_BENCHMARKS or any(names <= fields.keys() for names in BENCHMARK_FIELDS):
-            return None
-        return next((f"step {step} is empty" for step, text in enumerate(self.steps, 1) if not clean(text)), None)
 
 
 def judge(
@@ -124,7 +68,7 @@ def judge(
         one row per step, in the order given.
 
     Raises:
-        ScoringError: the trajectories are no table, a row is wrong, or a score is not a finite number.
+        ScoringError: the trajectories are no table, or a score is not a finite number.
         ModelError: the reward model or device does not exist, or its form is unknown.
 
     Examples:
@@ -137,29 +81,24 @@ def judge(
 
     from cpmi_dagster.prm.judge_models import load_judge
 
-    solutions = []
-    for number, row in enumerate(given_rows(trajectories), start=1):
-        try:
-            solutions.append(Solution.model_validate(row))
-        except ValidationError as error:
-            raise ScoringError(f"row {number} of the trajectories: {first_complaint(error)}") from error
+    given = read_table(trajectories, keeps_empty=True)
     model = load_judge(prm, device, dtype, form, revision)
-    with tqdm(total=len(solutions), desc="judging", disable=None) as bar:
-        rows = judge_rows(model, solutions, threshold, bar.update)
+    with tqdm(total=len(given.rows), desc="judging", disable=None) as bar:
+        rows = judge_rows(model, given, threshold, bar.update)
     for row in rows:
         if "reason" in row:
             logger.warning("%s was not judged: %s", row["id"], row["reason"])
     steps = [
-        (str(solution.id), number, step, probability, number == row["first_error"])
-        for solution, row in zip(solutions, rows, strict=True)
-        for number, (step, probability) in enumerate(zip(solution.steps, row["probabilities"] or (), strict=False))
+        (str(row["id"]), number, step, probability, number == row["first_error"])
+        for row in rows
+        for number, (step, probability) in enumerate(zip(row["steps"], row["probabilities"] or (), strict=False))
     ]
     return pl.DataFrame(steps, JUDGED_STEPS, orient="row")
 
 
 def judge_file(
     prm: str,
-    input: Path,
+    given: GivenRows,
     output: Path,
     progress: Callable[[int, int], None],
     threshold: float = 0.5,
@@ -168,9 +107,10 @@ def judge_file(
     form: str | None = None,
     revision: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Judge a file; the output appears whole or not at all, a line for every line of the input.
+    """Judge the rows of a file; the output appears whole or not at all, a line for every row of the input.
 
     Args:
+        given: the rows, with empty steps of benchmarks.
         progress: called with the number of solutions just finished and the number of all.
         prm, threshold, device, dtype, form, revision: as for `judge`.
 
@@ -178,68 +118,56 @@ def judge_file(
         The rows of the output; those that were not judged have a `reason`.
 
     Raises:
-        SourceError: the input is missing, a line is wrong (the message names it), or the output cannot be written;
-            all checked before anything is judged.
+        SourceError: the output cannot be written.
         ModelError, ScoringError: as `judge`.
     """
-    lines = list(read_json_lines(input, Solution, EXPECTED_FIELDS))
-    if not lines:
-        raise SourceError(f"{input} has no lines; give JSON Lines with {EXPECTED_FIELDS}")
-    places: dict[tuple[str, str], str] = {}
-    for number, (place, solution) in enumerate(lines):
-        solution.id = number if solution.id is None else solution.id
-        fields = solution.model_extra or {}
-        try:
-            json.dumps(solution.given, allow_nan=False)
-        except ValueError as error:
-            raise SourceError(f"{place} holds NaN or Infinity, which JSON does not have; write null or text") from error
-        first = places.setdefault((str(fields.get("benchmark")), str(solution.id)), place)
-        # rows of PRMBench repeat some ids
-        if first != place and not BENCHMARK_FIELDS[0] <= fields.keys():
-            raise SourceError(f"{place}: the id `{solution.id}` is that of {first} too; give each line its own")
-    if output.exists() and output.samefile(input):
-        raise SourceError(f"--output is the input file {input}, which would be overwritten; give another")
-    check_writable(output)
     from cpmi_dagster.prm.judge_models import load_judge
 
-    solutions, model = [solution for _, solution in lines], load_judge(prm, device, dtype, form, revision)
-    rows = judge_rows(model, solutions, threshold, lambda count: progress(count, len(solutions)))
-    write_whole(output, "".join(encodable(json.dumps(row, ensure_ascii=False)) + "\n" for row in rows))
+    model = load_judge(prm, device, dtype, form, revision)
+    rows = judge_rows(model, given, threshold, lambda count: progress(count, len(given.rows)))
+    write_whole(output, "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows))
     return rows
 
 
 def judge_rows(
-    model: "LoadedRewardModel", solutions: Sequence[Solution], threshold: float, advance: Callable[[int], Any]
+    model: "LoadedRewardModel", given: GivenRows, threshold: float, advance: Callable[[int], Any]
 ) -> list[dict[str, Any]]:
-    """An output row for each solution, in order; a score that is not finite is a `ScoringError`."""
+    """An output row for each row, in order; a score that is not finite is a `ScoringError`."""
     from cpmi_dagster.prm.scoring import score_steps
 
-    reasons = {number: reason for number, solution in enumerate(solutions) if (reason := solution.obstacle)}
-    kept = [number for number in range(len(solutions)) if number not in reasons]
-    encoded = model.encode([solutions[each].question for each in kept], [solutions[each].steps for each in kept])
-    for number, tokens in zip(kept, encoded, strict=True):
+    solutions = given.trajectories
+    reasons = dict(given.rejected.select("row_number", "reason").iter_rows())
+    encoded = model.encode(solutions["question"].to_list(), solutions["steps"].to_list())
+    steps_of = dict(solutions.select("row_number", "steps").iter_rows())
+    for (number, steps), tokens in zip(steps_of.items(), encoded, strict=True):
         count, most = len(tokens.token_ids), model.context_length
-        if len(tokens.step_positions) != len(solutions[number].steps):
+        if len(tokens.step_positions) != len(steps):
             reasons[number] = f"its text has `{model.mark}`, which marks the end of a step for the model"
         elif count > most:
             reasons[number] = f"it has {count:,} tokens; the model reads at most {most:,}"
     advance(len(reasons))
-    wanted = [
-        (number, str(solution.id), solution.question, solution.steps)
-        for number, solution in enumerate(solutions)
-        if number not in reasons
-    ]
-    schema = {"number": pl.Int64(), "id": pl.String(), "question": pl.String(), "steps": pl.List(pl.String())}
-    scored = score_steps(model, pl.DataFrame(wanted, schema, orient="row"), BATCH_TOKENS, progress=advance)
-    scores = dict(scored.group_by("number", maintain_order=True).agg("probability").iter_rows())
+    readable = solutions.filter(~pl.col("row_number").is_in(list(reasons)))
+    scored = score_steps(
+        model, readable.select("row_number", "id", "question", "steps"), BATCH_TOKENS, progress=advance
+    )
+    scores = dict(scored.group_by("row_number", maintain_order=True).agg("probability").iter_rows())
     rows = []
-    for number, solution in enumerate(solutions):
-        given = {free_name(name, solution.given, ADDED): value for name, value in solution.given.items()}
+    for number, row in enumerate(given.rows):
+        fields = {"text": row.text} if isinstance(row, Unreadable) else row
+        own = {free_name(name, fields, ADDED): value for name, value in fields.items()}
         judged = {"probabilities": None, "first_error": None, "reason": reasons.get(number)}
         if number in scores:
             judged = {"probabilities": scores[number], "first_error": first_error(scores[number], threshold)}
-        rows.append({"id": solution.id, **given} | {"id": solution.id, "steps": solution.steps, **judged})
+        name = {"id": _name(number, fields)}
+        rows.append(plain({**name, **own, **name, "steps": steps_of.get(number, []), **judged}))
     return rows
+
+
+def _name(number: int, row: Mapping[str, Any]) -> Any:
+    """The id of a row, as it came; of a row of PRMBench both of its parts; else its number."""
+    if row.get("id") is not None:
+        return row["id"]
+    return f"{row['idx']}:{row['classification']}" if row.keys() >= OF_PRMBENCH else number
 
 
 def first_error(probabilities: Sequence[float], threshold: float) -> int:

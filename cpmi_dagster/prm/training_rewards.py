@@ -21,13 +21,12 @@ from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.hard_negatives import heuristic_negatives
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.judge_models import load_judge
-from cpmi_dagster.prm.judging import Solution, judge_rows
+from cpmi_dagster.prm.judging import judge_rows
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.rewards.labeling import label_in_full, labeler_demand
-from cpmi_dagster.scoring.given_rows import to_plain
 from cpmi_dagster.scoring.trajectories import ReadingOptions, load_named_model
 from cpmi_dagster.trajectories.chats import ASSISTANT, is_of_user, messages_of, read_chat, text_of
-from cpmi_dagster.trajectories.solution_text import split_steps
+from cpmi_dagster.trajectories.given_rows import own_reason, read_table, to_plain
 
 PRM = "prm"
 """Reward name of a process reward model."""
@@ -49,8 +48,8 @@ class CompletionReward(NamedTuple):
 class RewardFunction:
     """A reward function with the signature of TRL."""
 
-    step_rewards: Callable[[list[dict[str, Any]]], tuple[dict[str, Any], list[str]]]
-    """Rows with id, question, steps, gold_answer, negative_answers -> rewards of steps by id, reasons of rejections."""
+    step_rewards: Callable[[list[dict[str, Any]]], tuple[dict[int, Any], list[str]]]
+    """Rows with question, completion, gold_answer, negative_answers -> rewards by row, reasons of rejections."""
     reward: str
     over_steps: str
     outcome_weight: float
@@ -89,8 +88,8 @@ class RewardFunction:
         texts = [each if isinstance(each, str) else read_chat(each, [ASSISTANT])[0] for each in to_plain(completions)]
         golds = [_read(gold) for gold in to_plain(columns[self.answers])]
         wrongs = to_plain(columns.get("negative_answers", [None] * len(texts)))
-        fields = ("id", "question", "steps", "gold_answer", "negative_answers")
-        values = zip(map(str, range(len(texts))), questions, map(split_steps, texts), golds, wrongs, strict=True)
+        fields = ("question", "completion", "gold_answer", "negative_answers")
+        values = zip(questions, texts, golds, wrongs, strict=True)
         steps, reasons = self.step_rewards([dict(zip(fields, row, strict=True)) for row in values])
         if reasons:
             logger.warning("%d of %d completions have no step rewards: %s", len(reasons), len(texts), reasons[0])
@@ -98,7 +97,7 @@ class RewardFunction:
         same = equivalent(*zip(*answers, strict=True))
         rewards = []
         for number, (pair, is_same) in enumerate(zip(answers, same, strict=True)):
-            outcome, scores = float(is_same) if all(pair) else None, steps.get(str(number)) or []
+            outcome, scores = float(is_same) if all(pair) else None, steps.get(number) or []
             total = self.outcome_weight * (outcome or 0.0)
             if scores:
                 total += self.step_weight * OVER_STEPS[self.over_steps](scores)
@@ -168,22 +167,29 @@ def reward_function(
     return RewardFunction(step_rewards, reward, over_steps, outcome_weight, step_weight, answers)
 
 
-def _judge(model: LoadedRewardModel, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
-    judged = judge_rows(model, [Solution.model_validate(row) for row in rows], 0.0, lambda _: None)
-    return {row["id"]: row["probabilities"] for row in judged}, [row["reason"] for row in judged if "reason" in row]
+def _judge(model: LoadedRewardModel, rows: list[dict[str, Any]]) -> tuple[dict[int, Any], list[str]]:
+    judged = judge_rows(model, read_table(rows), 0.0, lambda _: None)
+    rewards = {number: row["probabilities"] for number, row in enumerate(judged)}
+    return rewards, [row["reason"] for row in judged if "reason" in row]
 
 
 def _label(
     labeler: LoadedModel, reward: str, conditioning: Conditioning, options: ReadingOptions, rows: list[dict[str, Any]]
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[dict[int, Any], list[str]]:
     count, seed = options.get("negatives", Negatives().count), options.get("seed", 0)
     for row in rows:
         if not row["negative_answers"] and (gold := row["gold_answer"]):
             edits = heuristic_negatives(gold, count, seed, row["question"])
             row["negative_answers"] = [edit.answer for edit in edits]
-    labelled = label_in_full(rows, labeler, [reward], conditioning, **options)
-    rewards = labelled.labels.group_by("id", maintain_order=True).agg("reward")
-    return dict(rewards.iter_rows()), [*labelled.rejected["reason"], *labelled.notes]
+    given = read_table(rows)
+    labelled = label_in_full(given.trajectories, labeler, [reward], conditioning, **options)
+    rewards = labelled.labels.group_by("trajectory_id", maintain_order=True).agg("reward")
+    numbers = dict(given.trajectories.select("trajectory_id", "row_number").iter_rows())
+    refused = dict(given.rejected.select("row_number", "reason").iter_rows())
+    for name, reason in labelled.rejected.select("trajectory_id", "reason").iter_rows():
+        refused[numbers[name]] = own_reason(reason, name)
+    reasons = [f"completion {number + 1}: {reason}" for number, reason in sorted(refused.items())]
+    return {numbers[name]: reward for name, reward in rewards.iter_rows()}, [*reasons, *labelled.notes]
 
 
 def _question(prompt: Any) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 import polars as pl
 
+from cpmi_dagster.answers.agreement import MOST_READ, doubt_gold_answers
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.fields import name_in
 from cpmi_dagster.trajectories.form_readers import GOLD_ANSWER
@@ -83,6 +84,7 @@ class FirstLook:
         first: the first readable row.
         solutions: solutions to sample of each row, if the rows are questions alone.
         without_gold: ids, else places, of the first rows without a gold answer.
+        doubt: a sentence if the solutions hardly state their gold answers.
     """
 
     rows: int
@@ -100,6 +102,7 @@ class FirstLook:
     first: FirstRow
     solutions: int | None = None
     without_gold: Sequence[str] = ()
+    doubt: str | None = None
 
     @property
     def unanswered(self) -> int:
@@ -145,6 +148,7 @@ def look_over(
     ids: dict[str, int] = {}
     counted, source_ids, rejected = [], [], []
     first_row: FirstRow | None = None
+    answers: list[tuple[str | None, str | None]] = []
     while batch := list(islice(stream, BATCH_ROWS)):
         start, names = forms.total(), [_form_name(row, reading.of_questions) for row, _ in batch]
         numbered = number_rows((row for row, _ in batch), start, 1, ids, reading)
@@ -156,6 +160,8 @@ def look_over(
             at = first["row_number"] - start
             first_row = _first_row(batch[at:], places["place"][at], first, reading)
         forms.update(names)
+        if len(answers) < MOST_READ:
+            answers += sound.select("gold_answer", "final_answer").drop_nulls().head(MOST_READ).rows()
         counted.append(_hash_texts(sound).join(places, on="row_number", maintain_order="left"))
         source_ids.append(numbered["source_id"].drop_nulls())
         rejected.append(_add_places(defects, places))
@@ -188,6 +194,7 @@ def look_over(
         first=first_row,
         solutions=solutions,
         without_gold=without_gold.select(pl.coalesce("source_id", "place")).to_series().to_list(),
+        doubt=doubt_gold_answers(answers),
     )
 
 
@@ -231,6 +238,7 @@ def _hash_texts(parsed: pl.DataFrame) -> pl.DataFrame:
         "row_number",
         "source_id",
         "question_id",
+        "gold_answer",
         pl.col("question").hash().cast(pl.String),
         pl.col("steps").list.eval(pl.element().hash().cast(pl.String)),
         step_count=pl.col("steps").list.len(),

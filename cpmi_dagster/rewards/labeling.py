@@ -15,12 +15,10 @@ from typing import Any, Unpack
 import polars as pl
 from tqdm.auto import tqdm
 
-from cpmi_dagster.answers.extraction import extract_answer
-from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS
-from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs
-from cpmi_dagster.errors import MalformedRow, SettingsError
+from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, RejectedTrajectories
+from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.settings import Negatives
@@ -30,13 +28,11 @@ from cpmi_dagster.rewards.reward_type import Demand, Evidence
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 from cpmi_dagster.rewards.soft_labels import soft_labels
 from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
-from cpmi_dagster.scoring.given_rows import as_frame, table_rows
 from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.trajectories import Prepared, ReadingOptions, check_options, prepare_trajectories, settings_of
-from cpmi_dagster.trajectories.fields import read_list
-from cpmi_dagster.trajectories.identifiers import name_trajectory
-from cpmi_dagster.trajectories.rows import Reading, Row, Unreadable, number_rows, separate_defects, separate_duplicates
+from cpmi_dagster.trajectories.given_rows import read_table, table_rows
+from cpmi_dagster.trajectories.rows import originals, separate_duplicates
 
 SECONDS_BETWEEN_LINES = 60.0
 """Between two states of the progress outside a terminal."""
@@ -48,8 +44,9 @@ class LabelledSteps:
     """Labels, and the trajectories that have none.
 
     Attributes:
-        labels: id, step_index, step (its text), reward_type, reward (in the type's own unit), soft_label (in [0, 1]).
-        rejected: id, stage, reason.
+        labels: trajectory_id, step_index, step (its text), reward_type, reward (in the type's own unit), soft_label (in
+            [0, 1]).
+        rejected: trajectory_id, stage, reason.
         notes: a sentence on every trajectory that lacks a reward type.
     """
 
@@ -104,16 +101,8 @@ def label(
         True
     """
     demand, types = labeler_demand(rewards, default_conditioning, options), list(dict.fromkeys(rewards))
-    given = table_rows(rows)
-    checked = [_with_negatives(row) for row in given]
-    read, rejected_rows = separate_defects(number_rows(checked, 0, 1, reading=Reading(place="")))
-    read, repeated = separate_duplicates(read)
-    numbers = read["row_number"].to_list()
-    negatives = [row.get("negative_answers") for row in map(checked.__getitem__, numbers) if isinstance(row, dict)]
-    trajectories = read.with_columns(
-        trajectory_id=pl.Series(map(name_trajectory, numbers), dtype=pl.String),
-        negative_answers=pl.Series(negatives, dtype=pl.List(pl.String)),
-    )
+    given = read_table(rows)
+    trajectories, repeated = separate_duplicates(given.trajectories)
     every = 0.1 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES
     with tqdm(total=_passes(demand) * trajectories.height, desc="labelling", mininterval=every) as bar:
 
@@ -121,13 +110,12 @@ def label(
             bar.update(count)
 
         options.setdefault("progress", advance)
-        named = trajectories.select("question", "steps", "gold_answer", "negative_answers", id="trajectory_id")
-        labelled = label_in_full(named, model, rewards, default_conditioning, **options)
-    to_trajectory = {"id": "trajectory_id"}
-    rejected, labels = labelled.rejected.rename(to_trajectory), labelled.labels.rename(to_trajectory)
-    unread = pl.concat([rejected_rows, repeated])
-    as_they_came = rows if isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows) else given
-    labelled_rows = list(add_labels(as_they_came, trajectories, unread, rejected, labels, types))
+        labelled = label_in_full(trajectories, model, rewards, default_conditioning, **options)
+    unread = pl.concat([given.rejected.select(repeated.columns), repeated])
+    is_list = isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows)
+    first = originals(given.trajectories)
+    numbered = ((row, first.get(number, number)) for number, row in enumerate(rows if is_list else table_rows(rows)))
+    labelled_rows = list(add_labels(numbered, trajectories, unread, labelled.rejected, labelled.labels, types))
     if lacking := sum(row["reason"] is not None for row in labelled_rows):
         total = counted(len(labelled_rows), "row")
         logger.warning("%s of %s without all labels: `reason` says why", f"{lacking:,}", total)
@@ -135,46 +123,33 @@ def label(
 
 
 def label_in_full(
-    trajectories: Any,
+    trajectories: pl.DataFrame,
     model: str | Path | LoadedModel,
     rewards: Sequence[str] = ("cpmi",),
     default_conditioning: Conditioning = PAPERS,
     **options: Unpack[ReadingOptions],
 ) -> LabelledSteps:
-    """Rewards and soft labels of every step, as a run of the DAG with the same ids and seed makes them.
+    """Rewards and soft labels of every step, as a run of the DAG with the same trajectory ids and seed makes them.
 
     Args:
-        trajectories: as for `as_frame`; the others as for `label`.
+        trajectories: trajectory_id, question, steps, final_answer, gold_answer, negative_answers; the others as for
+            `label`.
 
     Raises:
-        ScoringError: a column is missing or of the wrong type, or an id is null or repeated; else as `label`.
+        SettingsError, ModelError: as `label`.
     """
     demand, types = labeler_demand(rewards, default_conditioning, options), list(dict.fromkeys(rewards))
-    trajectories = as_frame(trajectories)
-    if not demand.conditionings and "gold_answer" not in trajectories.columns:
-        trajectories = trajectories.with_columns(gold_answer=pl.lit(None, pl.String))
-    given = prepare_trajectories(trajectories, model, options, contrasted=demand.negatives != 0)
-    evidence, rejected, notes = _evidence(given, demand, default_conditioning, options)
+    prepared = prepare_trajectories(trajectories, model, options, contrasted=demand.negatives != 0)
+    evidence, rejected, notes = _evidence(trajectories, prepared, demand, default_conditioning, options)
     computed = step_rewards(evidence, types)
     labels = computed.with_columns(soft_labels(computed, SoftLabels())["soft_label"])
-    steps = given.frame.with_row_index("row").select(
+    steps = trajectories.with_row_index("row").select(
         "row", "trajectory_id", step_index=pl.int_ranges(pl.col("steps").list.len()), step="steps"
     )
     rows = steps.explode("step_index", "step").join(labels, on=["trajectory_id", "step_index"])
     rows = rows.sort("row", pl.col("reward_type").cast(pl.Enum(types)), "step_index").drop("row")
-    to_id = {"trajectory_id": "id"}
-    notes += notes_on_unlabelled(computed, given.frame.height, types)
-    return LabelledSteps(rows.rename(to_id), rejected.rename(to_id), notes)
-
-
-def _with_negatives(row: dict[str, Any]) -> Row:
-    """The row with its negative answers as texts, null if it has none; `Unreadable` if they are no answers."""
-    try:
-        has_some = row.get("negative_answers") is not None
-        read = read_list(row, "negative_answers", read_gold_answer, least=0) if has_some else None
-    except MalformedRow as error:
-        return Unreadable(str(row), str(error), "")
-    return {**row, "negative_answers": read} if has_some else row
+    notes += notes_on_unlabelled(computed, trajectories.height, types)
+    return LabelledSteps(rows, rejected, notes)
 
 
 def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: ReadingOptions) -> Demand:
@@ -203,26 +178,24 @@ def _passes(demand: Demand) -> int:
 
 
 def _evidence(
-    given: Prepared, demand: Demand, conditioning: Conditioning, options: ReadingOptions
+    trajectories: pl.DataFrame,
+    prepared: Prepared,
+    demand: Demand,
+    conditioning: Conditioning,
+    options: ReadingOptions,
 ) -> tuple[Evidence, pl.DataFrame, list[str]]:
-    """Evidence for the rewards, rejected trajectories, and notes on missing controls."""
-    progress, logprobs, rejected = options.get("progress"), AnswerLogprobs.create_empty(), given.rejected
+    """Evidence for the rewards, rejected trajectories, and notes on negative answers and missing controls."""
+    model, negatives, notes = prepared
+    progress, contrasted = options.get("progress"), demand.negatives != 0
+    logprobs, rejected = AnswerLogprobs.create_empty(), RejectedTrajectories.create_empty()
     scoring = settings_of(Scoring, {**options, "conditionings": demand.conditionings})
-    if progress:
-        progress(rejected.height * _passes(demand))
     if demand.asks_for[LOGPROBS]:
-        contrasted = demand.negatives != 0
-        scored = answer_logprobs(given.frame, given.negatives, given.model, scoring, progress, contrasted=contrasted)
-        logprobs, rejected = scored.logprobs, pl.concat([rejected, scored.rejected])
-    step_logprobs, notes = ControlLogprobs.create_empty(), []
+        scored = answer_logprobs(trajectories, negatives, model, scoring, progress, contrasted=contrasted)
+        logprobs, rejected = scored.logprobs, scored.rejected
+    step_logprobs = ControlLogprobs.create_empty()
     if demand.asks_for[CONTROLS]:
-        step_logprobs, _, notes = control_logprobs(given.frame, given.model, scoring, progress)
-    final_answers = [extract_answer(steps[-1]) for steps in given.frame["steps"]]
-    evidence = Evidence(
-        given.frame.with_columns(final_answer=pl.Series(final_answers, dtype=pl.String)),
-        logprobs,
-        step_logprobs=step_logprobs,
-        conditioning=conditioning,
-        seed=options.get("seed", 0),
-    )
+        step_logprobs, _, missing = control_logprobs(trajectories, model, scoring, progress)
+        notes = [*notes, *missing]
+    seed = options.get("seed", 0)
+    evidence = Evidence(trajectories, logprobs, step_logprobs=step_logprobs, conditioning=conditioning, seed=seed)
     return evidence, rejected, notes

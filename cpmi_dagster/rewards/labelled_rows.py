@@ -10,12 +10,13 @@ from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.scoring.given_rows import table_rows
 from cpmi_dagster.trajectories.given_columns import free_name
+from cpmi_dagster.trajectories.given_rows import own_reason, table_rows
 
 OURS = ("steps", "rewards", "soft_labels", "reason")
 """The added columns; a column of the input with such a name, except `steps`, becomes `input_…`."""
 UNANSWERED = "it has no gold answer, which {} needs: add one, or ask for the reward step_surprisal, which needs none"
+CHANGED = "it has changed, or is new, since the rows were labelled; label them again: only it is asked for"
 UNREADABLE = "it states no final answer, or the labeler cannot read it"
 LONG = {
     "id": pl.String(),
@@ -28,7 +29,7 @@ LONG = {
 
 
 def add_labels(
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[tuple[Mapping[str, Any], int | None]],
     trajectories: pl.DataFrame,
     rejected_rows: pl.DataFrame,
     rejected_trajectories: pl.DataFrame,
@@ -38,7 +39,8 @@ def add_labels(
     """The rows with our columns; `reason` says why a row lacks some labels.
 
     Args:
-        rows: as they came, numbered from 0.
+        rows: as they came, each with the row_number of its trajectory, of a duplicate that of the first equal row; None
+            for a row that was not there when the others were labelled.
         trajectories: row_number, trajectory_id, steps, gold_answer.
         rejected_rows: row_number, reason.
         rejected_trajectories: trajectory_id, reason.
@@ -48,12 +50,12 @@ def add_labels(
     unread = dict(rejected_rows.select("row_number", "reason").iter_rows())
     reasons = dict(rejected_trajectories.select("trajectory_id", "reason").iter_rows())
     read = trajectories.select("row_number", "trajectory_id", "steps", "gold_answer")
-    by_number: dict[int, Any] = {number: rest for number, *rest in read.iter_rows()}
+    by_number: dict[int | None, Any] = {number: rest for number, *rest in read.iter_rows()}
     values: dict[tuple[str, str], dict[int, tuple[float, float]]] = {}
     columns = labels.select("trajectory_id", "reward_type", "step_index", "reward", "soft_label")
     for name, kind, step, *pair in columns.iter_rows():
         values.setdefault((name, kind), {})[step] = tuple(pair)
-    for number, row in enumerate(rows):
+    for row, number in rows:
         name, steps, gold = by_number.get(number, (None, row.get("steps"), None))
         known = {kind: values[name, kind] for kind in types if (name, kind) in values}
         rewards, soft_labels = (
@@ -62,11 +64,11 @@ def add_labels(
         )
         lacking = ", ".join(kind for kind in types if kind not in known)
         if name is None:
-            reason = unread.get(number)
+            reason = CHANGED if number is None else unread.get(number)
         elif gold is None:
             reason = UNANSWERED.format(lacking) if lacking else None
         elif name in reasons:
-            reason = reasons[name].removeprefix(f"trajectory `{name}`").lstrip(": ")  # the id is not the user's
+            reason = own_reason(reasons[name], name)
         else:
             reason = f"it has no {lacking}: {UNREADABLE}" if lacking else None
         own = {free_name(column, row, OURS[1:]): value for column, value in row.items()}

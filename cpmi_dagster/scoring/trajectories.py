@@ -9,29 +9,30 @@ id  step_index  conditioning  template  gold_shift  negative_shift  cpmi
 a            0  marginal             0         ...             ...   ...
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack, get_type_hints
 
 import polars as pl
 from pydantic import ValidationError
 
-from cpmi_dagster.answers.gold import answer_text, read_gold_answer
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.contracts.tables import HardNegatives, RejectedTrajectories
+from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.errors import ScoringError, SettingsError, first_complaint
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.negatives.settings import Negatives
-from cpmi_dagster.scoring.admission import GOLD_RANK, answer_name, check_complete
 from cpmi_dagster.scoring.conditionings import template_scores
-from cpmi_dagster.scoring.given_rows import INPUT_COLUMNS, as_frame
-from cpmi_dagster.scoring.logprobs import STAGE, answer_logprobs
+from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.settings import Reader, Scoring
+from cpmi_dagster.trajectories.given_rows import GivenRows, own_reason, read_table
 
 Group = TypeVar("Group", bound=Frozen)
 BATCH_SEQUENCES = 64
+logger = logging.getLogger(__name__)
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -85,11 +86,13 @@ class ScoredTrajectories:
         scores: id, step_index, conditioning, template, gold_shift, negative_shift, cpmi (nats per token).
         logprobs: id, template, context, step_index, answer_rank (0 = gold), logprob_sum, token_count.
         rejected: id, stage, reason.
+        notes: a sentence on every trajectory some of whose negative answers were left out.
     """
 
     scores: pl.DataFrame
     logprobs: pl.DataFrame
     rejected: pl.DataFrame
+    notes: list[str]
 
 
 def score_trajectories(
@@ -98,99 +101,84 @@ def score_trajectories(
     """CPMI of every step of every trajectory (Eq. 3). A trajectory that cannot be scored never stops the others.
 
     Args:
-        trajectories: a table as for `label`, with question, steps (list), gold_answer and, optionally, id and
-            negative_answers (list). Negative answers are sampled if none are given; with them, nothing is generated
-            and the result is deterministic.
+        trajectories: a table as for `label`, in any form that it reads. Negative answers (`negative_answers`, a list)
+            are sampled if a row lists none; with them, nothing is generated and the result is deterministic.
         model: the labeler: local folder, GGUF file, hub id, `miniature:labeler`, or a loaded model.
         options: see `ScoreOptions`.
 
     Returns:
         id, step_index, conditioning, template, gold_shift, negative_shift, cpmi (nats per token); one row per step,
-        conditioning and template. `score_in_full` also returns the rejected trajectories with their reasons.
+        conditioning and template. A warning names trajectories that were not scored; `score_in_full` returns them.
 
     Raises:
-        ScoringError: a column is missing or of the wrong type, or an id is null or repeated.
+        ScoringError: the trajectories are no table, or none of them can be scored.
         SettingsError: an option, or the value of one, does not exist.
         ModelError: the model cannot be loaded, or cannot read token trees.
     """
-    return score_in_full(trajectories, model, **options).scores
+    result = score_in_full(trajectories, model, **options)
+    for name, reason in result.rejected.select("id", "reason").iter_rows():
+        logger.warning("%s was not scored: %s", name, reason)
+    for note in result.notes:
+        logger.warning("%s", note)
+    return result.scores
 
 
 def score_in_full(
     trajectories: Any, model: str | Path | LoadedModel, **options: Unpack[ScoreOptions]
 ) -> ScoredTrajectories:
-    """`score_trajectories`, with log-probabilities and rejected trajectories; the same errors."""
+    """`score_trajectories`, with log-probabilities and rejected trajectories; the same errors.
+
+    Args:
+        trajectories: as there, or rows that have been read already.
+    """
     check_options(options, ScoreOptions)
     scoring = settings_of(Scoring, options)
-    given = prepare_trajectories(trajectories, model, options)
+    given = trajectories if isinstance(trajectories, GivenRows) else read_table(trajectories)
     if progress := options.get("progress"):
         progress(given.rejected.height)
-    answers = answer_logprobs(given.frame, given.negatives, given.model, scoring, progress)
+    prepared = prepare_trajectories(given.trajectories, model, options)
+    answers = answer_logprobs(given.trajectories, prepared.negatives, prepared.model, scoring, progress)
     scores = template_scores(answers.logprobs, scoring.conditionings)
-    rejected = pl.concat([given.rejected, answers.rejected]).sort("trajectory_id")
-    to_id = {"trajectory_id": "id"}
-    return ScoredTrajectories(scores.rename(to_id), answers.logprobs.rename(to_id), rejected.rename(to_id))
+    refused = answers.rejected.with_columns(
+        reason=pl.Series(starmap(own_reason, answers.rejected.select("reason", "trajectory_id").iter_rows()))
+    )
+    names = given.trajectories.select("trajectory_id", "id", "row_number")
+    refused = refused.join(names, on="trajectory_id").select("row_number", "id", "stage", "reason")
+    rejected = pl.concat([given.rejected.select(refused.columns), refused]).sort("row_number").drop("row_number")
+    if given.rows and scores.is_empty():
+        name, reason = rejected.select("id", "reason").row(0)
+        raise ScoringError(f"none of the {len(given.rows):,} trajectories could be scored; the first, {name}: {reason}")
+    return ScoredTrajectories(_with_ids(scores, names), _with_ids(answers.logprobs, names), rejected, prepared.notes)
+
+
+def _with_ids(rows: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Rows with the user's ids in place of trajectory ids, in the same order."""
+    joined = rows.join(names.select("trajectory_id", "id"), on="trajectory_id", how="left", maintain_order="left")
+    return joined.select("id", *rows.columns[1:])
 
 
 class Prepared(NamedTuple):
-    """Complete trajectories, their hard negatives and the labeler.
+    """The labeler, rows of `labels.hard_negatives`, and a sentence on each trajectory that lost some of its own."""
 
-    Attributes:
-        frame: trajectory_id, question, steps, gold_answer, negative_answers.
-        negatives: rows of `labels.hard_negatives`.
-        rejected: incomplete trajectories, rows of `labels.rejected_trajectories`.
-    """
-
-    frame: pl.DataFrame
-    negatives: pl.DataFrame
     model: LoadedModel
-    rejected: pl.DataFrame
+    negatives: pl.DataFrame
+    notes: list[str]
 
 
 def prepare_trajectories(
-    trajectories: Any, model: str | Path | LoadedModel, options: ReadingOptions, contrasted: bool = True
+    trajectories: pl.DataFrame, model: str | Path | LoadedModel, options: ReadingOptions, contrasted: bool = True
 ) -> Prepared:
-    """Check trajectories, load the model and sample missing hard negatives; errors as of `score_trajectories`.
+    """Load the model, and sample hard negatives of trajectories that list none; errors as of `score_trajectories`.
 
     Args:
-        trajectories: as for `as_frame`.
+        trajectories: trajectory_id, question, gold_answer, negative_answers.
         contrasted: hard negatives are needed.
     """
     sampling = settings_of(Negatives, {"count": options.get("negatives", Negatives().count)})
-    given = check_trajectories(as_frame(trajectories))
-    reasons: dict[str, str] = {}
-    read: list[dict[str, Any]] = []
-    for row in given.iter_rows(named=True):
-        try:
-            read.append(_read_answers(row, contrasted))
-        except ScoringError as error:
-            reasons[row["trajectory_id"]] = str(error)
-    frame = pl.DataFrame(read, schema=given.schema)
     loaded = model if isinstance(model, LoadedModel) else load_named_model(model, options)
-    negatives = HardNegatives.create_empty()
-    if contrasted:
-        negatives = trajectory_negatives(frame, loaded, sampling, options.get("seed", 0))
-    rejected = [(trajectory_id, STAGE, reason) for trajectory_id, reason in reasons.items()]
-    refusals = pl.DataFrame(rejected, RejectedTrajectories.create_empty().schema, orient="row")
-    return Prepared(frame, negatives, loaded, refusals)
-
-
-def _read_answers(row: dict[str, Any], contrasted: bool) -> dict[str, Any]:
-    """A complete row with its answers extracted.
-
-    Raises:
-        ScoringError: the row is not complete, or no answer can be extracted.
-    """
-    listed = row["negative_answers"] if contrasted else None
-    answers: dict[int, str | None] = {}
-    for rank, given in enumerate((row["gold_answer"], *(listed or ())), start=GOLD_RANK):
-        try:
-            answers[rank] = read_gold_answer(given)
-        except ValueError as error:
-            raise ScoringError(f"trajectory `{row['trajectory_id']}`: {answer_name(rank)}: {error}") from error
-    # rewards that need no gold answer can still be computed
-    check_complete(row, {rank: answer for rank, answer in answers.items() if rank != GOLD_RANK or answer is not None})
-    return {**row, "gold_answer": answers.pop(GOLD_RANK), "negative_answers": listed and list(answers.values())}
+    if not contrasted:
+        return Prepared(loaded, HardNegatives.create_empty(), [])
+    return Prepared(loaded, trajectory_negatives(trajectories, loaded, sampling, options.get("seed", 0)), [])
 
 
 def check_options(options: ReadingOptions, known: type[ReadingOptions]) -> None:
@@ -231,43 +219,6 @@ def load_named_model(name: str | Path, options: ReadingOptions) -> LoadedModel:
         device=options.get("device", "auto"),
         device_map=options.get("device_map"),
     )
-
-
-def check_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
-    """The input's columns in their types, with `id` renamed `trajectory_id`; integer ids become text.
-
-    Raises:
-        ScoringError: a column is missing or of the wrong type, or an id is null or repeated.
-    """
-    if "negative_answers" not in trajectories.columns:
-        trajectories = trajectories.with_columns(negative_answers=pl.lit(None, pl.List(pl.String)))
-    missing = [name for name in INPUT_COLUMNS if name not in trajectories.columns]
-    if missing:
-        raise ScoringError(
-            f"the trajectories lack the column `{missing[0]}`; give them the columns question, steps and gold_answer "
-            "(id and negative_answers may be left out)"
-        )
-    if (golds := trajectories["gold_answer"]).dtype.is_numeric() or golds.dtype == pl.Object:
-        texts = pl.Series([answer_text(value) for value in golds], dtype=pl.String, strict=False)
-        trajectories = trajectories.with_columns(gold_answer=texts)
-    for name, wanted in INPUT_COLUMNS.items():
-        given = trajectories.schema[name]
-        is_empty = given == pl.Null() or (wanted == pl.List and given == pl.List(pl.Null()))
-        if given != wanted and not is_empty and not (name == "id" and given.is_integer()):
-            raise ScoringError(
-                f"column `{name}` of the trajectories contains {given}, but {wanted} is needed; convert it"
-            )
-    frame = trajectories.select(*INPUT_COLUMNS).cast(pl.Schema(INPUT_COLUMNS)).with_row_index("row", offset=1)
-    without_id = frame.filter(pl.col("id").is_null())
-    if not without_id.is_empty():
-        raise ScoringError(f"row {without_id['row'][0]} of the trajectories has no `id`; give it one")
-    repeated = frame.filter(pl.col("id").is_duplicated())
-    if not repeated.is_empty():
-        rows = repeated.filter(pl.col("id") == repeated["id"][0])["row"].to_list()
-        raise ScoringError(
-            f"id `{repeated['id'][0]}` is in rows {', '.join(map(str, rows))} of the trajectories; give each its own id"
-        )
-    return frame.drop("row").rename({"id": "trajectory_id"})
 
 
 def trajectory_negatives(frame: pl.DataFrame, model: LoadedModel, sampling: Negatives, seed: int) -> pl.DataFrame:

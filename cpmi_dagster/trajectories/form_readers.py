@@ -36,8 +36,10 @@ from cpmi_dagster.trajectories.fields import (
     read_sure_label,
     read_text,
 )
+from cpmi_dagster.trajectories.given_choices import name_choice
 from cpmi_dagster.trajectories.math_shepherd import Trajectory, clean, split_marked_text, strip_headers
 from cpmi_dagster.trajectories.solution_text import Splitting, split_steps
+from cpmi_dagster.trajectories.step_marks import read_marks, split_at_marks
 
 QUESTION, SOLUTION, CHAT = "question|problem|prompt", "solution|response|completion", "messages|conversations"
 """Names of the fields for the question, for a solution that is one text, and for messages."""
@@ -102,7 +104,7 @@ def _take(step: Row) -> tuple[str, bool] | None:
 
 def read_processbench(row: Row, _: Splitting) -> Trajectory:
     """A solution with its first wrong step, from 0, or -1; later steps are not judged."""
-    question, steps = read_field(row, "problem", _read_question), read_list(row, "steps", _read_step)
+    question, steps = read_field(row, "problem", _read_question), read_list(row, "steps", _read_published_step)
     first_error = read_field(row, "label", _read_whole_number)
     if first_error >= len(steps):
         raise MalformedRow(f"`label` is step {first_error} (from 0) of {len(steps)} steps")
@@ -113,17 +115,32 @@ def read_processbench(row: Row, _: Splitting) -> Trajectory:
     return _trajectory({"task": task, **row}, question, steps, truth=truth)
 
 
+def read_prmbench(row: Row, _: Splitting) -> Trajectory:
+    """A changed solution and the steps that are wrong in it, from 1."""
+    question = read_field(row, "modified_question", _read_question)
+    steps = read_list(row, "modified_process", _read_published_step)
+    wrong = None
+    if row.get("error_steps") is not None:
+        wrong = read_list(row, "error_steps", _read_whole_number, least=0)
+    truth = None if wrong is None else [step not in wrong for step in range(1, len(steps) + 1)]
+    return _trajectory(row, question, steps, truth=truth)
+
+
 def read_steps(row: Row, _: Splitting) -> Trajectory:
     """A question and its steps; other fields are optional."""
     question = read_field(row, QUESTION, _read_question)
-    return _with_labels(row, question, read_list(row, "steps", _read_step))
+    of_benchmark = row.get("benchmark") is not None  # `sources.benchmark_problems`
+    return _with_labels(row, question, read_list(row, "steps", _read_published_step if of_benchmark else _read_step))
 
 
 def read_solution(row: Row, splitting: Splitting) -> Trajectory:
     """A question and its solution, which is split into steps."""
-    question = read_field(row, QUESTION, _read_question)
+    question, name = read_field(row, QUESTION, _read_question), name_in(row, SOLUTION)
+    listed = read_cell(row[name], "[")
+    if isinstance(listed, list | tuple) and len(listed) > 1 and all(isinstance(step, str) for step in listed):
+        return _with_labels(row, question, read_list(row, name, _read_step))
     solution = read_field(row, SOLUTION, lambda value: read_text(unwrap_text(value, ASSISTANT)))
-    return _with_labels(row, question, _split(solution, name_in(row, SOLUTION), splitting))
+    return _with_labels(row, question, _split(solution, name, splitting))
 
 
 def read_chat_row(row: Row, splitting: Splitting) -> Trajectory:
@@ -147,15 +164,25 @@ def _trajectory(
     labels: Sequence[bool] | None = None,
     truth: Sequence[bool | None] | None = None,
 ) -> Trajectory:
-    """A trajectory with the optional fields that rows of every form may have."""
+    """A trajectory with the optional fields that rows of every form may have.
+
+    Raises:
+        MalformedRow: a field or mark cannot be read, or verdicts behind the steps are not the labels of the row.
+    """
+    texts, marked = read_marks(steps)
+    if marked is not None and labels is not None and marked != tuple(labels):
+        raise MalformedRow("the verdicts behind the steps and the labels of the row differ; remove one of them")
+    labels = marked if labels is None else labels
+    final_answer = extract_answer(texts[-1]) if texts else None
+    gold = name_choice(row, _read_gold_answer(row), row.get(name_in(row, GOLD_ANSWER)), final_answer)
     return Trajectory(
         question=question,
-        steps=tuple(steps),
+        steps=texts,
         shepherd_labels=None if labels is None else tuple(labels),
-        final_answer=extract_answer(steps[-1]) if steps else None,
+        final_answer=final_answer,
         source_id=read_optional(row, "id", read_identifier),
         task=read_optional(row, "task", read_identifier) or "",
-        gold_answer=_read_gold_answer(row),
+        gold_answer=gold,
         split=read_optional(row, "split", read_identifier) or None,
         truth=None if truth is None else tuple(truth),
     )
@@ -186,11 +213,16 @@ def _with_paths(row: Row, name: str) -> dict[str, Any]:
 
 
 def _split(solution: str, name: str, splitting: Splitting) -> list[str]:
-    return read_list({name: split_steps(solution, splitting)}, name, read_filled_text)
+    return read_list({name: split_at_marks(solution) or split_steps(solution, splitting)}, name, read_filled_text)
 
 
 def _read_step(value: Any) -> str:
     return clean(read_filled_text(value))
+
+
+def _read_published_step(value: Any) -> str:
+    """A step of a benchmark, which may be empty."""
+    return clean(read_text(value))
 
 
 def _read_text_of_user(value: Any) -> str:

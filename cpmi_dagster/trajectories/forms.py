@@ -18,6 +18,7 @@ from cpmi_dagster.trajectories.form_readers import (
     read_chat_row,
     read_math_shepherd,
     read_prm800k,
+    read_prmbench,
     read_processbench,
     read_solution,
     read_steps,
@@ -40,7 +41,6 @@ class Form(NamedTuple):
         read: reads a row, given how to split a solution that is one text.
         others: optional fields, besides `SHARED`.
         is_judged: people have judged its steps.
-        is_split: its solution is one text.
     """
 
     name: str
@@ -48,7 +48,6 @@ class Form(NamedTuple):
     read: Callable[[Row, Splitting], Trajectory]
     others: tuple[str, ...] = ()
     is_judged: bool = False
-    is_split: bool = False
 
     @property
     def words(self) -> str:
@@ -70,9 +69,10 @@ FORMS = (
     Form("TRL", ("prompt", "completions", "labels|label"), read_trl),
     Form("PRM800K", ("question.problem", "label"), read_prm800k, is_judged=True),
     Form("ProcessBench", ("problem", "steps", "label"), read_processbench, is_judged=True),
+    Form("PRMBench", ("modified_question", "modified_process"), read_prmbench, ("error_steps",), is_judged=True),
     Form("question and steps", (QUESTION, "steps"), read_steps, others=("labels",)),
-    Form("chat", (CHAT,), read_chat_row, others=("labels",), is_split=True),
-    Form("question and solution", (QUESTION, SOLUTION), read_solution, others=("labels",), is_split=True),
+    Form("chat", (CHAT,), read_chat_row, others=("labels",)),
+    Form("question and solution", (QUESTION, SOLUTION), read_solution, others=("labels",)),
 )
 """Every form; a row is of the first form whose fields it has."""
 

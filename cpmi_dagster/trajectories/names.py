@@ -35,7 +35,12 @@ def refuse(row: Mapping[str, Any], place: str, fields: Mapping[str, str]) -> Sou
     is_asked, is_solved = bool(given & set(QUESTION.split("|"))), bool(given & {*SOLUTION.split("|"), "steps"})
     wanted = [name for name, is_there in {"question": is_asked, "solution": is_solved}.items() if not is_there]
     others = {name: value for name, value in row.items() if name in ALSO_OF_OTHERS or name not in FIELD_NAMES}
-    proposed = propose_fields([others], ["messages"]) or propose_fields([others], wanted)
+    proposed = propose_fields([others], ["messages"]) or propose_fields(
+        [others], wanted if is_solved else ["steps", *wanted]
+    )
+    if "steps" in proposed:
+        wanted = [name for name in wanted if name != "solution"]
+        proposed.pop("solution", None)
     names = proposed if "messages" in proposed else dict.fromkeys(wanted, "FIELD") | proposed
     maps = " ".join(f"--map {shlex.quote(f'{ours}={field}')}" for ours, field in ({**fields, **names}).items())
     alone = "where it has questions alone, `--sample 4` samples their solutions; " if is_asked else ""

@@ -23,6 +23,9 @@ QUESTIONS = ("question", "problem", "prompt", "query", "instruction", "exercise"
 SOLUTIONS = ("solution", "response", "completion", "output", "generation", "generated", "reasoning", "cot", "rationale")
 GOLD = ("gold", "truth", "answer", "expected", "target")
 IDS = ("id", "uid", "uuid", "guid", "qid", "idx", "index")
+STEPS = ("steps", "solutions", "solution", "process", "response", "completion", "reasoning")
+REFERENCES = "gold|golden|reference|ref|truth|target|expected"
+"""Words in the names of solutions that are no trajectory."""
 NO_TEXT = (
     f"{'|'.join(IDS)}|system|role|type|kind|source|format|category|level|lang|language|url|path|file|name|title|date|"
     "time|hash|count|num|number|length|len|tokens|score|is|has|correct|wrong|negative|rejected|original|modified|template"
@@ -63,6 +66,14 @@ def _are_solutions(values: Sequence[Any]) -> bool:
     return len(_text(values, ASSISTANT).split()) >= LEAST_WORDS_OF_SOLUTION
 
 
+def _are_steps(values: Sequence[Any]) -> bool:
+    try:
+        listed = read_cell(values[0], "[")
+    except ValueError:
+        return False
+    return isinstance(listed, list | tuple) and len(listed) > 1 and all(isinstance(step, str) for step in listed)
+
+
 def _are_worked(values: Sequence[Any]) -> bool:
     text = _text(values, ASSISTANT)
     return "\n" in text or len(text.split()) >= LEAST_WORDS_OF_WORKED_ANSWER
@@ -91,7 +102,8 @@ def _are_chats(values: Sequence[Any]) -> bool:
 FIELDS = (
     Field("messages", (ANY,), "", _are_chats),
     Field("question", QUESTIONS, NO_TEXT, _are_questions),
-    Field("solution", SOLUTIONS, NO_TEXT, _are_solutions),
+    Field("steps", STEPS, f"{NO_TEXT}|{REFERENCES}", _are_steps),
+    Field("solution", SOLUTIONS, f"{NO_TEXT}|{REFERENCES}", _are_solutions),
     Field("solution", ("answer",), NO_TEXT, _are_worked),
     Field("gold_answer", GOLD, NO_GOLD, _are_answers),
     Field("id", IDS, "|".join(GOLD), _are_ids),

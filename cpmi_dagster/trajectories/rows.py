@@ -62,12 +62,14 @@ class Reading(NamedTuple):
         steps: how a solution that is one text is split.
         place: name of the source in errors; without one, a first row of no form is a defect.
         of_questions: whether the rows are questions without solutions.
+        keeps_empty: an empty step of a benchmark's row is kept, for judges; else the row has a defect.
     """
 
     fields: Mapping[str, str] = {}
     steps: Splitting = AUTO
     place: str = "rows.jsonl"
     of_questions: bool = False
+    keeps_empty: bool = False
 
     def named(self, row: Row) -> Row:
         """A row by our field names; `Unreadable` if it lacks a mapped field."""
@@ -102,11 +104,13 @@ def number_rows(
         if number == 0 and reading.place and not (reading.of_questions or isinstance(row, Unreadable) or form_of(row)):
             raise refuse(row, reading.place, reading.fields)
         read = read_row(row, reading)
-        if isinstance(read, Trajectory) and read.source_id is not None:
-            earlier = ids.setdefault(read.source_id, number)
+        if isinstance(read, Trajectory):
+            earlier = number if read.source_id is None else ids.setdefault(read.source_id, number)
             if earlier != number:
                 reason = f'row {earlier + 1} has the id "{read.source_id}" already; give every row its own'
                 read = Defect(reason, read.question, read.source_id)
+            elif "" in read.steps and not reading.keeps_empty:
+                read = Defect(f"step {read.steps.index('') + 1} is empty", read.question, read.source_id)
         numbered.append(row_of(number, read))
     keys = [shard_key(row["question_id"], shards) for row in numbered]
     return frame_of(numbered).with_columns(shard=pl.Series(keys, dtype=pl.String))
@@ -155,7 +159,7 @@ def read_row(row: Row, reading: Reading = AS_IT_IS) -> Trajectory | Defect:
     except MalformedRow as error:
         text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
         reason = encodable(use_file_names(reading.fields, str(error)))
-        return Defect(reason, encodable(text), _id_of(row) if read else None)
+        return Defect(reason, encodable(text), _id_of(row))
 
 
 def _id_of(row: Mapping[str, Any]) -> str | None:
@@ -164,22 +168,6 @@ def _id_of(row: Mapping[str, Any]) -> str | None:
         return read_optional(row, "id", read_identifier)
     except MalformedRow:
         return None
-
-
-def with_steps(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Split the solution of a row that has one text or a chat into `steps`; other rows are returned unchanged.
-
-    Raises:
-        ValueError: the solution cannot be split.
-    """
-    form = form_of(row)
-    if form is None or not form.is_split:
-        return row
-    read = read_row({name: value for name, value in row.items() if name != "gold_answer"})
-    if isinstance(read, Defect):
-        raise ValueError(read.reason)
-    others = {name: row[name] for name in row if name not in form.names}
-    return others | {"question": read.question, "steps": list(read.steps)}
 
 
 def separate_defects(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -195,22 +183,37 @@ def separate_duplicates(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]
     """Separate the first row with each question and steps from its duplicates (stage `duplicate`).
 
     Args:
-        rows: columns row_number, source_id, question, steps and others; all rows of a question must be included.
+        rows: columns row_number, source_id, question, steps, gold_answer and others; all rows of a question must be
+            included.
     """
-    first = rows.select(pl.col("row_number").min().over("question", "steps")).to_series()
-    is_first = rows["row_number"] == first
-    rejected = (
-        rows.with_columns(first=first)
-        .filter(~is_first)
-        .select(
-            "row_number",
-            "source_id",
-            pl.lit("duplicate").alias("stage"),
-            pl.format("the same question and steps as row {}", pl.col("first") + 1).alias("reason"),
-            pl.col("question").str.head(EXCERPT_CHARACTERS).alias("excerpt"),
-        )
+    pairs = _repeated(rows)
+    same = pl.format("the same question and steps as row {}", pl.col("first") + 1)
+    other = pl.format(
+        "{}, with the gold answer `{}`, there `{}`", same, "gold_answer", pl.col("gold").fill_null("none")
     )
-    return rows.filter(is_first), rejected
+    rejected = pairs.select(
+        "row_number",
+        "source_id",
+        stage=pl.lit("duplicate"),
+        reason=pl.when("differs").then(other).otherwise(same),
+        excerpt=pl.col("question").str.head(EXCERPT_CHARACTERS),
+    )
+    return rows.join(pairs, on="row_number", how="anti", maintain_order="left"), RejectedRows.cast(rejected)
+
+
+def originals(rows: pl.DataFrame) -> dict[int, int]:
+    """The number of the first equal row, by that of a duplicate without another gold answer."""
+    return dict(_repeated(rows).filter(~pl.col("differs")).select("row_number", "first").iter_rows())
+
+
+def _repeated(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows that repeat a question and steps; first: number of the first, gold: its answer, differs: theirs does."""
+    first = rows.with_columns(first=pl.col("row_number").min().over("question", "steps"))
+    golds = rows.select(first="row_number", gold="gold_answer")
+    repeated = first.filter(pl.col("row_number") != pl.col("first"))
+    pairs = repeated.join(golds, on="first", how="left", maintain_order="left")
+    differs = pl.col("gold_answer").is_not_null() & pl.col("gold").ne_missing(pl.col("gold_answer"))
+    return pairs.with_columns(differs=differs)
 
 
 def validate(what: str, place: int, row: Row, form: type[Model], advice: str) -> Model:

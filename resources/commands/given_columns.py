@@ -1,15 +1,22 @@
-"""The columns of the rows that a home was labelled from, beside those of an export.
+"""The user's rows, as they came, beside what was made of them.
 
-{"id": "a7", "question": "2 + 3?", "response": "2 + 3 = 5.", "model": "x", "labels": "mine", "meta": {"n": 1}}
-->  trajectory_id  model  input_labels  meta
-    t000000000     x      mine          {"n": 1}
+A file may change while models work. So a row is found by what is read of it, never by where it stands:
+
+    labelled   row 0 {"id": "r0", …}   row 1 {"id": "r1", …}
+    now        row 0 {"id": "r1", …}                              ->  row_number 1; the row of r0 is gone
 """
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from itertools import islice
+from typing import Any
 
 import polars as pl
 from polars import selectors
 
 from cpmi_dagster.contracts.keys import SHEPHERD
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.files.text import counted
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
@@ -17,11 +24,50 @@ from cpmi_dagster.rewards.dataset import KEY
 from cpmi_dagster.trajectories.forms import list_unread_fields
 from cpmi_dagster.trajectories.given_columns import as_cell, free_name, plain
 from cpmi_dagster.trajectories.identifiers import name_trajectory
-from cpmi_dagster.trajectories.rows import Unreadable
+from cpmi_dagster.trajectories.rows import Row, Unreadable, number_rows, originals, separate_defects
+
+READ = ("source_id", "question", "steps", "labels", "task", "gold_answer", "split", "defect", "excerpt")
+"""What is read of a row."""
+BATCH_ROWS = 10_000
+
+
+def own_rows(settings: Settings, lake: Lake) -> Iterator[tuple[Row, int | None]]:
+    """Each row of the user's files as it came, with the row_number of its trajectory.
+
+    A duplicate has that of the first equal row. A row that has changed, or was not there, has None.
+
+    Raises:
+        SourceError: a file cannot be read.
+    """
+    labelled = lake.read(SHEPHERD, settings.shard_keys, ["row_number", *READ]).sort("row_number")
+    numbers: dict[bytes, list[int]] = {}
+    for number, *read in labelled.iter_rows():
+        numbers.setdefault(_hash(read), []).append(number)
+    first, ids, start = originals(separate_defects(labelled)[0]), dict[str, int](), 0
+    reader = DataSources(settings)
+    for source in settings.sources.trajectories:
+        rows = (row for row, _, _ in reader.places(source))
+        while batch := list(islice(rows, BATCH_ROWS)):
+            now = number_rows(map(source.reading.named, batch), start, 1, ids, source.reading).select(
+                "row_number", *READ
+            )
+            for row, (number, *read) in zip(batch, now.iter_rows(), strict=True):
+                known = numbers.get(_hash(read), [])
+                place = number if number in known else next(iter(known), None)
+                yield row, place if place is None else first.get(place, place)
+            start += len(batch)
+
+
+def _hash(read: list[Any]) -> bytes:
+    return blake2b(repr(read).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def given_columns(settings: Settings, lake: Lake, rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """The columns of the user's own rows that are not in an export by another name, and a line if they are missing.
+    """The columns of the user's own rows that are not in an export by another name, and a line if some are missing.
+
+    {"id": "a7", "question": "2 + 3?", "response": "2 + 3 = 5.", "model": "x", "labels": "mine", "meta": {"n": 1}}
+    ->  trajectory_id  model  input_labels  meta
+        t000000000     x      mine          {"n": 1}
 
     Args:
         rows: of the export; a column of the user's with the name of one of its columns becomes `input_…`.
@@ -30,21 +76,20 @@ def given_columns(settings: Settings, lake: Lake, rows: pl.DataFrame) -> tuple[p
         trajectory_id, then the columns; objects and lists are JSON. No columns if the profile labels no rows of
         the user's.
     """
-    sources, reader = settings.sources, DataSources(settings)
     given = pl.DataFrame(schema={KEY: pl.String})
-    if sources.sample or not settings.has_own_trajectories:
+    if settings.sources.sample or not settings.has_own_trajectories:
         return given, ""
-    record, wanted, kept = lake.record(SHEPHERD, settings.shard_keys[0]), set(rows[KEY]), []
+    wanted, kept = set(rows[KEY]), []
     try:
-        versions = [reader.version(source) for source in sources.trajectories]
-        if record is None or list(record.inputs.get("sources", {}).values()) != versions:
-            return given, "Your own columns are left out: the rows have changed since they were labelled.\n"
-        for number, (row, _) in enumerate(reader.stream_all(sources.trajectories)):
-            if (name := name_trajectory(number)) in wanted and not isinstance(row, Unreadable):
+        for row, number in own_rows(settings, lake):
+            name = None if number is None else name_trajectory(number)
+            if name in wanted and not isinstance(row, Unreadable):
+                wanted.remove(name)
                 others = {each: row[each] for each in row if each in ("split", *list_unread_fields(row))}
                 named = {free_name(each, others, rows.columns): as_cell(plain(others[each])) for each in others}
                 kept.append({KEY: name, **named})
     except SourceError as error:
         return given, f"Your own columns are left out: {error}.\n"
     columns = pl.DataFrame(kept, infer_schema_length=None, strict=False) if kept else given
-    return columns.with_columns(selectors.by_dtype(pl.Null).cast(pl.String)), ""
+    left = f"Your own columns are missing of {counted(len(wanted), 'row')} that changed after the labels were made.\n"
+    return columns.with_columns(selectors.by_dtype(pl.Null).cast(pl.String)), left if wanted else ""

@@ -21,10 +21,10 @@ from cpmi_dagster.errors import SettingsError, UsageError
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, whole_file
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.resources.commands.given_columns import own_rows
 from cpmi_dagster.resources.commands.starter import starter_for
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import hash_of
-from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.rewards.labelled_rows import OURS, add_labels
 from cpmi_dagster.trajectories.given_columns import as_cell, plain
 from cpmi_dagster.trajectories.rows import Unreadable
@@ -107,13 +107,12 @@ def write_labelled(settings: Settings, output: Path) -> tuple[int, int]:
 
 def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
     lake, shards = Lake.of(settings), settings.shard_keys
-    [source] = settings.sources.trajectories
-    as_it_came = source.model_copy(update={"fields": {}})
-    rows = (row for row, _ in DataSources(settings).stream(as_it_came))
-    given = ({"text": row.text} if isinstance(row, Unreadable) else row for row in rows)
     trajectories, unread, rejected, rewards = (
         lake.read(key, shards) for key in (TRAJECTORIES, REJECTED_ROWS, REJECTED_TRAJECTORIES, STEP_REWARDS)
     )
     labels = rewards.join(lake.read(SOFT_LABELS), on=SoftLabels.primary_key())
+    given = (
+        ({"text": row.text} if isinstance(row, Unreadable) else row, number) for row, number in own_rows(settings, lake)
+    )
     for row in add_labels(given, trajectories, unread, rejected, labels, settings.rewards.types):
         yield {name: plain(value) for name, value in row.items()}

@@ -4,15 +4,12 @@ starter_for("rows.jsonl", "Qwen/Qwen3-8B-Base")  ->  what the rows hold, and the
 """
 
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from cpmi_dagster.errors import SettingsError, first_complaint
+from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.miniature.names import MINIATURE
@@ -21,12 +18,10 @@ from cpmi_dagster.models.language_models import model_on_disk
 from cpmi_dagster.profiles.first_look import FirstLook, look_over
 from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.profiles.starter import check_own_name, starter_profile
-from cpmi_dagster.resources.sources.data_files import SUFFIXES, local_files, read_files
-from cpmi_dagster.resources.sources.data_sources import hub_rows
+from cpmi_dagster.resources.sources.data_sources import DataSources, source_at
 from cpmi_dagster.trajectories.rows import Row
 
 PERCENT = 100
-HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,7 @@ def starter_for(
         ModelError: the model is not a model folder, a GGUF file or a hub id.
         SourceError: there is no such file, it holds no trajectories, or the profile cannot be written.
     """
-    given = _source(str(source), settings)
+    given = source_at(str(source), settings)
     output = expanded(output or f"{Path(given.place).name.partition('.')[0]}.yaml")
     check_own_name(output)
     if output.is_file() and not force:
@@ -82,25 +77,9 @@ def starter_for(
     return Starter(output, starter_profile(look, output.stem, written, named), given.place, look, model, place)
 
 
-def _source(place: str, settings: Mapping[str, Any]) -> TrajectorySource:
-    """The source of the trajectories: on the hub, if the place looks like a hub id and no such file exists."""
-    path = expanded(place)
-    is_hub = HUB_ID.fullmatch(place) and not path.exists() and not place.lower().endswith(SUFFIXES)
-    where = {"hub": place} if is_hub else {"path": str(path)}
-    try:
-        return TrajectorySource(**where, **settings)
-    except ValidationError as error:
-        raise SettingsError(first_complaint(error).reason) from error
-
-
 def _rows(source: TrajectorySource, advance: Callable[[int, int], None]) -> Iterator[tuple[Row, str]]:
-    if source.hub is None:
-        rows: Iterable[tuple[Row, float, str]] = read_files(local_files(Path(str(source.path))))
-    else:
-        numbered = enumerate(hub_rows(source, source.revision), start=1)
-        rows = ((row, share, f"row {number}") for number, (row, share) in numbered)
     percent = 0
-    for row, share, place in rows:
+    for row, share, place in DataSources().places(source):
         yield source.reading.named(row), place
         if int(PERCENT * share) > percent:
             advance(int(PERCENT * share) - percent, PERCENT)

@@ -139,15 +139,10 @@ class Stage(Declaration):
             CpmiError: an input is missing or stale, or the body fails.
         """
         began, lake, home = time.monotonic(), run.lake, run.home
-
-        def say(line: str) -> None:
-            run.log(line)
-            home.progress.tell(line)
-
         # before the lock of a partition: who holds that never waits for a model's place
         if self.pool and home.states().state(self.table, run.partition).kind != "current":
-            home.models.take_place(say)
-        with lake.making(self.table, run.partition, say):
+            home.models.take_place(run.tell)
+        with lake.making(self.table, run.partition, run.tell):
             states = home.states()
             refuse_stale(states, self, run.partition)
             facts = states.facts(self, run.partition)

@@ -128,6 +128,11 @@ class StageRun:
             self.home.memo[version] = make()
         return self.home.memo[version]
 
+    def tell(self, line: str) -> None:
+        """Write a sentence to the run's log, and show it in a terminal."""
+        self.log(line)
+        self.home.progress.tell(line)
+
     def track(self, total: int, label: str = "") -> Callable[[int], None]:
         """A callback that takes the number of items just finished."""
         name = " ".join(filter(None, (self.stage.name, label or self.partition)))

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -100,6 +100,39 @@ def read_file(file: Path) -> Iterator[ReadRow]:
         SourceError: the file is truncated, or is not what its name says.
     """
     return READERS[Path(file.name.lower().removesuffix(".gz")).suffix](file)
+
+
+def class_names(file: Path) -> dict[str, list[str]]:
+    """The names of the classes in each column that holds their numbers, as `datasets` notes them in its files."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        if file.suffix.lower() == ".parquet":
+            schema = pq.read_schema(file)
+        elif file.suffix.lower() == ".arrow":
+            with file.open("rb") as stream:
+                first = next(_arrow_batches(stream), None)
+                schema = pa.schema([]) if first is None else first.schema
+        else:
+            return {}
+        noted = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = noted["info"]["features"]
+        return {name: kind["names"] for name, kind in features.items() if kind.get("_type") == "ClassLabel"}
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # a damaged file is an error of its reading
+
+
+def name_classes(row: Row, names: Mapping[str, Sequence[str]]) -> Row:
+    """A row with the names of classes in place of their numbers."""
+    if not names or isinstance(row, Unreadable):
+        return row
+    named = {
+        column: classes[value]
+        for column, classes in names.items()
+        if isinstance(value := row.get(column), int) and value in range(len(classes))
+    }
+    return {**row, **named}
 
 
 def database_files(path: Path) -> list[Path]:

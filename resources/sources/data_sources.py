@@ -4,19 +4,31 @@ A source is a file or folder (see `data_files`), a relation of a DuckDB file, a 
 package, `miniature:NAME`.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
+from pydantic import ValidationError
 
-from cpmi_dagster.errors import SourceError, first_line
+from cpmi_dagster.errors import SettingsError, SourceError, first_complaint, first_line
 from cpmi_dagster.files.file_states import changed_while_read, file_digest, file_state
+from cpmi_dagster.files.places import expanded
 from cpmi_dagster.miniature.names import local_path
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource, TrajectorySource
-from cpmi_dagster.resources.sources.data_files import database_files, local_files, read_files, read_relation
+from cpmi_dagster.resources.sources.data_files import (
+    SUFFIXES,
+    ReadRow,
+    class_names,
+    database_files,
+    local_files,
+    name_classes,
+    read_files,
+    read_relation,
+)
 from cpmi_dagster.resources.sources.hub import HubLock
 from cpmi_dagster.trajectories.rows import Row, Unreadable
 
@@ -24,13 +36,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 HUB_BATCH = 1_000
+HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 
 
 class DataSources:
-    """Reads the rows of sources, and identifies their versions."""
+    """Reads the rows of sources, and identifies their versions.
 
-    def __init__(self, settings: Settings) -> None:
-        self._home = settings.home
+    Args:
+        settings: of the home that keeps the commits of hub data sets; without a home, the newest are read.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._home = settings and settings.home
 
     def version(self, source: DataSource) -> dict[str, Any]:
         """The facts that identify the rows: hashes of local files, or hub id and commit.
@@ -56,11 +73,15 @@ class DataSources:
         Raises:
             SourceError: the source does not exist, a file is damaged, or changes meanwhile.
         """
-        rows = hub_rows(source, self._revision(source)) if source.hub is not None else self._local_rows(source)
-        read = islice(rows, source.limit) if source.limit else rows
+        rows = ((row, share) for row, share, _ in self.places(source))
         if isinstance(source, TrajectorySource):
-            return ((source.reading.named(row), share) for row, share in read)
-        return read
+            return ((source.reading.named(row), share) for row, share in rows)
+        return rows
+
+    def places(self, source: DataSource) -> Iterator[ReadRow]:
+        """Rows as they came, with the share of the source read so far, and their places; raises as `stream`."""
+        rows = hub_rows(source, self._revision(source)) if source.hub is not None else self._local_rows(source)
+        return islice(rows, source.limit) if source.limit else rows
 
     def stream_all(self, sources: Sequence[DataSource]) -> Iterator[tuple[Row, float]]:
         """Rows of several sources in order, with the share of all read so far; see `stream`."""
@@ -99,21 +120,42 @@ class DataSources:
         path = local_path(str(source.path))
         return local_files(path) if source.relation is None else database_files(path)
 
-    def _revision(self, source: DataSource) -> str:
-        return source.revision or HubLock(self._home).revision("dataset", str(source.hub))
+    def _revision(self, source: DataSource) -> str | None:
+        if source.revision or self._home is None:
+            return source.revision
+        return HubLock(self._home).revision("dataset", str(source.hub))
 
-    def _local_rows(self, source: DataSource) -> Iterator[tuple[Row, float]]:
+    def _local_rows(self, source: DataSource) -> Iterator[ReadRow]:
         files = self.files(source)
         before = [file_state(file) for file in files]
+        classes = class_names(files[0]) if isinstance(source, TrajectorySource) else {}
         rows = read_files(files) if source.relation is None else read_relation(files[0], source.relation)
-        for row, share, _ in rows:
-            yield row, share
+        for row, share, place in rows:
+            yield ReadRow(name_classes(row, classes), share, place)
         if [file_state(file) for file in files] != before:
             raise changed_while_read(source.place)
 
 
-def hub_rows(source: DataSource, revision: str | None) -> Iterator[tuple[Row, float]]:
-    """Rows of a hub data set, with the share read so far.
+def source_at(place: str, settings: Mapping[str, Any]) -> TrajectorySource:
+    """The source of trajectories at a place: on the hub, if it looks like a hub id and no such file exists.
+
+    Args:
+        settings: of the source, as in `TrajectorySource`.
+
+    Raises:
+        SettingsError: one of them is wrong.
+    """
+    path = expanded(place)
+    is_hub = HUB_ID.fullmatch(place) and not path.exists() and not place.lower().endswith(SUFFIXES)
+    where = {"hub": place} if is_hub else {"path": str(path)}
+    try:
+        return TrajectorySource(**where, **settings)
+    except ValidationError as error:
+        raise SettingsError(first_complaint(error).reason) from error
+
+
+def hub_rows(source: DataSource, revision: str | None) -> Iterator[ReadRow]:
+    """Rows of a hub data set, with the share read so far and their places.
 
     Args:
         revision: a commit; by default the newest.
@@ -121,13 +163,15 @@ def hub_rows(source: DataSource, revision: str | None) -> Iterator[tuple[Row, fl
     Raises:
         SourceError: the hub has no such data set, or cannot be reached.
     """
-    from datasets import load_dataset
+    from datasets import ClassLabel, load_dataset
 
     try:
         rows = load_dataset(str(source.hub), source.config, split=source.split, revision=revision).with_format("arrow")
     except (OSError, ValueError) as error:
         raise SourceError(f"the data set `{source.hub}` cannot be read from the hub: {first_line(error)}") from error
+    classes = {name: kind.names for name, kind in rows.features.items() if isinstance(kind, ClassLabel)}
+    classes = classes if isinstance(source, TrajectorySource) else {}
     for start in range(0, len(rows), HUB_BATCH):
         batch = cast("pa.Table", rows[start : start + HUB_BATCH])
         for number, row in enumerate(batch.to_pylist(), start=start + 1):
-            yield row, number / len(rows)
+            yield ReadRow(name_classes(row, classes), number / len(rows), f"row {number}")

@@ -117,15 +117,20 @@ def test_score_writes_every_step_template_and_conditioning(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{json.dumps(ROW)}\n{{", "line 2 is not JSON"),
-        ('{"id": "b", "question": "x", "steps": "no list", "gold_answer": "1"}', "line 1: `steps`"),
-        ("", r"in.jsonl has no lines; give JSON Lines with id"),
+        ('{"id": "b", "question": "x", "steps": "no list", "gold_answer": "1"}', "the first, b: `steps`: it must be a"),
+        ('{"a": 1}', r"in.jsonl has columns a; it needs|has columns a; it needs"),
+        ("", r"in.jsonl has no rows"),
     ],
 )
-def test_a_wrong_line_of_the_input_is_named_and_nothing_is_written(tmp_path, text, message):
+def test_an_input_of_which_nothing_can_be_scored_is_refused_and_nothing_is_written(tmp_path, text, message):
     with pytest.raises(CpmiError, match=message):
         score(tmp_path, text)
     assert not (tmp_path / "out.parquet").exists()
+
+
+def test_a_wrong_line_is_named_and_the_others_are_scored(tmp_path, capsys):
+    scores = score(tmp_path, f"{json.dumps(ROW)}\n{{")
+    assert scores["id"].unique().to_list() == [ROW["id"]]
 
 
 @pytest.mark.slow

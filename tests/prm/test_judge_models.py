@@ -23,7 +23,8 @@ from cpmi_dagster.errors import ModelError, ScoringError
 from cpmi_dagster.prm import score_steps
 from cpmi_dagster.prm.judge_forms import FORMS, last_label_sign
 from cpmi_dagster.prm.judge_models import load_judge
-from cpmi_dagster.prm.judging import Solution, judge_file, judge_rows
+from cpmi_dagster.prm.judging import judge_file, judge_rows
+from cpmi_dagster.trajectories.given_rows import read_table
 
 pytestmark = pytest.mark.slow
 
@@ -204,8 +205,8 @@ def make(tmp_path):
     return build
 
 
-def solution(steps: Sequence[str], **values: Any) -> Solution:
-    return Solution.model_validate({"id": "a", "question": QUESTION, "steps": list(steps), **values})
+def solution(steps: Sequence[str], **values: Any) -> dict[str, Any]:
+    return {"question": QUESTION, "steps": list(steps), **values}
 
 
 @torch.no_grad()
@@ -220,7 +221,7 @@ def test_a_model_of_others_judges_as_its_publisher_says(make, form):
     expected = by_hand(judged)
     # an empty step is judged in a benchmark's rows alone
     solutions = [solution(steps, benchmark="prmbench") for steps in SOLUTIONS]
-    rows = judge_rows(load_judge(str(folder)), solutions, 0.5, lambda _: None)
+    rows = judge_rows(load_judge(str(folder)), read_table(solutions, keeps_empty=True), 0.5, lambda _: None)
     assert len({round(value, 3) for steps in expected for value in steps}) >= 6
     for row, values in zip(rows, expected, strict=True):
         assert row["probabilities"] == pytest.approx(values, abs=2e-5)
@@ -258,12 +259,11 @@ def test_a_model_of_another_form_or_of_none_is_refused_in_a_sentence(make):
 def test_a_solution_that_is_too_long_or_has_the_mark_in_its_text_keeps_its_line_with_a_reason(make, tmp_path):
     folder, _ = make("qwen_prm", context=256)
     lines = [solution(["5"]), solution(["a<extra_0>b"], id="mark"), solution(["5"] * 90, id="long")]
-    (tmp_path / "in.jsonl").write_text("\n".join(line.model_dump_json() for line in lines))
-    rows = judge_file(str(folder), tmp_path / "in.jsonl", tmp_path / "out.jsonl", lambda *_: None)
+    rows = judge_file(str(folder), read_table(lines), tmp_path / "out.jsonl", lambda *_: None)
     whole, mark, long = (row.get("reason", "") for row in rows)
     assert not whole
-    assert "has `<extra_0>`, which marks the end of a step" in mark and "the model reads at most 256" in long
-    frame = pl.DataFrame({"id": ["mark"], "question": [lines[1].question], "steps": [lines[1].steps]})
+    assert "step 1 holds `<extra_0>`, which ends a step" in mark and "the model reads at most 256" in long
+    frame = pl.DataFrame({"id": ["mark"], "question": [QUESTION], "steps": [lines[1]["steps"]]})
     with pytest.raises(
         ScoringError, match="with id mark has in its text `<extra_0>`, which marks the end of a step for prm@"
     ):

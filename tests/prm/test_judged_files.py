@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cpmi_dagster import judge
 from cpmi_dagster.cli.commands import app
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.definitions import read_file
 from cpmi_dagster.prm.judging import first_error, judge_file
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,8 @@ class Files(NamedTuple):
 
     def judge(self, **options: Any) -> list[dict[str, Any]]:
         """The rows that `judge_file` writes."""
-        rows = judge_file(*self, progress=lambda *_: None, **options)
+        given = read_file(str(self.input), [self.output], keeps_empty=True)
+        rows = judge_file(self.prm, given, self.output, progress=lambda *_: None, **options)
         assert [json.loads(line) for line in self.output.read_text(encoding="utf-8").splitlines()] == rows
         return rows
 
@@ -55,7 +56,7 @@ def test_every_line_comes_out_in_order_with_its_fields_or_a_reason(files_of):
     assert (first["id"], first["benchmark"], len(first["probabilities"])) == ("a", "prmbench", 2)
     assert (third["id"], third["idx"], third["note"], len(third["probabilities"])) == (7, "p", {"é": [1]}, 1)
     assert SOLUTIONS[0].items() <= first.items() and third["input_first_error"] == 3
-    assert empty == {**SOLUTIONS[1], "probabilities": None, "first_error": None, "reason": "it has no steps"}
+    assert empty == {**SOLUTIONS[1], "probabilities": None, "first_error": None, "reason": "`steps`: it is empty"}
     assert long["probabilities"] is None and "128" in long["reason"]
 
 
@@ -72,25 +73,21 @@ def test_files_of_the_benchmarks_are_judged_as_they_are_and_an_empty_step_in_the
     plain = {"id": "own", "question": "How ?", "steps": BLANK}
     lines = [plain, PRMBENCH, PRMBENCH, PROCESSBENCH, {**plain, "id": "math-0", "benchmark": "processbench_math"}]
     rows = files_of(lines).judge()
-    assert [row.get("reason") for row in rows] == ["step 2 is empty", None, None, None, None]
+    assert [row.get("reason") for row in rows] == ["`steps.1`: it is empty", None, None, None, None]
     assert [row["id"] for row in rows] == ["own", "p0:circular", "p0:circular", "gsm8k-0", "math-0"]
     assert [len(row["probabilities"] or ()) for row in rows] == [0, 3, 3, 3, 3]
     assert rows[3]["label"] == -1
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ({"id": "b", "question": "x", "steps": None}, "line 2: `steps`"),
-        ({**SOLUTIONS[0]}, "line 2: the id `a` is that of .*in.jsonl, line 1"),
-        ('{"id": "b", "question": "x", "steps": ["a"], "note": [1e400]}', "line 2 holds NaN or Infinity"),
-    ],
-)
-def test_a_wrong_line_is_named_and_nothing_is_written(files_of, line, message):
-    files = files_of([SOLUTIONS[0], line])
-    with pytest.raises(SourceError, match=message):
-        files.judge()
-    assert not files.output.exists()
+def test_a_wrong_line_keeps_its_place_with_a_reason_and_the_others_are_judged(files_of):
+    repeated, broken, not_json = {**SOLUTIONS[0]}, {"id": "b", "question": "x", "steps": None}, '{"id": "c'
+    note = '{"id": "d", "question": "x", "steps": ["a"], "note": [1e400]}'
+    rows = files_of([SOLUTIONS[0], repeated, broken, not_json, note]).judge()
+    reasons = [row.get("reason") for row in rows]
+    assert reasons[0] is None and reasons[4] is None and rows[4]["note"] == [None]
+    assert 'row 1 has the id "a" already' in reasons[1]
+    assert "`steps`: it must be a list" in reasons[2] and "not JSON" in reasons[3]
+    assert rows[3]["text"] == not_json
 
 
 def test_the_command_says_which_solutions_were_left_out(files_of):
@@ -101,7 +98,7 @@ def test_the_command_says_which_solutions_were_left_out(files_of):
 
     result = command()
     assert result.exit_code == 0
-    assert "empty was not judged: it has no steps" in result.stderr and "2 solutions judged in" in result.stdout
+    assert "empty was not judged: `steps`: it is empty" in result.stderr and "2 solutions judged in" in result.stdout
     assert "2 of 4 lines were not judged" in result.stderr
     assert "would be overwritten" in str(command(output=files.input).exception)
     files_of(SOLUTIONS[1:2])
@@ -118,4 +115,4 @@ def test_solutions_in_a_session_are_judged_as_in_a_file(files_of, trained, caplo
             assert rows["step"].to_list() == solution["steps"]
             wrong = [] if row["first_error"] == -1 else [row["first_error"]]
             assert rows.filter("is_first_error")["step_index"].to_list() == wrong
-    assert "empty was not judged: it has no steps" in caplog.text
+    assert "empty was not judged: `steps`: it is empty" in caplog.text

@@ -94,7 +94,7 @@ def test_a_final_answer_or_gold_answer_that_is_not_found_is_neither_right_nor_wr
     )
     assert [row.outcome for row in rows] == [1.0, None, None, 0.0, None, 1.0]
     assert [len(row.steps) for row in rows] == [2, 1, 0, 2, 0, 2]
-    assert "2 of 6 completions have no step rewards: trajectory `2`" in caplog.text
+    assert "2 of 6 completions have no step rewards: completion 3: has no gold answer" in caplog.text
 
 
 def test_a_call_without_gold_answers_and_a_reward_that_needs_more_are_refused(labeler):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import polars as pl
 import pyarrow as pa
 import pytest
-from datasets import Dataset, DatasetDict
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import load_settings
@@ -166,3 +166,18 @@ def test_a_revision_is_resolved_once_for_each_kind_and_name(tmp_path, hub):
     assert [HubLock(tmp_path).revision(kind, "a/b") for kind in kinds] == ["commit1", "commit2", "commit1"]
     noted = json.loads((tmp_path / "hub.lock.json").read_text())
     assert noted == {"model a/b": "commit1", "dataset a/b": "commit2"}
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_a_column_of_classes_holds_their_names_in_trajectories_alone(tmp_path, suffix):
+    features = Features({"question": Value("string"), "answer": ClassLabel(names=["A", "B", "C", "D"])})
+    rows = Dataset.from_dict({"question": ["q"], "answer": [2]}, features=features)
+    file = tmp_path / f"rows.{suffix}"
+    if suffix == "parquet":
+        rows.to_parquet(file)
+    else:
+        rows.save_to_disk(tmp_path / "saved")
+        (tmp_path / "saved" / "data-00000-of-00001.arrow").rename(file)
+    for source, answer in ((TrajectorySource(path=str(file)), "C"), (DataSource(path=str(file)), 2)):
+        [(row, _)] = DataSources().stream(source)
+        assert row["answer"] == answer

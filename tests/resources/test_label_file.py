@@ -66,6 +66,32 @@ def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reas
     assert [rewards and rewards["step_length"] for rewards in columns["rewards"]] == lengths
 
 
+def test_a_row_gets_its_own_labels_or_a_reason_whatever_has_become_of_the_file_meanwhile(folder):
+    lines = [
+        json.dumps({"id": f"r{n}", "question": f"{n} + 3?", "steps": [f"{'1' * n} so {n + 3}."]}) for n in range(1, 4)
+    ]
+    alike = [
+        json.dumps({"question": "2 + 3?", "steps": ["11 so 5."]}),
+        json.dumps({**json.loads(lines[0]), "gold": 7, "id": "g"}),
+    ]
+    settings = settings_of(folder, *lines, *alike, rewards=("step_length",))
+    until = ["dataset/soft_labels"]
+    assert not definitions.run_with_progress(settings, settings.shard_keys, [], False, ERR, True, until).failures
+
+    def labelled() -> list[dict]:
+        definitions.write_labelled(settings, folder / "labels.jsonl")
+        return [json.loads(line) for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()]
+
+    first, second, third, repeated, other_gold = labelled()
+    assert repeated["rewards"] == second["rewards"] != third["rewards"] and repeated["reason"] is None
+    assert "question and steps as row 1, with the gold answer `7`, there `none`" in other_gold["reason"]
+    edited = json.dumps({**json.loads(lines[2]), "steps": ["So 6."]})
+    (folder / "rows.jsonl").write_text("\n".join([lines[1], edited, lines[0]]))
+    now_second, now_third, now_first = labelled()
+    assert (now_second, now_first) == (second, first)
+    assert now_third["rewards"] is None and "it has changed, or is new" in now_third["reason"]
+
+
 def test_what_cannot_be_written_or_labelled_is_refused_before_anything_is_read(folder):
     with pytest.raises(UsageError, match=r"written as \.jsonl or \.parquet"):
         settings_of(folder, json.dumps(ROWS[0]), output="labels.csv")

@@ -42,12 +42,12 @@ def test_labels_are_those_of_the_dag(finished, given):
     if given:
         frame = frame.join(negative_lists(lake.read(NEGATIVES)), on="trajectory_id")
         frame = frame.rename({"hard_negatives": "negative_answers"})
+    else:
+        frame = frame.with_columns(negative_answers=pl.lit(None, pl.List(pl.String)))
     of_dag = lake.read(STEP_REWARDS).join(lake.read(SOFT_LABELS), on=KEY)
     types = sorted({*OF_LABELER} & {*of_dag["reward_type"]})
     assert len(types) > 12
-    named = frame.rename({"trajectory_id": "id"})
-    labels = label_in_full(named, MODEL, types, seed=finished.seed, dtype="float32").labels
-    ours = labels.rename({"id": "trajectory_id"}).drop("step").sort(KEY)
+    ours = label_in_full(frame, MODEL, types, seed=finished.seed, dtype="float32").labels.drop("step").sort(KEY)
     theirs = of_dag.filter(pl.col("reward_type").is_in(types)).select(ours.columns).sort(KEY)
     assert_frame_equal(ours, theirs, rel_tol=0, abs_tol=1e-3)
 

@@ -45,12 +45,13 @@ def test_a_model_folder_is_loaded_and_ids_may_be_numbers_or_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
-        (FRAME.drop("gold_answer"), "lack the column `gold_answer`"),
-        (FRAME.with_columns(id=pl.lit("a")), "id `a` is in rows 1, 2 of the trajectories"),
-        (FRAME.with_columns(steps=pl.lit("48 / 2 = 24")), "column `steps` of the trajectories contains String"),
+        (FRAME.drop("gold_answer"), "none of the 2 trajectories could be scored; the first, a: has no gold answer"),
+        (FRAME.drop("steps"), "the first, a: the row has columns id, question"),
+        (pl.Series([1, 2]), "none of the 2 trajectories could be scored"),
+        ("rows.jsonl", "the trajectories are no table"),
     ],
 )
-def test_a_frame_of_the_wrong_shape_is_refused_with_one_sentence(frame, words):
+def test_a_table_of_which_nothing_can_be_scored_is_refused_with_one_sentence(frame, words):
     with pytest.raises(ScoringError) as error:
         score_trajectories(frame, MODEL)
     assert words in str(error.value)
@@ -59,14 +60,16 @@ def test_a_frame_of_the_wrong_shape_is_refused_with_one_sentence(frame, words):
 @pytest.mark.parametrize(
     ("column", "value", "reason"),
     [
-        ("steps", None, "has no steps"),
-        ("negative_answers", [""], "hard negative 1 is empty"),
-        ("gold_answer", "1 + 1 is two. So it is.", "the gold answer: a text that announces no answer"),
+        ("steps", None, "`steps`: it must be a list"),
+        ("negative_answers", [""], "`negative_answers.0`: it is empty"),
+        ("gold_answer", "1 + 1 is two. So it is.", "`gold_answer`: a text that announces no answer"),
+        ("gold_answer", None, "has no gold answer"),
     ],
 )
-def test_a_row_that_cannot_be_scored_is_rejected_and_the_other_scored(column, value, reason):
+def test_a_row_that_cannot_be_scored_is_rejected_and_the_other_scored(column, value, reason, caplog):
     frame = FRAME.with_columns(pl.Series(column, [FRAME[column].to_list()[0], value], dtype=FRAME.schema[column]))
     result = score_in_full(frame, MODEL, templates=1)
     assert result.rejected["id"].to_list() == ["b"]
     assert reason in result.rejected["reason"][0]
     assert set(result.scores["id"]) == {"a"}
+    assert score_trajectories(frame, MODEL, templates=1).equals(result.scores) and "b was not scored: " in caplog.text

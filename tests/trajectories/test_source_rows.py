@@ -51,6 +51,7 @@ EXAMPLES = {
     "TRL": TRL,
     "PRM800K": prm800k(prm800k_step(("It is 2.", 1), chosen=0)),
     "ProcessBench": PROCESSBENCH,
+    "PRMBench": {"modified_question": "1 + 1?", "modified_process": ["It is 3."], "error_steps": [1]},
     "question and steps": QUESTION,
     "chat": CHAT,
     "question and solution": {"problem": "1 + 1?", "solution": "I add.\n\nSo 2."},
@@ -243,3 +244,69 @@ def test_whatever_a_row_holds_it_is_parsed_or_rejected_in_the_shard_of_its_quest
     sound, rejected = separate_defects(numbered)
     assert sorted([*sound["row_number"], *rejected["row_number"]]) == list(range(len(rows)))
     assert [shard_key(question_id(text), shards) for text in sound["question"]] == sound["shard"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("steps", "read_as", "labels"),
+    [
+        (["5 * 8 is asked.<extra_0>", "So 40. ки"], ("5 * 8 is asked.", "So 40."), None),
+        (["яблоки", "x = 3 -"], ("яблоки", "x = 3 -"), None),
+        (["2 + 2 = 4. +", "So 5. -"], ("2 + 2 = 4.", "So 5."), (True, False)),
+        (["2 + 2 = 4. ки +", "So 5. ки -"], ("2 + 2 = 4.", "So 5."), (True, False)),
+    ],
+)
+def test_marks_of_other_tools_end_steps_or_are_labels_and_are_no_text_of_a_step(steps, read_as, labels):
+    found = read({"question": "?", "steps": steps})
+    assert (found.steps, found.shepherd_labels) == (read_as, labels)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"steps": ["a <extra_0> b"]}, "step 1 holds `<extra_0>`, which ends a step"),
+        ({"steps": ["a +", "b -", "c"]}, "all steps but step 3 end in `+` or `-`"),
+        (
+            {"steps": ["a +", "b -"], "labels": [True, True]},
+            "the verdicts behind the steps and the labels of the row differ",
+        ),
+        (
+            {"steps": ["a"], "choices": ["x", "y"], "answer": 2},
+            "the gold answer 2 is not the number of a choice, 0 to 1",
+        ),
+        ({"steps": ["a"], "choices": ["2", "1"], "answer": "1"}, None),
+        (
+            {"steps": ["a"], "choices": ["1", "7"], "answer": "1"},
+            "the gold answer `1` may be a choice or the number of one",
+        ),
+    ],
+)
+def test_marks_and_choices_that_may_mean_two_things_are_refused(row, words):
+    if words:
+        assert words in defect_of({"question": "?", **row})
+    else:
+        assert read({"question": "?", **row}).gold_answer == "1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "final", "gold"),
+    [
+        ({"choices": ["2", "3", "8"], "answer": 2}, "The answer is: C", "C"),
+        ({"options": ["2", "3", "8"], "answer": "1.0"}, "The answer is (C).", "B"),
+        ({"A": "2", "B": "3", "C": "8", "answer": 3}, "The answer is: C", "C"),
+        ({"choices": ["2", "3", "8"], "answer": 2}, "So it is 8. The answer is: 8", "8"),
+        ({"choices": ["2", "3", "8"], "answer": "B"}, "The answer is: C", "B"),
+        ({"choices": ["9", "12", "8"], "answer": 12}, "The answer is: 12", "12"),
+    ],
+)
+def test_a_gold_answer_that_is_the_number_of_a_choice_is_its_letter_or_what_the_solution_states(fields, final, gold):
+    assert read({"question": "How many?", "steps": ["I add.", final], **fields}).gold_answer == gold
+
+
+def test_the_solution_and_not_the_reference_is_proposed():
+    row = {
+        "instruction": "How many are left of them?",
+        "golden_solution": ["So 19.", "It is."],
+        "solutions": ["a b", "c"],
+    }
+    with pytest.raises(SourceError, match=r"such as --map question=instruction --map steps=solutions$"):
+        number_rows([row], 0, 1)
