@@ -245,8 +245,8 @@ def step_rewards(run: StageRun) -> StageOutput:
 
 @stage(
     COSTS,
-    code_version="2",
-    inputs=[SELECTED, *(f"labels/{name}" for name in COSTED)],
+    code_version="3",
+    inputs=[TRAJECTORIES, SELECTED, *(f"labels/{name}" for name in COSTED)],
     settings=[
         "rewards.types",
         "rewards.default_conditioning",
@@ -262,16 +262,17 @@ def step_rewards(run: StageRun) -> StageOutput:
 def labeling_costs(run: StageRun) -> StageOutput:
     """Charges each method for the contexts, answers and rollouts that it uses."""
     settings, shard = run.settings, str(run.partition)
-    selected, scored = run.read(SELECTED, columns=["trajectory_id"]), run.read(LOGPROBS)
+    selected, scored = run.selected(), run.read(LOGPROBS)
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
     spent = {name: Cost.from_dict(record.cost) if record else Cost.zero() for name, record in records.items()}
     rollouts = {role: run.read(f"labels/{name}") for role, name in costs.SAMPLED.items()}
     # trajectories without a gold answer are not labelled
     completed = max(rows["trajectory_id"].n_unique() for rows in rollouts.values())
+    sampled = {role: costs.sampled_rollouts(rows, selected) for role, rows in rollouts.items()}
     frame = costs.labeling_costs(
         shard=shard,
         trajectories=scored["trajectory_id"].n_unique() or completed or selected.height,
-        measured=costs.Measured(spent, rollouts, costs.target_tokens(scored)),
+        measured=costs.Measured(spent, sampled, costs.target_tokens(scored)),
         rewards=settings.rewards,
         negatives=settings.negatives.count,
         models={role: run.models.identity(role) for role in ("labeler", "rollouts", "prover")},

@@ -10,7 +10,8 @@ cpmi          4.0           600                   the negatives, and a third of 
 cpmi_merge1   11.2          9_600                 CPMI, and 9/50 of the rollouts
 
 Seconds and forward tokens of a stage are divided by tokens: generated ones for rollouts, those of scored answers for
-scores. Generated tokens are counted.
+scores. Generated tokens are counted. Completions of a prefix that trajectories share were sampled once, and count once
+for every method.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import QUESTION, Conditioning, contexts_of
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import AnswerLogprobs, LabelingCosts
+from cpmi_dagster.generation.monte_carlo import prefixes_of
 from cpmi_dagster.rewards.registry import demand_of, reward_type
 from cpmi_dagster.rewards.reward_type import Steps
 from cpmi_dagster.rewards.settings import Rewards
@@ -37,13 +39,34 @@ class Measured:
 
     Attributes:
         costs: costs of the assets hard_negatives, answer_logprobs, policy_rollouts and prover_rollouts.
-        rollouts: all rollouts by role: columns prefix_length, generated_tokens.
+        rollouts: all rollouts by role, as `sampled_rollouts` gives them.
         targets: tokens of the scored answers, columns of `TARGET_TOKENS`, one row per context.
     """
 
     costs: Mapping[str, Cost]
     rollouts: Mapping[str, pl.DataFrame]
     targets: pl.DataFrame
+
+
+def sampled_rollouts(rollouts: pl.DataFrame, trajectories: pl.DataFrame) -> pl.DataFrame:
+    """The rollouts that were sampled: trajectories with an equal prefix share its rollouts.
+
+    Args:
+        rollouts: rows of `labels.policy_rollouts`.
+        trajectories: columns of `prefixes_of`.
+
+    Returns:
+        prefix_length, generated_tokens: of each rollout of a distinct prefix.
+    """
+    sampled = trajectories.join(rollouts, on="trajectory_id", how="semi", maintain_order="left")
+    prompts = [(prefix.trajectory_id, len(prefix.steps), prefix.prompt) for prefix in prefixes_of(sampled, 0)]
+    key = ["trajectory_id", "prefix_length"]
+    by_prefix = pl.DataFrame(prompts, {**rollouts.select(key).schema, "prompt": pl.String}, orient="row")
+    return (
+        rollouts.join(by_prefix, on=key, how="left", maintain_order="left")
+        .unique(["prompt", "rollout"], keep="first", maintain_order=True)
+        .select("prefix_length", "generated_tokens")
+    )
 
 
 def target_tokens(logprobs: pl.DataFrame) -> pl.DataFrame:
@@ -102,10 +125,8 @@ def labeling_costs(
 
 
 def _cost_of_rollouts(cost: Cost, rollouts: pl.DataFrame, longest: Steps) -> Cost:
-    """The cost of rollouts from prefixes of at most `longest` steps."""
-    if longest is None:
-        return cost
-    used = rollouts.filter(pl.col("prefix_length") <= longest)
+    """The cost of rollouts from prefixes of at most `longest` steps, None for all."""
+    used = rollouts if longest is None else rollouts.filter(pl.col("prefix_length") <= longest)
     tokens, everything = (int(rows["generated_tokens"].sum()) for rows in (used, rollouts))
     return replace(cost.times(tokens / max(everything, 1)), generated_tokens=tokens)
 

@@ -5,7 +5,7 @@ from pytest import approx
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import AnswerLogprobs, LabelingCosts
-from cpmi_dagster.rewards.costs import TARGET_TOKENS, Measured, labeling_costs, target_tokens
+from cpmi_dagster.rewards.costs import TARGET_TOKENS, Measured, labeling_costs, sampled_rollouts, target_tokens
 from cpmi_dagster.rewards.settings import Rewards
 
 COSTS = {
@@ -54,6 +54,30 @@ def test_a_merge_pays_for_the_rollouts_of_its_first_steps():
     assert measured(costs["cpmi_merge2"]) == approx((5.6 + 36.0, 58_500, 690))
     assert measured(costs["pav_merge1"]) == approx((5.6 + 20.0 + 14.0, 58_450, 790))
     assert measured(costs["rand_merge"]) == (20.0, 500, 50)
+
+
+def test_completions_of_a_prefix_that_trajectories_share_are_paid_once_by_every_method():
+    trajectories = pl.DataFrame(
+        [(name, "q", ["s", last], "1") for name, last in (("a", "x"), ("b", "y"))],
+        schema=["trajectory_id", "question", "steps", "gold_answer"],
+        orient="row",
+    )
+    rows = [
+        (name, length, number, tokens)
+        for name, last in (("a", 8), ("b", 16))
+        for length, tokens in ((0, 5), (1, 10), (2, last))
+        for number in range(2)
+    ]
+    schema = ["trajectory_id", "prefix_length", "rollout", "generated_tokens"]
+    sampled = sampled_rollouts(pl.DataFrame(rows, schema=schema, orient="row"), trajectories)
+    assert sampled.group_by("prefix_length").agg(pl.col("generated_tokens").sum()).sort("prefix_length").rows() == [
+        (0, 10), (1, 20), (2, 48),
+    ]  # fmt: skip
+    costs = {**COSTS, "policy_rollouts": Cost(34.0, 680, 68)}
+    spent = Measured(costs, {"rollouts": sampled.filter(pl.col("prefix_length") > 0), "prover": PROVER}, TARGETS)
+    frame = labeling_costs("000", 2, spent, Rewards(types=("mc", "mc_hard", "rand_merge")), 2, MODELS)
+    assert frame["generated_tokens"].to_list() == [68, 68, 20]
+    assert frame["wall_seconds"].to_list() == approx([34.0, 34.0, 10.0])
 
 
 def test_answers_that_a_method_does_not_contrast_with_are_not_its_cost():
