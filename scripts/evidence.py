@@ -48,10 +48,11 @@ from cpmi_dagster.contracts.keys import PROBLEMS, PROCESSBENCH, STEP_REWARDS, TR
 from cpmi_dagster.files.bounded_reading import open_text
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.reports.best_label import FREE_LABELS, Folds, best_free
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.labels import best_anew, best_free_control, in_order, steps_with_truth
+from cpmi_dagster.reports.labels import in_order, steps_with_truth
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
+from cpmi_dagster.rewards.registry import reward_label
 
 OURS = ("cpmi_incremental", "cpmi")
 SURPRISAL, ROLLOUTS, FLOOR, TO_BEAT = "step_surprisal", "mc", "uniform", "final_answer"
@@ -100,15 +101,14 @@ def answers(rungs: Sequence[Rung]) -> Iterator[Answer]:
     largest, draws = rungs[-1], rungs[-1].inputs.draws
     inner, present = largest.inner, set(largest.steps["reward_type"])
     ours = [name for name in OURS if name in present]
-    aucs, first_errors = label_aucs(inner, *draws), first_errors_found(largest)
     for name in ours:
-        yield Answer(f"(a) {reward_label(name)}, best free label", aucs[name], best_free(aucs))
+        yield from beside_free(f"(a) {reward_label(name)}, best free label", Folds.of(inner, label_aucs, *draws), name)
     for name in ours:
         yield from paired(f"(a) {reward_label(name)}, step surprisal", inner, inner, (name, SURPRISAL), draws)
     for name in ours:
         question = f"(a) First wrong step found by {reward_label(name)}, by the best free label"
-        yield Answer(question, first_errors[name], best_free(first_errors))
-    base = [*({SURPRISAL} & present), *filter(None, [best_free_control(aucs)])]
+        yield from beside_free(question, Folds.of(largest.steps, first_errors_found, *draws), name)
+    base = [*({SURPRISAL} & present), *filter(None, [best_free(label_aucs(inner, *draws))])]
     labelled = steps_with_labels(inner, [*base, *ours])
     for name in ours:
         without, with_it = (regression_auc(labelled, names, *draws) for names in (base, [*base, name]))
@@ -124,16 +124,15 @@ def answers(rungs: Sequence[Rung]) -> Iterator[Answer]:
         yield from paired(question, largest.steps, largest.steps, (name, ROLLOUTS), draws)
 
 
-def first_errors_found(rung: Rung) -> dict[str, Resampled]:
+def first_errors_found(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resampled]:
     """How often the lowest label of a solution with an error is on its first wrong step, by reward type."""
-    return {name: figure.found for name, figure in first_wrong_steps(rung.steps, *rung.inputs.draws).items()}
+    return {name: figure.found for name, figure in first_wrong_steps(steps, samples, seed).items()}
 
 
-def best_free(figures: dict[str, Resampled]) -> Resampled:
-    """The best label that costs nothing, chosen again in every resample."""
-    return best_anew(
-        [figure for name, figure in figures.items() if (entry := REWARD_TYPES.get(name)) and entry.is_free]
-    )
+def beside_free(question: str, folds: Folds, name: str) -> Iterator[Answer]:
+    """A label beside the best one that costs nothing, which is chosen on other questions."""
+    if both := folds.compare([name], FREE_LABELS):
+        yield Answer(question, *both)
 
 
 def paired(
@@ -155,7 +154,7 @@ def label_table(rung: Rung) -> Table:
     for column in ("label", "AUC", "Without last steps", "First wrong step found"):
         table.add_column(column)
     aucs = (label_aucs(steps, *rung.inputs.draws) for steps in (rung.steps, rung.inner))
-    measured = (*aucs, first_errors_found(rung))
+    measured = (*aucs, first_errors_found(rung.steps, *rung.inputs.draws))
     for name in in_order(measured[0]):
         table.add_row(reward_label(name), *(shown(each[name].estimate()) if name in each else "" for each in measured))
     return table

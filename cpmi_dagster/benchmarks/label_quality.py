@@ -136,14 +136,26 @@ def paired_differences(
     names = steps["reward_type"].unique(maintain_order=True).to_list() if steps.height else []
     if names and baseline not in names:
         raise BenchmarkError(f"there are no rewards of type `{baseline}` to compare with; add it to `rewards.types`")
-    differences: dict[str, Estimate] = {}
-    for name in names:
-        common = common_steps(steps, name, baseline)
-        has_all = common.height == steps["reward_type"].is_in([name, baseline]).sum()
-        pair = figures if has_all else measure(common)
-        if name != baseline and name in pair and baseline in pair:
-            differences[name] = pair[name].minus(pair[baseline])
-    return differences
+    pairs = {name: paired_figures(steps, figures, name, baseline, measure) for name in names if name != baseline}
+    return {name: pair[0].minus(pair[1]) for name, pair in pairs.items() if pair}
+
+
+def paired_figures(
+    steps: pl.DataFrame,
+    figures: Mapping[str, Resampled],
+    one: str,
+    other: str,
+    measure: Callable[[pl.DataFrame], Mapping[str, Resampled]],
+) -> tuple[Resampled, Resampled] | None:
+    """A figure of two reward types over the steps that both have, arguments as of `paired_differences`.
+
+    Returns:
+        None if one of them has no such figure.
+    """
+    common = common_steps(steps, one, other) if one != other else steps.filter(reward_type=one)
+    has_all = common.height == steps["reward_type"].is_in([one, other]).sum()
+    pair = figures if has_all else measure(common)
+    return (pair[one], pair[other]) if one in pair and other in pair else None
 
 
 def first_wrong_steps(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, FirstWrongSteps]:

@@ -18,6 +18,7 @@ from cpmi_dagster.contracts import keys
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.reports import differences, efficiency, label_trust, labels, process_level, quality, reward_models
+from cpmi_dagster.reports.best_label import FREE_LABELS
 from cpmi_dagster.reports.inputs import Figure, ReportInputs, figure_frame
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures
 from cpmi_dagster.reports.reward_rows import (
@@ -82,7 +83,7 @@ ARTIFACTS: dict[str, Artifact] = by_name(
             (*LABELS, keys.LOGPROBS),
             labels.measure_label_quality,
             labels.label_rows,
-            {labels.TO_BASELINE: TO_MC, labels.TO_CONTROL: labels.FREE_LABELS},
+            {labels.TO_BASELINE: TO_MC, labels.TO_CONTROL: FREE_LABELS},
         ),
         Artifact("label_trust", (*LABELS, keys.LOGPROBS), label_trust.measure_label_trust, labels.label_rows),
         Artifact(

@@ -19,8 +19,8 @@ from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
 from cpmi_dagster.benchmarks.resampling import Estimate, too_few
 from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
+from cpmi_dagster.reports.best_label import best_free
 from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW
-from cpmi_dagster.reports.headline import best_free
 from cpmi_dagster.reports.inputs import figures_by_column
 from cpmi_dagster.reports.labels import FOUND, INNER, LABEL_AUC, TO_BASELINE, TO_CONTROL, WITHOUT_LAST
 from cpmi_dagster.reports.paper import OFFICIAL, format_estimate, format_figure

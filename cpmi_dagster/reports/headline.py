@@ -24,6 +24,7 @@ import polars as pl
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
 from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.reports.best_label import best_free
 from cpmi_dagster.reports.inputs import figures_by_column
 from cpmi_dagster.reports.labels import FOUND, LABEL_AUC, WITHOUT_LAST
 from cpmi_dagster.reports.paper import OFFICIAL, format_estimate
@@ -32,7 +33,6 @@ from cpmi_dagster.reports.reward_rows import (
     CEILING_ROW,
     CHANCE_ROW,
     FLOOR_ROW,
-    FREE_ROWS,
     GOLDLESS_ROWS,
     MAIN_ROWS,
     main_rows,
@@ -119,12 +119,6 @@ def _column(column: HeadlineColumn, comparison: pl.DataFrame | None) -> dict[str
     limits = {row: Estimate(value) for row, value in column.limits.items()} if figures else {}
     free = best_free(figures)
     return limits | ({BEST_FREE: figures[free]} if free else {}) | figures
-
-
-def best_free(figures: Mapping[str, Estimate]) -> str | None:
-    """The row of the free control with the highest figure in a column; None without any."""
-    free = [row for row in figures if row in FREE_ROWS]
-    return max(reversed(free), key=lambda row: figures[row].value, default=None)
 
 
 def format_headline(table: Headline) -> pl.DataFrame:

@@ -6,11 +6,11 @@ row "CPMI", column "First steps"               the same, by position
 row "CPMI", column "Lowest third by p(gold)"   without last steps, of the questions that the labeler knows least
 row "CPMI", column "First wrong step found"    share of solutions with an error whose lowest label is on it
 row "CPMI", column "Difference to MC"          paired difference of the AUC over all steps, over the same questions
-row "CPMI", column "Difference to best control"  likewise, to the free control with the highest AUC
+row "CPMI", column "Difference to best control"  likewise, to the free control with the highest AUC on other questions
 row "CPMI", column "Difference to MC, without last steps"    and so on
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -27,14 +27,14 @@ from cpmi_dagster.benchmarks.label_quality import (
 )
 from cpmi_dagster.benchmarks.resampling import Estimate, Resampled
 from cpmi_dagster.contracts.keys import LOGPROBS, STATISTICS, STEP_REWARDS, TRAJECTORIES, TRUTH
+from cpmi_dagster.reports.best_label import FREE_LABELS, Folds
 from cpmi_dagster.reports.inputs import Figure, ReportInputs
-from cpmi_dagster.reports.reward_rows import CHANCE_ROW, RecipeRow
+from cpmi_dagster.reports.reward_rows import BASELINE_TYPE, CHANCE_ROW, RecipeRow
 from cpmi_dagster.rewards.controls import CORPUS_LABELS
 from cpmi_dagster.rewards.registry import REWARD_TYPES, listing_place, reward_label
 from cpmi_dagster.scoring.conditionings import candidate_logprobs
 
 TRUE_LABELS = [name for name, entry in REWARD_TYPES.items() if "truth" in entry.demand.inputs]
-FREE_LABELS = tuple(name for name, entry in REWARD_TYPES.items() if entry.is_free)
 LABEL_AUC = "Label AUC"
 WITHOUT_LAST = "Without last steps"
 TO_BASELINE = "Difference to MC"
@@ -93,19 +93,6 @@ def in_order(names: Iterable[str]) -> list[str]:
     return frame.sort(listing_place("name"), maintain_order=True)["name"].to_list()
 
 
-def best_free_control(figures: Mapping[str, Resampled]) -> str | None:
-    """The reward type with the highest figure among controls that take the trajectory alone; None without any."""
-    free = [name for name in figures if name in REWARD_TYPES and REWARD_TYPES[name].is_free]
-    return max(free, key=lambda name: figures[name].value, default=None)
-
-
-def best_anew(figures: Sequence[Resampled]) -> Resampled:
-    """The best of some figures, chosen again in every resample."""
-    draws = np.fmax.reduce([figure.draws for figure in figures])
-    units = min(figure.units for figure in figures)
-    return Resampled(max(figure.value for figure in figures), draws, figures[0].n, units)
-
-
 def label_rows(inputs: ReportInputs) -> list[RecipeRow]:
     """The row of every reward type that has labels."""
     names = inputs.table(STEP_REWARDS)["reward_type"].unique(maintain_order=True)
@@ -129,10 +116,13 @@ def measure_label_quality(inputs: ReportInputs) -> Iterator[Figure]:
         for column, suffix, counted in ((WITHOUT_LAST, INNER, steps.filter(~IS_LAST)), (LABEL_AUC, "", steps)):
             aucs = measure(counted)
             yield from column_of(aucs, column)
-            for to_other, baseline in ((TO_BASELINE, "mc"), (TO_CONTROL, best_free_control(aucs))):
-                if baseline in aucs:
-                    apart = paired_differences(counted, aucs, baseline, measure)
-                    yield from ((reward_label(name), to_other + suffix, apart[name]) for name in in_order(apart))
+            if BASELINE_TYPE in aucs:
+                apart = paired_differences(counted, aucs, BASELINE_TYPE, measure)
+                yield from ((reward_label(name), TO_BASELINE + suffix, apart[name]) for name in in_order(apart))
+            folds = Folds.of(counted, label_aucs, *inputs.draws)
+            for name in in_order(aucs):
+                if both := folds.compare([name], [free for free in FREE_LABELS if free != name]):
+                    yield reward_label(name), TO_CONTROL + suffix, both[0].minus(both[1])
         for column, is_there in BY_POSITION.items():
             yield from column_of(measure(steps.filter(is_there)), column)
         for column, of_third in aucs_by_knowledge(inputs, steps).items():

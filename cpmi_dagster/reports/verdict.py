@@ -1,6 +1,6 @@
 """Whether to train on a label: yes, no or not known, by the one rule of docs/decisions/022-when-to-train-on-a-label.md.
 
-yes         AUC of CPMI without last steps minus that of the best free label: 0.09 [0.04, 0.15]
+yes         AUC of CPMI without last steps minus that of the best free label of other questions: 0.09 [0.04, 0.15]
 no          −0.08 [−0.13, −0.02]
 not known   0.02 [−0.05, 0.09]; or fewer than 50 solutions are judged: judge 31 more
 """
@@ -17,7 +17,7 @@ from cpmi_dagster.benchmarks.resampling import Estimate, too_few
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
-from cpmi_dagster.reports.headline import best_free
+from cpmi_dagster.reports.best_label import best_free
 from cpmi_dagster.reports.inputs import figures_by_column
 from cpmi_dagster.reports.labels import INNER, TO_CONTROL, WITHOUT_LAST
 from cpmi_dagster.reports.paper import format_estimate, format_figure
@@ -38,7 +38,7 @@ class Verdict(NamedTuple):
         because: one sentence with the figures behind it.
         following: what to do next.
         judged: solutions that the label labels and of which a step that is not the last one is judged.
-        free: the best label that costs nothing, by name; empty if it is not known.
+        free: the best label that costs nothing on all questions, by name; empty if it is not known.
         caution: what figures without last steps do not leave out; empty if there is nothing.
     """
 
@@ -97,13 +97,13 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     # two figures of the same steps; the difference is of the steps that both label in any case
     is_same = label in aucs and aucs[label].units == aucs[free].units
     both = f"{format_figure(aucs[label].value, 3)} against {format_figure(aucs[free].value, 3)}" if is_same else ""
-    beside = f" ({both})" if both else ""
+    beside = f" ({f'{both}; ' if both else ''}which label that costs nothing is best is chosen on other questions)"
     measured = f"on {judged:,} judged solutions, the AUC of {label} without last steps"
     if few := too_few(apart.units, apart.unit):
         because = f"{measured}{f' is {both}, which' if both else ''} says nothing yet: {few}."
         return answer(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS))
     if apart.low is not None and apart.low > 0:
-        because = f"{measured} is {difference} above that of {free}, the best label that costs nothing{beside}."
+        because = f"{measured} is {difference} above that of {free}, which costs nothing{beside}."
         return answer(YES, because, f"Train on {label}.")
     if _is_below(apart):
         because = f"{measured} is {difference} below that of {free}, which costs nothing{beside}."

@@ -25,22 +25,23 @@ from cpmi_dagster.benchmarks.label_quality import (
     FEWEST_SOLUTIONS,
     IS_LAST,
     STEP,
-    common_steps,
     label_aucs,
     out_of_fold,
     regression_on,
     steps_with_labels,
 )
-from cpmi_dagster.benchmarks.metrics import bootstrap_auc
 from cpmi_dagster.benchmarks.resampling import Estimate, shown
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.errors import BenchmarkError, UsageError
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.reports.best_label import FREE_LABELS, Folds, best_free, best_of
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.labels import best_anew, best_free_control, steps_with_truth
+from cpmi_dagster.reports.labels import steps_with_truth
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.registry import reward_label
+
+TOGETHER = "together"
 
 
 class Calibration(NamedTuple):
@@ -50,7 +51,7 @@ class Calibration(NamedTuple):
         coefficients: log-odds per standard deviation of each label, by reward type.
         alone: label AUC without last steps, by reward type.
         together: label AUC of the combination, cross-validated by question.
-        gain: of `together` over the best label, chosen anew in every resample.
+        gain: of `together` over the best label, chosen on other questions; None if too few have a wrong step.
         instead: the label to use alone if the gain is not shown to be positive; else empty.
         solutions: number of fitted solutions.
         probabilities: trajectory_id, step_index and reward of each step.
@@ -59,7 +60,7 @@ class Calibration(NamedTuple):
     coefficients: dict[str, float]
     alone: dict[str, Estimate]
     together: Estimate
-    gain: Estimate
+    gain: Estimate | None
     instead: str
     solutions: int
     probabilities: pl.DataFrame
@@ -77,7 +78,8 @@ class Calibration(NamedTuple):
         """The table of the module's docstring: label, coefficient, AUC."""
         weights = self.coefficients
         rows = [(reward_label(name), round(weights[name], 3), shown(auc)) for name, auc in self.alone.items()]
-        rows += [("Together", None, shown(self.together)), ("More than the best", None, shown(self.gain))]
+        rows += [("Together", None, shown(self.together))]
+        rows += [("More than the best", None, shown(self.gain))] if self.gain else []
         schema = {"label": pl.String, "coefficient": pl.Float64, "AUC, without last steps": pl.String}
         return pl.DataFrame(rows, schema, orient="row")
 
@@ -137,11 +139,13 @@ def combined(
         )
     scored = labelled.with_columns(score=scores, known=1 / (1 + np.exp(-scores)))
     inner = steps.filter(~IS_LAST, pl.col("reward_type").is_in(names)).join(labelled, on=STEP, how="semi")
-    counted = scored.join(inner.select(STEP).unique(), on=STEP, how="semi", maintain_order="left")
-    score, truths, asked_of = (counted[name].to_numpy() for name in ("score", "correct", "question_id"))
-    together, alone = bootstrap_auc(score, truths, asked_of, samples, seed), label_aucs(inner, samples, seed)
-    regression, gain = regression_on(features, correct), together.minus(best_anew(list(alone.values())))
-    is_better = gain.low is not None and gain.low > 0
+    together = inner.filter(reward_type=names[0]).join(scored.select(*STEP, "score"), on=STEP, maintain_order="left")
+    together = together.with_columns(reward="score", reward_type=pl.lit(TOGETHER)).select(inner.columns)
+    measured = pl.concat([inner, together])
+    aucs, regression = label_aucs(measured, samples, seed), regression_on(features, correct)
+    both = Folds.of(measured, label_aucs, samples, seed).compare([TOGETHER], names)
+    gain = both and both[0].minus(both[1])
+    is_better = gain is not None and gain.low is not None and gain.low > 0
     wide = rewards.filter(pl.col("reward_type").is_in(names)).pivot("reward_type", index=STEP, values="reward")
     wide = wide.drop_nulls(names).sort(STEP)
     wide = wide.with_columns(reward=regression.predict_proba(wide[names].to_numpy())[:, 1])
@@ -150,8 +154,8 @@ def combined(
         wide = wide.with_columns(reward=pl.coalesce("known", "reward"))
     return Calibration(
         coefficients=dict(zip(names, regression[-1].coef_[0].tolist(), strict=True)),
-        alone={name: alone[name].estimate() for name in names},
-        together=together.estimate(),
+        alone={name: aucs[name].estimate() for name in names},
+        together=aucs[TOGETHER].estimate(),
         gain=gain,
         instead="" if is_better else best_alone(steps.filter(~IS_LAST), names, samples, seed),
         solutions=solutions,
@@ -162,12 +166,11 @@ def combined(
 def best_alone(inner: pl.DataFrame, names: Sequence[str], samples: int, seed: int) -> str:
     """The best single label; a free control instead, unless the best is shown to be better."""
     aucs = label_aucs(inner, samples, seed)
-    best = max((name for name in names if name in aucs), key=lambda name: aucs[name].value)
-    free = best_free_control(aucs)
+    best, free = best_of(aucs, names) or names[0], best_free(aucs)
     if free is None or free == best:
         return best
-    both = label_aucs(common_steps(inner, best, free), samples, seed)
-    low = both[best].minus(both[free]).low
+    both = Folds.of(inner, label_aucs, samples, seed).compare(names, FREE_LABELS)
+    low = both[0].minus(both[1]).low if both else None
     return best if low is not None and low > 0 else free
 
 

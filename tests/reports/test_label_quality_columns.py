@@ -7,14 +7,11 @@ import polars as pl
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from cpmi_dagster.benchmarks.label_quality import first_wrong_steps
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.labels import (
     BY_KNOWLEDGE,
-    best_anew,
     measure_label_quality,
-    steps_with_truth,
 )
 
 COUNT = 60
@@ -68,12 +65,3 @@ def test_aucs_with_and_without_last_steps_are_those_of_scikit_learn():
     for column, last in (("Label AUC", 3), ("Without last steps", 2)):
         expected = roc_auc_score((ERRORS[:, :last] == 0).reshape(-1), NOISE[:, :last].reshape(-1))
         assert columns[column] == pytest.approx(expected)
-
-
-def test_the_best_free_label_is_chosen_anew_in_every_resample():
-    """Two labels that find the errors of one half each: their better half is above one half in most resamples."""
-    first = np.arange(COUNT)[:, None] < COUNT // 2
-    given = inputs(position=np.where(first, -ERRORS, ERRORS), step_length=np.where(first, ERRORS, -ERRORS))
-    found = first_wrong_steps(steps_with_truth(given), *given.draws)
-    best = best_anew([figure.found for figure in found.values()]).estimate()
-    assert best.value == 0.5 and best.low is not None and best.low >= 0.5
