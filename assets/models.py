@@ -51,7 +51,7 @@ def _curve(home: Home, recipe: str | None) -> dict[str, Any]:
 
 @model_stage(
     MODELS,
-    code_version="3",
+    code_version="4",
     summary=_curve,
     inputs=[TRAJECTORIES, SELECTED, SOFT_LABELS],
     rows_of={SOFT_LABELS: lambda settings, recipe: pl.col("reward_type") == settings.recipe(recipe).reward_type},

@@ -53,12 +53,13 @@ def agreement(
     return Agreement(alike, Resampled.of(np.array(kappas), alike.n, alike.units))
 
 
-def share_lacking(figure: Estimate) -> float | None:
-    """Further judgements, as a multiple of those made, that narrow a figure's interval to ± `HALF_WIDTH`.
+def share_lacking(figure: Estimate, half_width: float = HALF_WIDTH) -> float | None:
+    """Further judgements, as a multiple of those made, that narrow a figure's interval to ± `half_width`.
 
     Returns:
-        None for a point or no interval.
+        None for a point or no interval, and if no number of them is enough.
     """
-    if figure.low is None or figure.high is None or figure.low == figure.high:
+    if figure.low is None or figure.high is None or figure.low == figure.high or not half_width:
         return None
-    return max(0.0, ((figure.high - figure.low) / 2 / HALF_WIDTH) ** 2 - 1)
+    times_too_wide = (figure.high - figure.low) / 2 / half_width
+    return max(0.0, times_too_wide * times_too_wide - 1)

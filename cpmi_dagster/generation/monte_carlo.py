@@ -65,7 +65,7 @@ def prefix_rollouts(
 
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
-        engine: the policy, or PAV's prover.
+        engine: the rollout model, or PAV's prover.
         longest: steps of the longest prefix; None for all steps.
         shortest: steps of the shortest prefix; 0 is the bare question, which PAV needs (Eq. 2).
         count: T, completions of each prefix.

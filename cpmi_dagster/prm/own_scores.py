@@ -3,6 +3,8 @@
 trajectory_id  step_index  probability  label  held_out
 t000000017     0           0.81         0.91   true        of a validation question
 t000000021     0           0.78         0.60   false
+
+With early stopping, the validation questions choose the weights: none is held out.
 """
 
 from dataclasses import replace
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
+from cpmi_dagster.contracts.seeded import uniform_number
 from cpmi_dagster.prm.examples import validation_questions
 from cpmi_dagster.prm.features import load_reward_head, score_features
 from cpmi_dagster.prm.inputs import encode_solutions
@@ -19,7 +22,7 @@ from cpmi_dagster.prm.scoring import score_steps
 from cpmi_dagster.prm.settings import Training
 
 MOST_SCORED = 2_000
-"""Most solutions that are scored, those of validation questions first: a large set takes long to read again."""
+"""Most solutions that are scored, since a large set takes long to read: those held out, then a random draw."""
 
 
 def own_scores(
@@ -36,15 +39,17 @@ def own_scores(
     Args:
         model: folder of the trained model.
         examples, features: as for `train_reward_model`.
-        seed: seed of the validation split.
+        seed: seed of the validation split, and of the draw.
         batch_tokens: most tokens read at once.
 
     Returns:
         trajectory_id, step_index, probability, label, held_out; without steps beyond `training.max_tokens`.
     """
-    held_out = validation_questions(examples["question_id"], training.validation_share, seed)
-    marked = examples.with_columns(held_out=pl.col("question_id").is_in(list(held_out)))
-    chosen = marked.sort(~pl.col("held_out"), "trajectory_id").head(MOST_SCORED)
+    unseen = not training.early_stopping
+    held_out = validation_questions(examples["question_id"], training.validation_share, seed) if unseen else ()
+    drawn = [uniform_number(seed, ["own_scores", name]) for name in examples["trajectory_id"]]
+    marked = examples.with_columns(held_out=pl.col("question_id").is_in(list(held_out)), drawn=pl.Series(drawn))
+    chosen = marked.sort(~pl.col("held_out"), "drawn").head(MOST_SCORED).sort("trajectory_id")
     if features is None:
         loaded = load_reward_model(model, device=device)
         limit = min(training.max_tokens, loaded.context_length)

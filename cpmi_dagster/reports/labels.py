@@ -171,11 +171,13 @@ def aucs_by_knowledge(inputs: ReportInputs, steps: pl.DataFrame) -> dict[str, di
     known = steps.filter(~IS_LAST).join(gold_probabilities(inputs), on="trajectory_id")
     if known.is_empty():
         return {}
-    known = known.with_columns(pl.col("knowledge").mean().over("question_id"))  # a question is in one third alone
-    bounds = np.quantile(known.unique("trajectory_id")["knowledge"].to_numpy(), [1 / 3, 2 / 3])
+    solutions = known.unique("trajectory_id", maintain_order=True)
+    questions = solutions.group_by("question_id", maintain_order=True).agg(pl.col("knowledge").mean())
+    bounds = np.quantile(questions["knowledge"].to_numpy(), [1 / 3, 2 / 3])
     third = pl.sum_horizontal(pl.col("knowledge") > bound for bound in bounds.tolist())
+    by_question = known.drop("knowledge").join(questions, on="question_id", maintain_order="left")
     return {
-        column: label_aucs(known.filter(third == number), inputs.bootstrap_samples, inputs.seed + number)
+        column: label_aucs(by_question.filter(third == number), inputs.bootstrap_samples, inputs.seed + number)
         for number, column in enumerate(BY_KNOWLEDGE)
     }
 

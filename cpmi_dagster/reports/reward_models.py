@@ -1,11 +1,13 @@
 """How good a reward model is without a benchmark: its scores of the solutions that it was made from.
 
 row        column                                          measured
-cpmi_bce   AUC against its own labels                      0.71  [0.64, 0.78]   questions that it did not train on
-cpmi_bce   AUC against judged steps                        0.66  [0.55, 0.76]   without last steps
+cpmi_bce   AUC against its own labels                      0.71  [0.64, 0.78]   of questions held out
+cpmi_bce   AUC against judged steps                        0.66  [0.55, 0.76]   without last steps, of all questions
 cpmi_bce   AUC against judged steps of questions held out  0.64  [0.51, 0.77]
 cpmi_bce   Lowest score                                    0.51                 of the middle nine tenths
 cpmi_bce   Highest score                                   0.55
+
+A question is held out if it neither trained the model nor chose its weights, as those of early stopping do.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +16,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import Estimate
+from cpmi_dagster.benchmarks.resampling import Estimate, too_few
 from cpmi_dagster.contracts.keys import MODELS, TRAJECTORIES
 from cpmi_dagster.reports.inputs import Figure, ReportInputs, figures_by_column
 from cpmi_dagster.reports.labels import judged_steps
@@ -24,6 +26,7 @@ from cpmi_dagster.reports.reward_rows import RecipeRow
 OWN_LABELS, JUDGED = "AUC against its own labels", "AUC against judged steps"
 JUDGED_HELD_OUT = f"{JUDGED} of questions held out"
 LOWEST, HIGHEST = "Lowest score", "Highest score"
+ALL_QUESTIONS = "of training questions too"
 ENDS = {LOWEST: 0.05, HIGHEST: 0.95}
 RIGHT_FROM = 0.5
 """Soft label from which a step counts as right."""
@@ -64,8 +67,8 @@ def model_figures(table: pl.DataFrame | None, recipe: str) -> list[tuple[str, st
     """Name and value of a model's figures, for its card."""
     columns = figures_by_column(table)
     notes = {
-        OWN_LABELS: f"{OWN_LABELS}, questions that it did not train on",
-        JUDGED: f"{JUDGED}, without last steps",
+        OWN_LABELS: f"{OWN_LABELS}, of questions held out",
+        JUDGED: f"{JUDGED}, without last steps, {ALL_QUESTIONS}",
         JUDGED_HELD_OUT: f"{JUDGED_HELD_OUT}, without last steps",
     }
     figures = [
@@ -91,13 +94,17 @@ def _describe(figures: Mapping[str, Estimate | None]) -> str:
     """One or two sentences."""
     low, high = figures[LOWEST], figures[HIGHEST]
     assert low and high
-    by_labels, judged = figures.get(OWN_LABELS), figures.get(JUDGED)
+    by_labels, held_out, judged = (figures.get(column) for column in (OWN_LABELS, JUDGED_HELD_OUT, JUDGED))
     against = (
-        f"AUC {say_estimate(by_labels, 3)} against its own labels"
+        f"AUC {say_estimate(by_labels, 3)} against its own labels of questions held out"
         if by_labels
         else "no labels held out to measure it on"
     )
-    beside = f", {say_estimate(judged, 3)} against judged steps" if judged else ""
+    beside = ""
+    if held_out and not too_few(held_out.units, held_out.unit):
+        beside = f", {say_estimate(held_out, 3)} against judged steps of questions held out"
+    elif judged:
+        beside = f", {say_estimate(judged, 3)} against judged steps, {ALL_QUESTIONS}"
     band = f"{format_figure(low.value, 2)} and {format_figure(high.value, 2)}"
     narrow = f" Its scores lie between {band}: {SAME}." if _is_narrow(low, high) else ""
     return f"{against}{beside} (chance 0.5).{narrow}"

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from cpmi_dagster.benchmarks.agreement import share_lacking
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, FEWEST_SOLUTIONS
 from cpmi_dagster.benchmarks.resampling import Estimate, too_few
 from cpmi_dagster.files.text import counted
@@ -110,21 +111,11 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
         return answer(NO, because, f"Train on {free}, or label with a larger model.")
     figures = f"{both}, apart {difference}" if both else f"apart {difference}"
     because = f"{measured} cannot be distinguished from that of {free}, which costs nothing: {figures}."
-    more = solutions_lacking(apart, judged)
-    if more > MOST_MORE:
+    # until the interval is as narrow as the difference is far from 0
+    share = share_lacking(apart, abs(apart.value))
+    if share is None or share * judged > MOST_MORE:
         return answer(NOT_KNOWN, because, f"The two are nearly alike: take {free}, which costs nothing.")
-    return answer(NOT_KNOWN, because, judge_more(more))
-
-
-def solutions_lacking(difference: Estimate, judged: int) -> int:
-    """About how many more judged solutions would tell such a difference from 0; `MOST_MORE` + 1 if too many.
-
-    The interval narrows with the root of their number.
-    """
-    if difference.low is None or difference.high is None or not difference.value:
-        return MOST_MORE + 1
-    half = (difference.high - difference.low) / 2
-    return min(MOST_MORE + 1, max(1, math.ceil(judged * (half / abs(difference.value)) ** 2) - judged))
+    return answer(NOT_KNOWN, because, judge_more(max(1, math.ceil(share * judged))))
 
 
 def _judge_more(count: int, option: str, all_judged: bool) -> str:

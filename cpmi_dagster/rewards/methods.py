@@ -37,17 +37,17 @@ def success_rates(rollouts: pl.DataFrame, hard: bool = False) -> pl.DataFrame:
 
 
 def mc(evidence: Evidence) -> pl.DataFrame:
-    """The share of the policy's completions of a prefix that reach the gold answer: MC (Eq. 1)."""
+    """The share of the rollout model's completions of a prefix that reach the gold answer: MC (Eq. 1)."""
     return success_rates(evidence.policy_rollouts)
 
 
 def mc_hard(evidence: Evidence) -> pl.DataFrame:
-    """1 if any completion by the policy reaches the gold answer, else 0: Math-Shepherd's hard estimate."""
+    """1 if any completion by the rollout model reaches the gold answer, else 0: Math-Shepherd's hard estimate."""
     return success_rates(evidence.policy_rollouts, hard=True)
 
 
 def pav(evidence: Evidence) -> pl.DataFrame:
-    """MC by the policy plus alpha times how much the step changes the prover's MC: PAV (Eq. 2)."""
+    """MC by the rollout model plus alpha times how much the step changes the prover's MC: PAV (Eq. 2)."""
     prover = success_rates(evidence.prover_rollouts)
     before = prover.with_columns(pl.col("step_index") + 1)
     joined = mc(evidence).join(prover, on=STEP, how="left", suffix="_prover")
@@ -89,16 +89,16 @@ def merge(first: pl.DataFrame, rest: pl.DataFrame, steps: int) -> pl.DataFrame:
     both = rest.join(first, on="trajectory_id", how="semi", maintain_order="left")
     joined = both.join(first, on=STEP, how="left", suffix="_first", maintain_order="left")
     reward = pl.when(pl.col("step_index") < steps).then("reward_first").otherwise("reward")
-    return _complete(joined.select(*STEP, reward=reward), "policy")
+    return _complete(joined.select(*STEP, reward=reward), "Monte-Carlo")
 
 
-def _complete(rewards: pl.DataFrame, model: str) -> pl.DataFrame:
+def _complete(rewards: pl.DataFrame, kind: str) -> pl.DataFrame:
     """Refuse missing rewards."""
     missing = rewards.filter(pl.col("reward").is_null()).sort(STEP)
     if not missing.is_empty():
         trajectory_id, step = missing.row(0)[:2]
         raise ScoringError(
-            f"trajectory `{trajectory_id}` lacks {model} rollouts that the reward of step_index {step} needs; "
+            f"trajectory `{trajectory_id}` lacks {kind} rollouts that the reward of step_index {step} needs; "
             "compute its rollouts again"
         )
     return rewards
@@ -110,7 +110,7 @@ def merge_types(
     """The reward type that is `first` at the first `steps` steps and `rest` after them."""
 
     def compute(evidence: Evidence) -> pl.DataFrame:
-        # if another reward type asks the policy for later prefixes, the prover has no rollouts of these
+        # if another reward type asks the rollout model for later prefixes, the prover has no rollouts of these
         first_prefix = pl.col("prefix_length").min().over("trajectory_id")  # kept, so that a gap is an error
         early = evidence.policy_rollouts.filter(pl.col("prefix_length") <= pl.max_horizontal(first_prefix, steps))
         return merge(first.compute(replace(evidence, policy_rollouts=early)), rest.compute(evidence), steps)

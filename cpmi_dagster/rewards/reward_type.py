@@ -37,7 +37,7 @@ class Demand:
     Attributes:
         conditionings: the gold answer is scored under their contexts.
         negatives: number of hard negatives that are scored too; M or 0 for a profile.
-        policy_steps: the policy completes prefixes of at most this many steps.
+        policy_steps: the rollout model completes prefixes of at most this many steps.
         prover_steps: likewise the prover, which also completes the question alone.
         inputs: log-probabilities of the steps' texts, or facts that some trajectories lack.
     """

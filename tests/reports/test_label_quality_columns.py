@@ -11,7 +11,9 @@ from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.labels import (
     BY_KNOWLEDGE,
+    aucs_by_knowledge,
     measure_label_quality,
+    steps_with_truth,
 )
 
 COUNT = 60
@@ -65,3 +67,13 @@ def test_aucs_with_and_without_last_steps_are_those_of_scikit_learn():
     for column, last in (("Label AUC", 3), ("Without last steps", 2)):
         expected = roc_auc_score((ERRORS[:, :last] == 0).reshape(-1), NOISE[:, :last].reshape(-1))
         assert columns[column] == pytest.approx(expected)
+
+
+def test_thirds_by_knowledge_have_as_many_questions_however_many_solutions_one_has():
+    frames = dict(inputs(cpmi=NOISE).frames)
+    of_one = pl.when(pl.col("row_number") < 40).then(pl.lit("q")).otherwise("question_id")
+    frames["alignment/trajectories"] = frames["alignment/trajectories"].with_columns(question_id=of_one)
+    given = ReportInputs(frames, bootstrap_samples=20)
+    thirds = aucs_by_knowledge(given, steps_with_truth(given))
+    # 6 questions of one solution and that of 40; 7; 7; two steps of each solution
+    assert [of_third["cpmi"].n for of_third in thirds.values()] == [92, 14, 14]

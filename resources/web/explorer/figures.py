@@ -70,7 +70,8 @@ def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings, b
         if both.height:
             pairs[pair] = agreement(both["right"], both["right_right"], both["question_id"], *inputs.draws)
     majorities = [label.majority for label in known]
-    lacking = {name: share_lacking(estimate) for name, estimate in estimates.items()}
+    inner = steps.filter(~IS_LAST).drop_nulls("correct") if steps.height else steps
+    solutions = {name: inner.filter(reward_type=name)["trajectory_id"].n_unique() for name in estimates}
     return Figures(
         solutions=len(known),
         counted=counted["trajectory_id"].n_unique(),
@@ -80,7 +81,7 @@ def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings, b
             judged.group_by("annotator", maintain_order=True).agg(pl.col("trajectory_id").n_unique()).iter_rows()
         ),
         aucs={
-            name: (estimate, None if (share := lacking[name]) is None else ceil(share * len(known)))
+            name: (estimate, None if (share := share_lacking(estimate)) is None else ceil(share * solutions[name]))
             for name, estimate in estimates.items()
         },
         pairs=pairs,

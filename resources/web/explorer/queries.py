@@ -67,7 +67,7 @@ ANSWERS = """
 
 ROLLOUTS = """
     with sampled as (
-        select 'policy' as sampler, * from labels.policy_rollouts where trajectory_id = $id
+        select 'rollout model' as sampler, * from labels.policy_rollouts where trajectory_id = $id
         union all by name select 'prover' as sampler, * from labels.prover_rollouts where trajectory_id = $id
     )
     select sampler, answer, correct, generated_tokens, truncated, text, count(*) as times
