@@ -13,7 +13,7 @@ resamples, so the figures of two models can be subtracted resample by resample. 
 problems it judges is chosen again in every resample (`thresholds`); else its figure's interval would be too narrow.
 
 Resamples of few questions are alike, and an interval would be too narrow: below `FEWEST_UNITS` there is neither an
-interval nor a p-value.
+interval nor a p-value, and of so few questions people are not shown the figure either.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +43,14 @@ def too_few(units: int | None, unit: str | None) -> str:
         units: None if nothing is resampled.
     """
     return "" if units is None or units >= FEWEST_UNITS else f"too few ({counted(units, unit or QUESTION)})"
+
+
+def is_left_out(units: int | None, unit: str | None) -> bool:
+    """Whether people are not shown a figure, since it is of fewer than `FEWEST_UNITS` questions.
+
+    A ratio of costs is shown, though its interval would resample few shards: it counts all that was spent.
+    """
+    return unit == QUESTION and bool(too_few(units, unit))
 
 
 @dataclass(frozen=True)
@@ -78,10 +86,9 @@ class Estimate:
 
 
 def shown(figure: Estimate) -> str:
-    """`0.601 [0.569, 0.632; n=103]`, `0.601, too few (1 question)`"""
+    """`0.601 [0.569, 0.632; n=103]`, `too few (1 question)`"""
     ends = f" [{figure.low:.3f}, {figure.high:.3f}; n={figure.units}]" if figure.low is not None else ""
-    few = too_few(figure.units, figure.unit)
-    return f"{figure.value:.3f}{ends or (few and f', {few}')}"
+    return too_few(figure.units, figure.unit) or f"{figure.value:.3f}{ends}"
 
 
 @dataclass(frozen=True, eq=False)

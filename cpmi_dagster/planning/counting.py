@@ -113,7 +113,7 @@ def _negatives(chunk: pl.DataFrame, settings: Settings, labeler: PlannedModel) -
 def _rollouts(
     trajectories: pl.DataFrame, settings: Settings, role: str, steps: Steps, model: PlannedModel
 ) -> tuple[Cost, pl.DataFrame]:
-    """What completions of prefixes of at most `steps` steps take (Eq. 1), and their tokens, a row a prefix."""
+    """What completions of prefixes of at most `steps` steps take (Eq. 1), and their tokens, a row a distinct prefix."""
     rollouts, most = settings.rollouts, settings.rollouts.sampling.max_new_tokens
     first, count = (0, rollouts.prover_count) if role == "prover" else (1, rollouts.policy_count)
     solutions = dict(trajectories.select("trajectory_id", "steps").iter_rows())
@@ -122,10 +122,11 @@ def _rollouts(
     for call in growing_slices(trajectories, min(TRAJECTORIES_PER_CALL, rollouts.chunk_trajectories)):
         texts: dict[str, int] = {}
         for prefix in prefixes_of(call, first, steps):
+            if prefix.prompt in texts:
+                continue
             left = solutions[prefix.trajectory_id][len(prefix.steps) :]
-            tokens = max(sum(len(ids[render_step(step)]) for step in left), 1)
-            texts.setdefault(prefix.prompt, tokens)
-            rows.append((len(prefix.steps), count * min(tokens, most)))
+            texts[prefix.prompt] = max(sum(len(ids[render_step(step)]) for step in left), 1)
+            rows.append((len(prefix.steps), count * min(texts[prefix.prompt], most)))
         cost += _sampling([*texts.items()], count, most, model)
     return cost, pl.DataFrame(rows, schema=["prefix_length", "generated_tokens"], orient="row")
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, FEWEST_SOLUTIONS
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
-from cpmi_dagster.benchmarks.resampling import Estimate, too_few
+from cpmi_dagster.benchmarks.resampling import Estimate, is_left_out, too_few
 from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.best_label import best_free
@@ -151,7 +151,11 @@ def _final_answers(frames: Frames) -> Finding:
     parts = (_format(share.scaled(100), 0).partition(" ") if share else ("0", "", "") for share in shares)
     half, too_little, already = (f"{value} % {interval}".strip() for value, _, interval in parts)
     judged = figures_by_column(frames.get("label_quality"))[WITHOUT_LAST].get(METHOD)
-    measured = f"On judged steps, the AUC of {METHOD} without last steps is {_format(judged, 3)}. " if judged else ""
+    measured = (
+        f"On judged steps, the AUC of {METHOD} without last steps is {_format(judged, 3)}. "
+        if judged and not is_left_out(judged.units, judged.unit)
+        else ""
+    )
     answer = (
         f"{measured}For {half} of the questions the labeler half knows the answer before any step: only there can "
         f"{METHOD} tell steps apart; whether it does is what judged steps say."
@@ -229,8 +233,12 @@ def _minus(figure: Estimate, amount: float) -> Estimate:
 
 
 def _list_figures(figures: Mapping[str, Estimate], names: Mapping[str, str], decimals: int = 2) -> list[str]:
-    """The figures of a column with their names, by row; rows without one are left out."""
-    return [f"{name} {_format(figures[row], decimals)}" for row, name in names.items() if row in figures]
+    """The figures of a column with their names, by row; rows without one, or of too few questions, are left out."""
+    return [
+        f"{name} {_format(figure, decimals)}"
+        for row, name in names.items()
+        if (figure := figures.get(row)) and not is_left_out(figure.units, figure.unit)
+    ]
 
 
 def _format(figure: Estimate, decimals: int = 2) -> str:

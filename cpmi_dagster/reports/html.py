@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import polars as pl
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
+from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, is_left_out
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.contracts.keys import PROBLEMS, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.installed import program
@@ -248,7 +248,7 @@ def _cell(figure: Mapping[str, Any], table: PaperTable) -> TableCell:
         is_noise = low is not None and low <= 0 <= high
     is_difference = DIFFERENCE in row + column or column.startswith(DIFFERENCE_COLUMN)
     return TableCell(
-        ours=format_figure(measured, decimals),
+        ours="" if is_left_out(figure["units"], figure["unit"]) else format_figure(measured, decimals),
         interval=format_interval(figure, decimals),
         paper=format_figure(figure["paper"], printed),
         within_noise=is_difference and is_noise,

@@ -14,11 +14,12 @@ import polars as pl
 from cpmi_dagster.answers.forms import Quantity, read_form
 from cpmi_dagster.answers.plain_text import plain_text
 from cpmi_dagster.answers.values import real_value
+from cpmi_dagster.benchmarks.resampling import is_left_out
 from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.reports.inputs import ReportInputs, figures_by_column
 from cpmi_dagster.reports.labels import WITHOUT_LAST, in_order
-from cpmi_dagster.reports.paper import say_estimate
+from cpmi_dagster.reports.paper import format_estimate
 from cpmi_dagster.reports.reward_models import describe_models
 from cpmi_dagster.reports.verdict import Verdict, judge_label
 from cpmi_dagster.rewards.registry import reward_label
@@ -87,7 +88,8 @@ def _facts(
     questions, steps = labelled["question_id"].n_unique(), int(labelled["steps"].list.len().sum())
     solutions = counted(trajectories.height, "solution")
     labels = ", ".join(reward_label(name) for name in in_order(rewards["reward_type"].unique()))
-    aucs = figures_by_column(frames.get("label_quality"))[WITHOUT_LAST]
+    measured = figures_by_column(frames.get("label_quality"))[WITHOUT_LAST]
+    aucs = {name: auc for name, auc in measured.items() if not is_left_out(auc.units, auc.unit)}
     best = max(aucs, key=lambda name: aucs[name].value, default="")
     facts = {
         "Labelled": f"{labelled.height:,} of {solutions} of {counted(questions, 'question')}, {counted(steps, 'step')}"
@@ -96,7 +98,7 @@ def _facts(
         "Labels": labels,
         "Judged": f"{counted(verdict.judged, 'solution')}" if verdict.judged else "no solution yet",
         "Best label that costs nothing": verdict.free or "not known before solutions are judged",
-        "Best of all labels": best and f"{best}, AUC without last steps {say_estimate(aucs[best], 3)}",
+        "Best of all labels": best and f"{best}, AUC without last steps {format_estimate(aucs[best], 3)}",
     }
     models = {f"Reward model {name}": words for name, words in describe_models(frames.get("reward_models")).items()}
     return {name: words for name, words in (facts | models).items() if words}

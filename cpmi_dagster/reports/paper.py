@@ -20,9 +20,8 @@ import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from cpmi_dagster.benchmarks.resampling import Estimate, too_few
+from cpmi_dagster.benchmarks.resampling import Estimate, is_left_out, too_few
 from cpmi_dagster.contracts.report_tables import ARTIFACT_TITLES, PaperComparison
-from cpmi_dagster.files.text import counted
 
 PROTOCOL_SUFFIXES = (" (official)", " (released)", " (best)", " (fixed)", " (cross-fitted)")
 """Suffixes of rows and columns: ProcessBench's own protocol; the rule of the authors' code, which PRMBench's rows
@@ -126,14 +125,7 @@ def format_interval(figure: Mapping[str, Any], decimals: int | None = None) -> s
     return f"[{format_figure(low, decimals)}, {format_figure(high, decimals)}{count}]"
 
 
-def say_estimate(figure: Estimate, decimals: int | None = None) -> str:
-    """`format_estimate` in a sentence: from too few units `0.733 (from 2 questions, too few for a verdict)`."""
-    if not too_few(figure.units, figure.unit):
-        return format_estimate(figure, decimals)
-    units = counted(figure.units or 0, figure.unit)
-    return f"{format_figure(figure.value, decimals)} (from {units}, too few for a verdict)"
-
-
 def format_estimate(figure: Estimate, decimals: int | None = None) -> str:
-    """A figure and its interval: `34.6 [31.0, 38.1; n=96]`."""
-    return f"{format_figure(figure.value, decimals)} {format_interval(asdict(figure), decimals)}".strip()
+    """A figure and its interval: `34.6 [31.0, 38.1; n=96]`; of too few questions only `too few (1 question)`."""
+    value = "" if is_left_out(figure.units, figure.unit) else format_figure(figure.value, decimals)
+    return f"{value} {format_interval(asdict(figure), decimals)}".strip()

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, scored_steps
+from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
 from cpmi_dagster.contracts.keys import MODELS, PROBLEMS, STEP_REWARDS
 from cpmi_dagster.reports.figure_style import (
     INK,
@@ -52,7 +53,9 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
         comparisons: `tables.PaperComparison` rows by artifact.
     """
     nothing = pl.DataFrame(schema=COMPARISON_SCHEMA)
-    labels, choices = (comparisons.get(name, nothing).drop_nulls("measured") for name in ("label_quality", "best_of_n"))
+    # as everywhere, no figure of too few questions
+    is_shown = (pl.col("units").fill_null(FEWEST_UNITS) >= FEWEST_UNITS) & pl.col("measured").is_not_null()
+    labels, choices = (comparisons.get(name, nothing).filter(is_shown) for name in ("label_quality", "best_of_n"))
     models = inputs.table(MODELS).filter(pl.col("training_curve").list.len() > 0)
     figures = {
         "label_quality": _draw_label_quality(labels),

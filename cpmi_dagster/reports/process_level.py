@@ -46,8 +46,7 @@ from cpmi_dagster.reports.paper import (
     FIXED,
     OFFICIAL,
     RELEASED,
-    format_figure,
-    format_interval,
+    format_estimate,
     load_paper_tables,
 )
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW, main_rows
@@ -210,5 +209,6 @@ def readable(figures: pl.DataFrame) -> pl.DataFrame:
         of_benchmark = (tables[artifact] for artifact, (name, *_) in EVALUATED.items() if name == row["benchmark"])
         decimals = (table.decimals(row["figure"]) for table in of_benchmark)
         places = next((each for each in decimals if each is not None), 1)
-        shown.append(f"{format_figure(row['value'], places)} {format_interval(row, places)}")
+        names = ("value", "low", "high", "n", "units", "unit")
+        shown.append(format_estimate(Estimate(*(row[name] for name in names)), places))
     return figures.select("benchmark", "protocol", "figure", pl.Series("value", shown, pl.String))

@@ -24,7 +24,7 @@ from cpmi_dagster.benchmarks.prmbench import OVERALL, prmbench_chance, prmbench_
 from cpmi_dagster.benchmarks.prmbench import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol, processbench_average, processbench_chance
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, question_set_labels
-from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean, is_left_out
 from cpmi_dagster.contracts.keys import (
     CHOICES,
     NEGATIVES,
@@ -250,7 +250,8 @@ def card_figures(inputs: ReportInputs, recipe: str) -> list[tuple[str, str]]:
     """For a model card: name, and value with its 95 % interval and chance, of all that was measured with a model."""
     figures = []
     for measure in MEASURES.values():
-        if (estimate := measure.of(inputs, recipe)) is not None:
+        estimate = measure.of(inputs, recipe)
+        if estimate is not None and not is_left_out(estimate.units, estimate.unit):
             chance = measure.by_chance(inputs, recipe)
             beside = f" (chance {format_figure(chance.value, measure.decimals)})" if chance else ""
             figures.append((measure.name, format_estimate(estimate, measure.decimals) + beside))

@@ -16,11 +16,11 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import Estimate, too_few
+from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, is_left_out
 from cpmi_dagster.contracts.keys import MODELS, TRAJECTORIES
 from cpmi_dagster.reports.inputs import Figure, ReportInputs, figures_by_column
 from cpmi_dagster.reports.labels import judged_steps
-from cpmi_dagster.reports.paper import format_figure, say_estimate
+from cpmi_dagster.reports.paper import format_estimate, format_figure
 from cpmi_dagster.reports.reward_rows import RecipeRow
 
 OWN_LABELS, JUDGED = "AUC against its own labels", "AUC against judged steps"
@@ -72,9 +72,9 @@ def model_figures(table: pl.DataFrame | None, recipe: str) -> list[tuple[str, st
         JUDGED_HELD_OUT: f"{JUDGED_HELD_OUT}, without last steps",
     }
     figures = [
-        (words, f"{say_estimate(columns[name][recipe], 3)} (chance 0.5)")
+        (words, f"{format_estimate(figure, 3)} (chance 0.5)")
         for name, words in notes.items()
-        if recipe in columns[name]
+        if (figure := columns[name].get(recipe)) and not is_left_out(figure.units, figure.unit)
     ]
     low, high = (columns[name].get(recipe) for name in ENDS)
     if low and high:
@@ -94,17 +94,17 @@ def _describe(figures: Mapping[str, Estimate | None]) -> str:
     """One or two sentences."""
     low, high = figures[LOWEST], figures[HIGHEST]
     assert low and high
-    by_labels, held_out, judged = (figures.get(column) for column in (OWN_LABELS, JUDGED_HELD_OUT, JUDGED))
-    against = (
-        f"AUC {say_estimate(by_labels, 3)} against its own labels of questions held out"
-        if by_labels
-        else "no labels held out to measure it on"
+    by_labels, held_out, judged = (
+        figure if (figure := figures.get(column)) and not is_left_out(figure.units, figure.unit) else None
+        for column in (OWN_LABELS, JUDGED_HELD_OUT, JUDGED)
     )
-    beside = ""
-    if held_out and not too_few(held_out.units, held_out.unit):
-        beside = f", {say_estimate(held_out, 3)} against judged steps of questions held out"
+    against, beside = f"no labels of {FEWEST_UNITS} questions held out to measure it on", ""
+    if by_labels:
+        against = f"AUC {format_estimate(by_labels, 3)} against its own labels of questions held out"
+    if held_out:
+        beside = f", {format_estimate(held_out, 3)} against judged steps of questions held out"
     elif judged:
-        beside = f", {say_estimate(judged, 3)} against judged steps, {ALL_QUESTIONS}"
+        beside = f", {format_estimate(judged, 3)} against judged steps, {ALL_QUESTIONS}"
     band = f"{format_figure(low.value, 2)} and {format_figure(high.value, 2)}"
     narrow = f" Its scores lie between {band}: {SAME}." if _is_narrow(low, high) else ""
     return f"{against}{beside} (chance 0.5).{narrow}"

@@ -88,6 +88,10 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     if free == label:
         because = f"{label} is itself the label that others have to beat: the best of those that cost nothing."
         return answer(NOT_KNOWN, because, "Compare it with labels that take a model.")
+    measured = f"on {judged:,} judged solutions, the AUC of {label} without last steps"
+    rests_on = apart or aucs.get(label)
+    if rests_on and (few := too_few(rests_on.units, rests_on.unit)):
+        return answer(NOT_KNOWN, f"{measured} says nothing yet: {few}.", judge_more(FEWEST_SOLUTIONS))
     if apart is None:
         because = (
             f"{right:,} steps are judged right and {wrong:,} wrong; figures need {FEWEST_OF_EACH} of each before last "
@@ -99,10 +103,6 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     is_same = label in aucs and aucs[label].units == aucs[free].units
     both = f"{format_figure(aucs[label].value, 3)} against {format_figure(aucs[free].value, 3)}" if is_same else ""
     beside = f" ({f'{both}; ' if both else ''}which label that costs nothing is best is chosen on other questions)"
-    measured = f"on {judged:,} judged solutions, the AUC of {label} without last steps"
-    if few := too_few(apart.units, apart.unit):
-        because = f"{measured}{f' is {both}, which' if both else ''} says nothing yet: {few}."
-        return answer(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS))
     if apart.low is not None and apart.low > 0:
         because = f"{measured} is {difference} above that of {free}, which costs nothing{beside}."
         return answer(YES, because, f"Train on {label}.")

@@ -9,13 +9,12 @@ mc            40.0          50_000
 cpmi          4.0           600                   the negatives, and a third of the scores
 cpmi_merge1   11.2          9_600                 CPMI, and 9/50 of the rollouts
 
-Seconds and forward tokens of a stage are divided by tokens: generated ones for rollouts, those of scored answers for
-scores. Generated tokens are counted. Completions of a prefix that trajectories share were sampled once, and count once
-for every method.
+What a stage took is divided by tokens: generated ones for rollouts, those of scored answers for scores. Completions of
+a prefix that trajectories share were sampled once, and count once for every method.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -128,7 +127,7 @@ def _cost_of_rollouts(cost: Cost, rollouts: pl.DataFrame, longest: Steps) -> Cos
     """The cost of rollouts from prefixes of at most `longest` steps, None for all."""
     used = rollouts if longest is None else rollouts.filter(pl.col("prefix_length") <= longest)
     tokens, everything = (int(rows["generated_tokens"].sum()) for rows in (used, rollouts))
-    return replace(cost.times(tokens / max(everything, 1)), generated_tokens=tokens)
+    return cost.times(tokens / max(everything, 1))
 
 
 def _scored_share(

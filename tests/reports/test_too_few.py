@@ -10,8 +10,10 @@ import pytest
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.findings import findings
-from cpmi_dagster.reports.html import render_report
+from cpmi_dagster.reports.headline import format_headline, headline_table
+from cpmi_dagster.reports.html import comparison_table, render_report
 from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.paper import load_paper_tables
 
 pytestmark = pytest.mark.slow
 
@@ -70,3 +72,14 @@ def test_the_report_and_its_plots_say_too_few_in_the_place_of_intervals_and_verd
     assert "this data can" not in html and "distinguished" not in html
     assert "too few (9 questions)" in html and "too few (9 shards)" in html
     assert not re.findall(r"; n=\d\]", html)
+
+
+def test_figures_of_few_questions_are_not_printed_and_those_of_few_shards_are(few) -> None:
+    own, artifacts = few
+    table = comparison_table(load_paper_tables()["efficiency"], artifacts["efficiency"])
+    cells = [cell for _, line in table.rows for cell in line if cell.interval]
+    of = {unit: [cell for cell in cells if unit in cell.interval] for unit in ("question", "shard")}
+    assert {cell.ours for cell in of["question"]} == {""} and all(cell.ours for cell in of["shard"])
+    headline = format_headline(headline_table(artifacts, own.recipes))
+    texts = [text for line in headline.drop("Reward").rows() for text in line if "question" in text]
+    assert texts and all(re.fullmatch(r"too few \(\d questions\)", text) for text in texts)
