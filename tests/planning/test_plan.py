@@ -79,6 +79,14 @@ def test_a_continuation_is_as_long_as_the_steps_that_remain(settings, models):
     assert counted.rollouts["prover"]["prefix_length"].to_list() == [0, 1, 2, 3]
 
 
+def test_completions_that_trajectories_share_are_planned_once_for_every_method(settings, models):
+    once = count_labels(TRAJECTORIES[1:2], settings, models)
+    again = TRAJECTORIES[1:2].with_columns(trajectory_id=pl.lit("t000000099"))
+    twice = count_labels(pl.concat([TRAJECTORIES[1:2], again]), settings, models)
+    for role in ("rollouts", "prover"):
+        assert twice.rollouts[role].equals(once.rollouts[role])
+
+
 def test_seconds_are_those_worked_out_by_hand(models):
     model = PlannedModel(models["labeler"].tokenizer, 4096, 1_000_000, "float32", CARD)
     # 2 x 1e6 parameters x 1000 tokens = 2e9 FLOP at 0.5e12 FLOP/s; 2e8 FLOP of 100 tokens at 0.25e12
