@@ -1,9 +1,20 @@
-"""Recognise out-of-memory errors, and release cached memory."""
+"""Recognise out-of-memory errors, release cached memory, and estimate what is free and what a training needs."""
 
-from typing import TYPE_CHECKING
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
+
+USABLE_SHARE = 0.5
+"""Of free memory, for the activations of a training."""
+MOST_ON_CPU = 2 * 2**30
+"""Bytes of activations on a CPU, which is no faster with more, and where nothing says that memory runs out."""
+HIDDEN_COPIES, INNER_COPIES = 18, 5
+"""Values per token that a layer keeps for its gradient: of the hidden size, and of the inner size."""
+MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -22,3 +33,44 @@ def release_memory(device: "torch.device") -> None:
 
     if device.type == "cuda":
         torch.cuda.empty_cache()
+
+
+def free_bytes(device: "torch.device") -> int:
+    """Bytes that are free on a GPU, or in this machine or container."""
+    import torch
+
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError, IndexError):
+        line = next(each for each in Path("/proc/meminfo").read_text().splitlines() if each.startswith("MemAvailable"))
+        pages = int(line.split()[1]) * 1024
+    for limit in MEMORY_LIMITS:
+        with suppress(OSError, ValueError):
+            pages = min(pages, int(Path(limit).read_text()))
+    return pages
+
+
+def training_tokens(config: Any, itemsize: int, device: "torch.device", checkpointing: bool = False) -> int:
+    """Tokens whose activations fit the free memory while a decoder is trained; at least 1.
+
+    Args:
+        config: of the decoder.
+        itemsize: bytes of an activation.
+        checkpointing: layers keep their inputs alone.
+    """
+    usable = int(free_bytes(device) * USABLE_SHARE)
+    if device.type == "cpu":
+        usable = min(usable, MOST_ON_CPU)
+    return max(1, usable // training_bytes_per_token(config, itemsize, checkpointing))
+
+
+def training_bytes_per_token(config: Any, itemsize: int, checkpointing: bool = False) -> int:
+    """Bytes of activations per token that all layers of a decoder keep for the gradient."""
+    text = config.get_text_config()
+    inner = getattr(text, "intermediate_size", None) or 4 * text.hidden_size
+    layer = HIDDEN_COPIES * text.hidden_size + INNER_COPIES * inner
+    return itemsize * (
+        text.num_hidden_layers * text.hidden_size + layer if checkpointing else text.num_hidden_layers * layer
+    )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.examples import training_set
 from cpmi_dagster.prm.features import states_of, train_head
 from cpmi_dagster.prm.model import RewardModel, decoder_of
-from cpmi_dagster.prm.objectives import objective
+from cpmi_dagster.prm.objectives import loss_units, objective
 from cpmi_dagster.prm.settings import Head, Lora, Recipe, Training
 from cpmi_dagster.prm.trainer import CurvePoint, StepTrainer, learning_curve, training_arguments
 from cpmi_dagster.reading.row_reader import check_token_ids
@@ -136,7 +137,8 @@ def _fit(job: Job, training: Training, folder: Path, progress: Callable[[int], N
         check_token_ids(start.model.backbone, start.identity, largest)
         saves = job.checkpoints or folder / BEST_WEIGHTS
         arguments = training_arguments(training, job.seed, bool(data.validation), start.on_cpu, saves)
-        trainer = StepTrainer(name, start.model, arguments, loss, training, data, progress)
+        units = partial(loss_units, job.recipe.objective)
+        trainer = StepTrainer(name, start.model, arguments, loss, training, data, progress, units)
         checkpoint = last_checkpoint(job.checkpoints)
         trainer.args.eval_on_start = bool(data.validation) and checkpoint is None
         trainer.train(resume_from_checkpoint=checkpoint)

@@ -28,6 +28,11 @@ def objective(name: Objective, margin: float = 4.0) -> Loss:
     return losses[name]
 
 
+def loss_units(name: Objective, mask: Tensor) -> Tensor:
+    """The units that a loss is the mean over, in each trajectory: its steps, or of PQM itself, if it has any."""
+    return mask.any(dim=1) if name == "pqm" else mask.sum(dim=1)
+
+
 def binary_cross_entropy(logits: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     """Cross-entropy with soft labels, mean over the N steps of the batch (Eq. 5).
 

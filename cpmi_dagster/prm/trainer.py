@@ -8,7 +8,8 @@ The learning curve has about a hundred training losses, and validation losses fr
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch.utils.data import Sampler
 from transformers import EarlyStoppingCallback, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from cpmi_dagster.errors import TrainingError
+from cpmi_dagster.models.memory import training_tokens
 from cpmi_dagster.prm.examples import LabelledSolution, TrainingSet
 from cpmi_dagster.prm.inputs import pad_batch, pad_rows
 from cpmi_dagster.prm.model import RewardModel
@@ -61,9 +63,14 @@ class SimilarLengthSampler(Sampler[int]):
 
 
 class StepTrainer(Trainer):
-    """Minimises a loss over step logits; the head has its own learning rate."""
+    """Minimises a loss over step logits; the head has its own learning rate.
+
+    A batch whose activations do not fit the memory is read in parts, with the same gradient.
+    """
 
     loss_is_scaled_for_ga = False
+    _share = 1.0
+    """Of the part that is read, in the loss of its batch."""
 
     def __init__(
         self,
@@ -74,11 +81,13 @@ class StepTrainer(Trainer):
         training: Training,
         data: TrainingSet,
         progress: Callable[[int], None],
+        units: Callable[[Tensor], Tensor],
     ) -> None:
         """Make a trainer.
 
         Args:
             recipe: name of the recipe, for errors.
+            units: see `loss_units`.
             arguments: made of `training` by `training_arguments`.
             progress: called with the number of examples just trained on, including those before a checkpoint.
         """
@@ -93,6 +102,22 @@ class StepTrainer(Trainer):
             model, arguments, collate, train_dataset=train, eval_dataset=by_length or None, callbacks=stops
         )
         self.remove_callback(PrinterCallback)
+        self.units, config = units, model.backbone.config
+        # processes that read different numbers of parts would wait for each other
+        is_alone = arguments.world_size == 1
+        bytes_each = 2 if arguments.bf16 else 4
+        fitting = training_tokens(config, bytes_each, arguments.device, training.gradient_checkpointing)
+        self.most_tokens = fitting if is_alone else None
+
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
+        """The mean loss of a batch; adds its gradient, part by part."""
+        parts, whole = split_batch(inputs, self.most_tokens), self.units(inputs["step_mask"]).sum().clamp(min=1)
+        losses = []
+        for part in parts:
+            self._share = float(self.units(part["step_mask"]).sum() / whole)
+            losses.append(super().training_step(model, part, num_items_in_batch))
+        self._share = 1.0
+        return torch.stack(losses).sum()
 
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
@@ -100,7 +125,7 @@ class StepTrainer(Trainer):
         """Mean loss of a batch of `collate`."""
         read = {name: tensor for name, tensor in inputs.items() if name not in ("labels", "step_mask")}
         outputs = model(**read)
-        loss = self.step_loss(outputs.logits, inputs["labels"], inputs["step_mask"])
+        loss = self.step_loss(outputs.logits, inputs["labels"], inputs["step_mask"]) * self._share
         return (loss, outputs) if return_outputs else loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -207,3 +232,20 @@ def collate(examples: Sequence[LabelledSolution]) -> dict[str, Tensor]:
     inputs, step_mask = pad_batch([example.encoded for example in examples])
     labels, _ = pad_rows([example.labels for example in examples], torch.float32)
     return {**inputs, "step_mask": step_mask, "labels": labels}
+
+
+def split_batch(batch: Mapping[str, Tensor], most_tokens: int | None) -> list[dict[str, Tensor]]:
+    """Parts of a batch of `collate` of at most so many tokens with padding, or of one solution; None splits nothing."""
+    tokens, steps = (batch[name].sum(dim=1).tolist() for name in ("attention_mask", "step_mask"))
+    bounds, longest = [0], 0
+    for row, count in enumerate(tokens):
+        longest = max(longest, count)
+        if most_tokens is not None and row > bounds[-1] and longest * (row + 1 - bounds[-1]) > most_tokens:
+            bounds.append(row)
+            longest = count
+    parts = []
+    for first, end in pairwise([*bounds, len(tokens)]):
+        longest, most_steps = max(tokens[first:end]), max(1, *steps[first:end])
+        widths = {name: longest if name in ("input_ids", "attention_mask") else most_steps for name in batch}
+        parts.append({name: each[first:end, : widths[name]] for name, each in batch.items()})
+    return parts

@@ -10,11 +10,13 @@ from toy_models import RECIPE, random_decoder, toy_examples
 
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.models.language_models import weights_hash
-from cpmi_dagster.prm import load_reward_model, score_steps
-from cpmi_dagster.prm.examples import training_set, validation_questions
+from cpmi_dagster.prm import load_reward_model, score_steps, trainer
+from cpmi_dagster.prm.examples import LabelledSolution, training_set, validation_questions
 from cpmi_dagster.prm.fitting import last_checkpoint
+from cpmi_dagster.prm.inputs import EncodedSolution
+from cpmi_dagster.prm.objectives import loss_units, objective
 from cpmi_dagster.prm.settings import Lora
-from cpmi_dagster.prm.trainer import SimilarLengthSampler
+from cpmi_dagster.prm.trainer import SimilarLengthSampler, collate, split_batch
 
 pytestmark = pytest.mark.slow
 
@@ -78,6 +80,37 @@ def test_validation_questions_are_never_trained_on_and_long_trajectories_lose_th
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 9))
 def test_an_epoch_holds_every_example_once(lengths, batch_size):
     assert sorted(SimilarLengthSampler(lengths, batch_size)) == list(range(len(lengths)))
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.integers(1, 40), st.sampled_from(["bce", "mse", "pqm"]))
+@settings(max_examples=30)
+def test_the_gradient_of_a_batch_is_the_same_in_whatever_parts_it_is_read(steps, most_tokens, name):
+    solutions = [
+        LabelledSolution(
+            EncodedSolution([1] * (2 + 3 * count), list(range(1, count + 1))), [0.2 + 0.1 * n for n in range(count)]
+        )
+        for count in steps
+    ]
+    batch, scores = collate(solutions), torch.linspace(-1, 1, max(steps) * len(steps)).reshape(len(steps), -1)
+    whole, parted = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    loss, units = objective(name), loss_units(name, batch["step_mask"])
+    loss(whole, batch["labels"], batch["step_mask"]).backward()
+    first = 0
+    for part in split_batch(batch, most_tokens):
+        mask = part["step_mask"]
+        count, width = mask.shape
+        assert count == 1 or part["input_ids"].numel() <= most_tokens
+        share = loss_units(name, mask).sum() / units.sum()
+        (loss(parted[first : first + count, :width], part["labels"], mask) * share).backward()
+        first += count
+    assert first == len(steps)
+    assert torch.allclose(parted.grad, whole.grad, atol=1e-6)
+
+
+def test_a_batch_that_does_not_fit_the_memory_is_trained_in_parts_to_the_same_losses(train, monkeypatch):
+    whole = train("whole", 16, epochs=2)
+    monkeypatch.setattr(trainer, "training_tokens", lambda *_: 1)
+    assert losses_of(train("parts", 16, epochs=2)) == pytest.approx(losses_of(whole), rel=1e-3)
 
 
 @pytest.mark.parametrize("labels", [[0.5], [0.5, 1.5], [0.5, float("nan")], [0.5, None], None])
