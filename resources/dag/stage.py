@@ -172,8 +172,7 @@ class Stage(Declaration):
             run.lake.tidy(*file)
         output = self.body(run)
         self._write(run, output)
-        for folder in run.checkpoints.parent.glob(f"{run.partition}-*"):  # of earlier keys too
-            rmtree(folder, ignore_errors=True)
+        rmtree(run.checkpoints.parent, ignore_errors=True)
         if is_new:
             publish(run.lake, run.settings)
         return output

@@ -119,8 +119,8 @@ class StageRun:
 
     @property
     def checkpoints(self) -> Path:
-        """The folder for unfinished work on this partition, removed when the partition is done."""
-        return self.lake.work_folder(f"{self.stage.table}/{self.partition}-{self.key}")
+        """The folder for unfinished work on this partition; its parent is removed when the partition is done."""
+        return self.lake.work_folder(f"{self.stage.table}/{self.partition}/{self.key}")
 
     def once(self, version: str, make: Callable[[], Any]) -> Any:
         """A value from the cache of this process, by a name that includes its version."""

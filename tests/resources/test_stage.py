@@ -9,7 +9,7 @@ import pytest
 from stage_examples import SHARD, bring, count_selected, rewards, select, state, with_stages, write
 
 from cpmi_dagster.assets.models import process_reward_models
-from cpmi_dagster.contracts.keys import NEGATIVES, SOFT_LABELS, STEP_REWARDS
+from cpmi_dagster.contracts.keys import MODELS, NEGATIVES, SOFT_LABELS, STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
@@ -142,3 +142,25 @@ def test_a_recipe_follows_from_its_own_soft_labels_alone(home):
         train = replace(process_reward_models, inputs=[SOFT_LABELS])
         facts.append([home.states().facts(train, name)["inputs"] for name in ("mc_bce", "pav_bce")])
     assert facts[0][0] == facts[1][0] and facts[0][1] != facts[1][1]
+
+
+def test_a_recipe_that_is_done_leaves_the_unfinished_training_of_one_with_a_longer_name(home):
+    folders = []
+
+    def train(run: StageRun) -> StageOutput:
+        folders.append(run.checkpoints)
+        run.checkpoints.mkdir(parents=True)
+        if run.partition != "cpmi":
+            raise LakeError("killed")
+        return no_rows(run)
+
+    recipe = home.settings.recipes[0]
+    names = ("cpmi-large", "cpmi.2", "cpmi")
+    home = changed(home, recipes=tuple(recipe.model_copy(update={"name": name}) for name in names))
+    home = replace(home, lake=Lake.of(home.settings))
+    training = Stage(train, MODELS)
+    for name in names[:2]:
+        with pytest.raises(LakeError, match="killed"):
+            bring(home, training, name)
+    assert bring(home, training, "cpmi")
+    assert [folder.is_dir() for folder in folders] == [True, True, False]
