@@ -19,14 +19,13 @@ from cpmi_dagster.resources.commands import labeling_plan
 from cpmi_dagster.resources.commands.given_file import read_file
 from cpmi_dagster.resources.commands.judge_evaluation import evaluate
 from cpmi_dagster.resources.commands.label_file import labeling_settings, write_labelled
-from cpmi_dagster.resources.dag import automation, checks, run_sensors, status
+from cpmi_dagster.resources.dag import automation, checks, run_profile, run_sensors, status
 from cpmi_dagster.resources.dag import dry_run as dry_runs
 from cpmi_dagster.resources.dag.asset_keys import prefixed
 from cpmi_dagster.resources.dag.declaration import distinct
 from cpmi_dagster.resources.dag.general_checks import currency_check
 from cpmi_dagster.resources.dag.presentation import INPUTS
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
-from cpmi_dagster.resources.dag.run_profile import narrow_pilot, run_profile
 from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_schedule
 from cpmi_dagster.resources.dag.shown_resources import shown_resources
 from cpmi_dagster.resources.dag.stage import Stage
@@ -134,7 +133,8 @@ what_is_stale = partial(status.what_is_stale, stages=MAKERS)
 describe_labels = status.describe_labels
 stale_tables = partial(reports.stale_tables, stages=MAKERS)
 plan = partial(labeling_plan.plan, makers=MAKERS)
-run_with_progress = partial(run_profile, home_of, build_definitions)
+narrow_pilot = partial(run_profile.narrow_pilot, stages=MAKERS)
+run_with_progress = partial(run_profile.run_profile, home_of, build_definitions)
 dry_run = partial(dry_runs.dry_run, home_of)
 
 

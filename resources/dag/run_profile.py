@@ -1,18 +1,21 @@
 """`cpmi run`: bring a profile's home up to date."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 
 import dagster as dg
 from rich.console import Console
 
 from cpmi_dagster.contracts.keys import QUESTIONS, SHEPHERD
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder, open_instance, storage_errors
 from cpmi_dagster.resources.dag.declaration import Declaration, distinct
-from cpmi_dagster.resources.dag.progress import Progress
+from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
 from cpmi_dagster.resources.dag.run_life import at_work
 from cpmi_dagster.resources.dag.runs import Outcome, Runner, chosen_tables
 from cpmi_dagster.resources.dag.stage_run import Home
+from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.terminal import TerminalProgress
 from cpmi_dagster.resources.lake.database import FILE_NAME, publish
 from cpmi_dagster.resources.lake.home_file import note_home
@@ -48,14 +51,16 @@ def run_profile(
         UsageError: a name is no asset, or the disk of its history is full.
         SourceError: a model or data set is not on this disk, and the hub does not give it.
     """
+    whole = settings
     if _looks_at_few_shards(settings, shards, force):
-        if not only:  # the rows are divided into shards first, then a few shards are run
-            first = _first_table(settings)
+        first, made = _first_table(settings), home_of(settings, LoggedProgress()).stages
+        if first in chosen_tables(only, until, distinct(made.values())):
+            # the rows are divided into shards first, then a few shards are run
             is_laid_out = Lake(settings.home).exists(first)
             outcome = run_profile(home_of, build, settings, [], [first], force, console, quiet or is_laid_out)
             if outcome.failures:
                 return outcome
-        settings = narrow_pilot(settings, shards)
+        settings = narrow_pilot(settings, shards, stages=made)
         shards = settings.shard_keys
     note_home(settings, Lake(settings.home).remove_shards)
     expected: dict[str, int] = {}
@@ -82,6 +87,8 @@ def run_profile(
         outcome = Runner(build(home), home, instance).run(shards, wanted, labelled)
         if not outcome.failures and not outcome.waiting:
             progress.summary()
+    if whole.is_pilot and shards and not outcome.failures:
+        _remove_stale(States.of(whole, home.stages), wanted, set(whole.shard_keys) - set(shards))
     publish(home.lake, settings)
     return outcome
 
@@ -103,14 +110,30 @@ def ask_hub(home: Home, stages: Sequence[Declaration]) -> None:
                 home.sources.version(source)
 
 
-def narrow_pilot(settings: Settings, shards: Sequence[str] | None = None, force: bool = False) -> Settings:
+def _remove_stale(states: States, tables: Iterable[str], shards: Iterable[str]) -> None:
+    """Remove what an earlier run made of shards that a pilot left out, and that is not of the pilot's rows."""
+    by_shard = [key for key in tables if TABLES[key].partitioning == "shard"]
+    # all are judged first: what is made of a removed file would be judged by its absence
+    for key, shard in [each for each in product(by_shard, shards) if states.state(*each).kind == "other"]:
+        states.lake.path(key, shard).unlink(missing_ok=True)
+
+
+def narrow_pilot(
+    settings: Settings,
+    shards: Sequence[str] | None = None,
+    force: bool = False,
+    *,
+    stages: Mapping[str, Declaration],
+) -> Settings:
     """Settings whose shards are the first ones with enough rows, if the profile is a pilot (`--limit`).
 
-    They stay as they are before the rows are divided into shards, if the run names `shards`, or under `force`.
+    They stay as they are until the rows of today are divided into shards, if the run names `shards`, or under `force`.
     """
     if not _looks_at_few_shards(settings, settings.shard_keys if shards is None else shards, force):
         return settings
     lake, counted, first = Lake(settings.home), 0, _first_table(settings)
+    if States.of(settings, stages).state(first).kind != "current":
+        return settings
     solutions = settings.sources.solutions_of_each or 1
     wanted = ROWS_LOOKED_AT * (settings.selection.trajectories or 1)
     for number, shard in enumerate(settings.shard_keys, start=1):

@@ -23,7 +23,7 @@ from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.files.text import closest
 from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.automation import DATASET, INGEST, JUDGE_FILES, LABEL, TRAIN, phases
+from cpmi_dagster.resources.dag.automation import DATASET, INGEST, JUDGE_FILES, LABEL, TRAIN, label_tables, phases
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.declaration import Declaration, direct_inputs, distinct
 from cpmi_dagster.resources.dag.general_checks import EVERY_ASSETS, IS_CURRENT, unreported
@@ -32,7 +32,7 @@ from cpmi_dagster.resources.dag.presentation import code_version
 from cpmi_dagster.resources.dag.run_life import PROCESS_TAG, hold_run
 from cpmi_dagster.resources.dag.stage import DATA_VERSION_TAG
 from cpmi_dagster.resources.dag.stage_run import Home
-from cpmi_dagster.resources.dag.states import States
+from cpmi_dagster.resources.dag.states import States, partition_words
 from cpmi_dagster.resources.dag.step_errors import INTERRUPTED, reason_of
 from cpmi_dagster.resources.lake.lake import partitions_of
 
@@ -86,11 +86,10 @@ class Runner:
             selection = [key for key in tables if key in wanted]
             if not selection:
                 continue
-            missing = set(self.home.settings.shard_keys) - set(shards) - set(self.home.lake.partitions(STEP_REWARDS))
-            if missing and phase not in (INGEST, LABEL):
+            if phase not in (INGEST, LABEL) and (due := self._due_elsewhere(shards)):
                 self.outcome.waiting.append(
-                    f"`{phase}` and everything after it wait for shards {', '.join(sorted(missing))}: soft labels are "
-                    "over the whole set; run without --shards to label them"
+                    f"`{phase}` and everything after it wait for {partition_words(STEP_REWARDS, due)}, missing or "
+                    "stale: soft labels are over the whole set; run without --shards to label them"
                 )
                 break
             if phase == LABEL:
@@ -103,6 +102,11 @@ class Runner:
                 labelled()
         self._report_currency()
         return self.outcome
+
+    def _due_elsewhere(self, shards: Sequence[str]) -> list[str]:
+        """The shards that are not asked for, and whose labels are missing or stale."""
+        tables, others = label_tables(self.home.settings), set(self.home.settings.shard_keys) - set(shards)
+        return sorted(shard for shard in others if not self._is_current(tables, shard))
 
     def _report_currency(self) -> None:
         """Have Dagster know which tables are current now; a child process leaves that to its parent."""

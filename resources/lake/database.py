@@ -35,6 +35,7 @@ from cpmi_dagster.resources.lake.home_file import nothing_made
 from cpmi_dagster.resources.lake.lake import ALL, COMPARED, EARLIER, LAKE, Lake, partitions_of
 from cpmi_dagster.resources.lake.records import hash_of
 from cpmi_dagster.resources.lake.sealed_parquet import is_intact, write_sealed
+from cpmi_dagster.trajectories.identifiers import shard_name
 
 LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"
@@ -226,8 +227,8 @@ def _select(lake: Lake, settings: Settings, folder: str) -> str:
     options = "union_by_name = true, hive_partitioning = false, filename = true"
     typed = ", ".join(f'"{name}"::{kind} as "{name}"' for name, kind in columns)
     select = f"select {typed} from read_parquet([{files}], {options})"
-    # later shards are left over from a larger number
-    last = f" where parse_filename(filename) <= '{settings.shard_keys[-1]}.parquet'"
+    # later shards are left over from a larger number; a pilot's views are those of the whole profile
+    last = f" where parse_filename(filename) <= '{shard_name(settings.shards - 1)}.parquet'"
     return select + last if TABLES[key].partitioning == "shard" else select
 
 

@@ -67,6 +67,19 @@ def test_a_source_that_is_edited_while_it_is_read_leaves_no_rows_of_two_versions
     assert "rows.jsonl has no rows" in "; ".join(run_all(settings, only=(SOURCE,)).failures)
 
 
+def test_a_pilot_reads_a_changed_source_into_all_shards_before_it_looks_at_few(tmp_path, monkeypatch):
+    rows = tmp_path / "rows.jsonl"
+    monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD", json.dumps({"path": str(rows)}))
+    settings = load_settings("miniature", tmp_path / "home")
+    for version in ("old", "new"):
+        rows.write_text(rows_of(version))
+        assert narrow_pilot(settings.limited(1)).shard_keys == settings.shard_keys
+        assert not run_all(settings.limited(1), only=(SOURCE,)).failures
+        steps = Lake.of(settings).read(SOURCE)["steps"]
+        assert len(steps) == 40 and {each[0].split()[0] for each in steps} == {version}
+        assert narrow_pilot(settings.limited(1)).shard_keys == ["000"]
+
+
 def test_a_run_that_would_do_nothing_is_not_started_and_runs_are_in_their_jobs_history(tmp_path):
     settings, table = load_settings("miniature", tmp_path), "sources/step_truth"
     for _ in range(2):

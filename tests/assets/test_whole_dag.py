@@ -35,6 +35,7 @@ from cpmi_dagster.resources.dag.shard_schedule import due_shards
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import EARLIER, Lake
+from cpmi_dagster.resources.lake.query import query
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("published_at_the_end")]
 
@@ -109,14 +110,34 @@ def test_what_was_deleted_or_damaged_is_made_again_with_the_same_rows_and_the_da
     flip(damaged, damaged.stat().st_size // 2)
     lake.path(STEP_REWARDS, "003").unlink()
     outcome = run_all(own_copy, only=("labels", "dataset"), shards=["001", "002"])
-    assert not outcome.failures and "wait for shards 003" in outcome.waiting[0]
+    assert not outcome.failures and "wait for shard 003, missing or stale" in outcome.waiting[0]
     assert lake.read(LOGPROBS, "001").equals(before[0]) and lake.read(STEP_REWARDS, "002").equals(before[1])
     assert lake.partitions(STEP_REWARDS) == ["000", "001", "002"]
 
 
+def test_a_pilot_after_a_whole_run_shows_its_own_labels_alone_and_a_whole_run_brings_the_others_back(own_copy):
+    only, labelled = ("selection", "labels"), "select distinct trajectory_id from labels.step_rewards"
+    whole = Lake.of(own_copy).read(STEP_REWARDS)
+
+    def shown() -> set[str]:
+        with duckdb.connect(str(own_copy.home / "cpmi.duckdb"), read_only=True) as connection:
+            return {name for (name,) in connection.sql(labelled).fetchall()}
+
+    for shards in (None, [SHARD]):
+        assert not run_all(own_copy.limited(3), only=only, shards=shards).failures
+        selected = Lake.of(own_copy).read("selection/selected_trajectories", SHARD)
+        assert shown() <= {*selected["trajectory_id"]} and selected.height <= 3
+        assert shown() == {*query(own_copy, labelled).rows["trajectory_id"]}
+    assert not run_all(own_copy, only=only).failures
+    assert shown() == {*whole["trajectory_id"]}
+    assert Lake.of(own_copy).read(STEP_REWARDS).equals(whole)
+
+
 def test_stale_shards_are_seen_by_status_and_schedule_and_refused_by_what_is_made_of_all(own_copy):
     changed = own_copy.model_copy(update={"scoring": own_copy.scoring.model_copy(update={"templates": 1})})
-    assert not run_all(changed, only=("labels",), shards=[SHARD]).failures
+    # what is made of all shards waits for stale ones as it does for missing ones
+    outcome = run_all(changed, only=("labels", "dataset"), shards=[SHARD])
+    assert not outcome.failures and "wait for shards 001 to 003, missing or stale" in outcome.waiting[0]
     states = {asset.key: asset.partitions for asset in home_status(changed)}
     stale = {"000": "done", "001": "stale", "002": "stale", "003": "stale"}
     assert states[LOGPROBS] == states["labels/template_scores"] == states[STEP_REWARDS] == stale
@@ -125,7 +146,7 @@ def test_stale_shards_are_seen_by_status_and_schedule_and_refused_by_what_is_mad
         assert due_shards(instance, changed, States.of(changed, MAKERS)) == ["001", "002", "003"]
     (failure,) = run_all(changed, only=("dataset/cpmi_80k",)).failures
     assert "labels/step_rewards of shards 001 to 003 is stale" in failure
-    assert "scoring.templates: 4, now 1" in failure and "run `cpmi run --only labels` first" in failure
+    assert "scoring.templates: 4, now 1" in failure and "--only labels` first" in failure
 
 
 @pytest.fixture
