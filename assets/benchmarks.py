@@ -41,7 +41,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
 
 @model_stage(
     CANDIDATES,
-    code_version="8",
+    code_version="9",
     inputs=[PROBLEMS],
     rows_of={PROBLEMS: lambda _, benchmark: pl.col("benchmark") == benchmark},
     settings=["benchmarks.candidates", "benchmarks.sampling", "answers.identity"],
@@ -164,7 +164,7 @@ def _judged_by_model(run: StageRun, name: str, judge: Judge, problems: pl.DataFr
 
 @model_stage(
     CHOICES,
-    code_version="6",
+    code_version="7",
     inputs=[PROBLEMS, CANDIDATES, MODELS],
     settings=[*SCORING_SETTINGS, "benchmarks.best_of_n", "answers.identity"],
     lineage={"correct": ["benchmarks/candidate_solutions.correct"]},

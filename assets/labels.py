@@ -53,7 +53,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
 
 @model_stage(
     NEGATIVES,
-    code_version="9",
+    code_version="10",
     inputs=[TRAJECTORIES, SELECTED],
     models=["labeler"],
     settings=[
@@ -154,7 +154,7 @@ def template_scores(run: StageRun) -> StageOutput:
 
 rolls_out = partial(
     model_stage,
-    code_version="7",
+    code_version="8",
     inputs=[TRAJECTORIES, SELECTED],
     lineage={
         "answer": ["alignment/trajectories.question", "alignment/trajectories.steps"],
@@ -210,7 +210,7 @@ def _by_type(home: Home, shard: str | None) -> dict[str, Any]:
 
 @stage(
     STEP_REWARDS,
-    code_version="3",
+    code_version="4",
     summary=_by_type,
     inputs=[TRAJECTORIES, SELECTED, LOGPROBS, CONTROLS, POLICY_ROLLOUTS, PROVER_ROLLOUTS, OWN_LABELS, TRUTH],
     settings=["rewards", "answers.identity", "scoring.templates", "rollouts.policy_count", "rollouts.prover_count"],

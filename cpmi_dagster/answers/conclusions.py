@@ -13,19 +13,19 @@ A value in bold comes first, then the value after the last verb. Values joined b
 import re
 from itertools import pairwise
 
-from cpmi_dagster.answers.fences import unwrap
+from cpmi_dagster.answers.fences import SPACES_IN_NUMBERS, unwrap
 from cpmi_dagster.answers.units import SCALES
 
 LONGEST_CONCLUSION = 1_000
 _HEADING = re.compile(
     r"^[#*\s]*(?:final\s+)?answer\s*:?[*\s]*$|\*\*\s*(?:final\s+)?answer\s*:\s*(?:\*\*)?", re.IGNORECASE | re.MULTILINE
 )
-_FINISHED = re.compile(r"(?:[.!][\"')*}$]*|\\\]|\\\)|\$|\*\*)\s*$")
+_FINISHED = re.compile(r"(?:[.!][\"')*}$`]*|\\\]|\\\)|\$|\*\*|`)\s*$")
 _SENTENCE_END = re.compile(r"(?:(?<=[.!?])\**|(?<=\\\]))\s+(?=[A-Z*#\\$(])|\n\s*\n")
 _DOUBT = re.compile(r"\b(?:if|cannot|can't|not|however|without|unless|assuming|suppose)\b", re.IGNORECASE)
 _VERB = re.compile(r"\b(?:is|are|was|were|be|equals?|has|have|costs?)\b|[=≈:](?=\s)", re.IGNORECASE)
 _FORMULA = r"\\\[.*?\\\]|\$\$.*?\$\$|\\\(.*?\\\)|(?<!\\)\$(?!\s)[^$\n]*[^$\s\\]\$(?!\d)"
-_NUMBER = r"-?(?:\\?[$€£])?-?\d+(?:,\d{3})*(?:\.\d+)?(?::\d+)*(?:\s?/\s?\d+)?(?:\s?\\?%)?"
+_NUMBER = rf"-?(?:\\?[$€£₹])?-?\d+(?:[,{SPACES_IN_NUMBERS}]\d{{3}})*(?:\.\d+)?(?::\d+)*(?:\s?/\s?\d+)?(?:\s?\\?%)?"
 _SCALE = rf"(?:{'|'.join(SCALES)})s?\b"
 _VALUE = re.compile(
     rf"\*\*(?P<bold>[A-Za-z]+|[^*\n]*[\d\\][^*\n]*?)[.,]?\*\*|{_FORMULA}"
@@ -33,7 +33,15 @@ _VALUE = re.compile(
     re.DOTALL,
 )
 _JOINT = re.compile(r"\s*(?:,|,?\s*(?:and|or))\s*")
+_ASSIGNED = rf"(?<![\w\\])(?:[A-Za-z](?:_\w)?|\\[a-z]+)\s*=\s*{_NUMBER}"
+_ASSIGNMENTS = re.compile(rf"{_ASSIGNED}(?:{_JOINT.pattern}{_ASSIGNED})+")
 _OTHERWISE = re.compile(r"\bor\b")
+_LETTER = r"[(\[*`\"'$]*[A-HJ](?!\w)[)\]*`\"'$]*"
+_OPTION = re.compile(
+    rf"\b(?i:options?|choices?)\s+(?P<named>{_LETTER}(?:{_JOINT.pattern}{_LETTER})*)"
+    rf"|(?<![\w.])(?P<right>{_LETTER})\s+is\s+(?:the\s+)?(?:only\s+)?(?:correct|right|best)\b(?!\s+(?!answer|option|choice)\w)"
+)
+_WRONG = re.compile(r"\s+(?:is|are)\s+(?:also\s+)?(?:incorrect|wrong|false)\b")
 _OPERATOR, _OPERAND = "[-−+±*/×·÷]", r"[\w$\\(\[]"
 _PART_BEFORE = re.compile(rf"(?:[\w$)\]}}][ \t]*{_OPERATOR}|[\d$)\]}}][ \t]*(?::|to\b)|[<>≤≥^√(\[]|\bbetween\b)[ \t]*$")
 _PART_BEHIND = re.compile(
@@ -52,7 +60,14 @@ def concluded_value(text: str) -> str | None:
     if not _FINISHED.search(end):
         return None
     sentence = next((part for part in reversed(_SENTENCE_END.split(end)) if part.strip()), "")
-    return None if _DOUBT.search(sentence) else _value(sentence)
+    return None if _DOUBT.search(sentence) else _option(sentence) or _value(sentence)
+
+
+def _option(sentence: str) -> str | None:
+    """The only choice that a sentence names as right: `option (B) is correct` -> `B`; None if it names others too."""
+    named = [option for option in _OPTION.finditer(sentence) if not _WRONG.match(sentence, option.end())]
+    letters = {", ".join(re.findall(r"\b[A-J]\b", option["named"] or option["right"])) for option in named}
+    return letters.pop() if len(letters) == 1 else None
 
 
 def _value(sentence: str) -> str | None:
@@ -74,11 +89,14 @@ def _value(sentence: str) -> str | None:
     if not chosen:
         return None
     start, end = chosen[0].start(), chosen[-1].end()
+    values = [_bare(value["bold"] or value.group()) for value in chosen]
+    for run in _ASSIGNMENTS.finditer(sentence):
+        if run.end() == end:
+            start, values = run.start(), re.findall(_ASSIGNED, run.group())
     if _OTHERWISE.search(masked[:start] + masked[end:]):
         return None
     if _PART_BEFORE.search(sentence[:start]) or _PART_BEHIND.match(sentence, end):
         return None
-    values = [_bare(value["bold"] or value.group()) for value in chosen]
     joint = " or " if _OTHERWISE.search(masked[start:end]) else ", "
     return joint.join(value for value in values if value) if all(values) else None
 

@@ -4,23 +4,55 @@ extract_answer("… so 6 + 6 = 12.\n#### 12")                   -> "12"
 extract_answer(r"Therefore $x = \boxed{\frac{2}{3}}$.")       -> "\frac{2}{3}"
 extract_answer("She has 18 - 12 = 6 left. The answer is: 6")  -> "6"
 extract_answer("Therefore, she ran **108** meters.")          -> "108"    (see `conclusions`)
+extract_answer("<think>It is 7. The answer is: 7</think>So the answer is 8.")   -> "8"
+extract_answer("<think>The answer is: 7. But let me")         -> None     a thought that does not end
+extract_answer("所以答案是：７。")                              -> "7"
 """
 
 import re
+from collections.abc import Sequence
 
 from cpmi_dagster.answers.conclusions import concluded_value
-from cpmi_dagster.answers.fences import boxed_answer, unwrap
+from cpmi_dagster.answers.fences import EAST_ASIAN, FULL_WIDTH, boxed_answer, unwrap
 
+_BEST = "final|correct|best|right|only|closest|most [a-z]+"
+_CHOICE = r"\b(?:correct|best|right) (?:answer )?(?:option|choice)"
+_EAST_ASIAN = "答案|(?<![回解])答|答え|正解|정답|답"
 _STATEMENT = re.compile(
-    r"(?P<mark>(?:\bthe (?:final |correct )?|\b(?:final|correct) |^[^\w\n]*)answer\**(?: is)?\s*\**[:=]"
-    r"|####|<answer>|^a\s*:)|the (?:final )?answer is",
+    rf"(?P<mark>(?:\bthe (?:(?:{_BEST}) )*|\b(?:{_BEST}) |^[^\w\n]*)answer\**(?: is)?\s*\**[:=]"
+    rf"|{_CHOICE}(?: is)?\s*[:=]|####|<answer>|^a\s*:"
+    rf"|【答案】|(?:{_EAST_ASIAN})(?:应该?|應該?)?[是为為は은]?[*\s】」]*[:=])"
+    r"|the (?:final )?answer is"
+    rf"|(?:\bthe (?:{_BEST}) answer|\banswer choice|{_CHOICE})s? (?:is|are)\s+(?=[*`$(\"']*(?-i:[A-J])(?![\w']))"
+    r"|(?:答案|正[确確](?:的)?(?:选项|選項))(?:应该?|應該?)?[是为為选選]|(?:答え|正解)は|(?:정답|답)은|[故应應][选選]",
     re.IGNORECASE | re.MULTILINE,
 )
 _CHECK = re.compile(r"\b(?:check|verify|confirm) $", re.IGNORECASE)
 _ANSWER_END = re.compile(r"</answer>", re.IGNORECASE)
 _SENTENCE = re.compile(r"\b(?:is|are|was|were)\b")
-_DISPLAYED = re.compile(r"(?:\\\[|\$\$)\s*(.*?)\s*(?:\\\]|\$\$)", re.DOTALL)
-_NEXT_SENTENCE = re.compile(r"\.\s+(?=[A-Z])")
+_DISPLAYED = re.compile(r"(?:\\\[|\$\$|```\w*\n)\s*(.*?)\s*(?:\\\]|\$\$|```)", re.DOTALL)
+_NEXT_SENTENCE = re.compile(r"\.\s+(?=[A-Z])|[。！？]|,?\s(?:because|since)\b")
+_THOUGHT = "think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad|seed:think"
+_THOUGHT_START = re.compile(
+    rf"<(?:{_THOUGHT})>|\[think\]|◁think▷|<\|(?:begin_of_thought|start_thinking|think(?:ing)?)\|>"
+    r"|<\|channel\|>\s*analysis",
+    re.IGNORECASE,
+)
+_THOUGHT_END = re.compile(
+    rf"</(?:{_THOUGHT})>|\[/think\]|◁/think▷|<\|(?:end_of_thought|end_thinking|/think(?:ing)?)\|>"
+    r"|<\|channel\|>\s*final\s*<\|message\|>",
+    re.IGNORECASE,
+)
+_TURN_END = re.compile(
+    r"(?<=\S)\s*(?:</s>|<(?:eos|pad|end_of_(?:turn|text|utterance))>|\[eos\]|<｜end▁of▁sentence｜>"
+    r"|<\|(?:eot_id|eom_id|eos|im_end|return|end|end_?of_?(?:text|turn|sentence|solution)(?:_token)?)\|>).*",
+    re.IGNORECASE | re.DOTALL,
+)
+_EAST_ASIAN_SIGNS = f"{EAST_ASIAN}、「」『』"
+_EAST_ASIAN_WORDS = re.compile(f"[{_EAST_ASIAN_SIGNS}]")
+_IN_OTHER_WORDS = re.compile(r",?\s*(?:[即因]|也就是|つまり|なぜなら|즉).*", re.DOTALL)
+_VALUES = re.compile(f"(?:[^{_EAST_ASIAN_SIGNS}]|[万萬亿億])+")
+_COPULA = re.compile(r"(?:です|である|だ|입니다|이다)$")
 
 
 def extract_answer(text: str, is_complete: bool = True) -> str | None:
@@ -29,15 +61,26 @@ def extract_answer(text: str, is_complete: bool = True) -> str | None:
     Args:
         is_complete: False for a text that was cut off; its last sentence is then not read.
     """
-    return announced_answer(text) or (concluded_value(text) if is_complete else None)
+    return announced_answer(text) or (concluded_value(_said(text)) if is_complete else None)
+
+
+def final_answer(steps: Sequence[str]) -> str | None:
+    """The answer in the last step; None without steps, or within a thought that some step begins."""
+    return extract_answer(steps[-1]) if steps and not is_thinking(steps) else None
+
+
+def is_thinking(texts: Sequence[str]) -> bool:
+    """Whether the texts, read in order, end within a thought."""
+    return _THOUGHT_START.search(_THOUGHT_END.split("\n".join(texts))[-1]) is not None
 
 
 def announced_answer(text: str) -> str | None:
     r"""The answer that a text announces, or None.
 
-    The last announcement wins: `####`, `The answer is:`, `Final answer:`, `\boxed{}` or `<answer></answer>`. An `answer
-    is` without a colon counts only if there is no box.
+    The last announcement wins: `####`, `The answer is:`, `Final answer:`, `\boxed{}`, `<answer></answer>` or `答：`. An
+    `answer is` without a colon counts only if there is no box. Thoughts (`<think>`) announce nothing.
     """
+    text = _said(text)
     boxed = boxed_answer(text)
     statements = [match for match in _STATEMENT.finditer(text) if not _CHECK.search(text[: match.start()][-10:])]
     stated = max((match.start() for match in statements if match["mark"]), default=-1)
@@ -51,10 +94,25 @@ def announced_answer(text: str) -> str | None:
             answer = unwrap(displayed.group(1))
         else:
             line = _NEXT_SENTENCE.split(rest.split("\n", maxsplit=1)[0], maxsplit=1)[0].rstrip(" \t\r*.")
-            is_sentence = not statement[0].lower().rstrip(" :=*").endswith("is") and _SENTENCE.search(line)
-            value = concluded_value(f"{line}.") if is_sentence else None
+            is_sentence = not statement[0].lower().rstrip(" :=*").endswith(("is", "are")) and _SENTENCE.search(line)
+            value = concluded_value(f"{line}.") if is_sentence else _east_asian_value(line)
             answer = unwrap(boxed_answer(line) or value or line)
         if answer:
             return answer
         end = statement.start()
     return boxed or None
+
+
+def _said(text: str) -> str:
+    """What a text says after its thoughts and before the end of its turn; empty if a thought does not end."""
+    said = "" if is_thinking([text]) else _TURN_END.sub("", _THOUGHT_END.split(text)[-1])
+    return said if said.isascii() else said.translate(FULL_WIDTH)
+
+
+def _east_asian_value(line: str) -> str | None:
+    """The values in a line of Chinese, Japanese or Korean, else its words; None for a line of another language."""
+    if not _EAST_ASIAN_WORDS.search(line):
+        return None
+    clause = _IN_OTHER_WORDS.sub("", line)
+    values = (unwrap(value) for value in _VALUES.findall(clause) if re.search(r"[A-Za-z0-9]", value))
+    return ", ".join(value.strip(" ,:") for value in values) or _COPULA.sub("", clause.strip())

@@ -1,19 +1,27 @@
-r"""Remove what encloses an answer: boxes, math delimiters, bold.
+r"""Remove what encloses an answer: boxes, math delimiters, bold, code ticks; classes of characters.
 
 boxed_answer(r"Therefore $x = \boxed{\frac{2}{3}}$.")  -> "\frac{2}{3}"
-unwrap(r"**$\boxed{\frac{1}{2}}$**.")               -> "\frac{1}{2}"
+unwrap(r"**$\boxed{\frac{1}{2}}$**."), unwrap("`7`")  -> "\frac{1}{2}", "7"
 unwrap(r"$5"), unwrap(r"\(a\), \(b\)")           -> unchanged
 """
 
 import re
 
+FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: " "}
+"""For `str.translate`: full-width letters, digits and signs of East Asian texts to those of ASCII."""
+EAST_ASIAN = r"々\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+"""Characters of a class: letters of Chinese, Japanese and Korean."""
+SPACES_IN_NUMBERS = r"\u00a0\u2002-\u200a\u202f\u205f"
+"""Characters of a class: no-break and thin spaces, which separate thousands."""
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
 _UNBRACED = re.compile(r"(?:\\[A-Za-z]+|[^\s{}$\\])*")
 _FENCED = re.compile(
     r"(?P<dollars>\$\$?)(?P<math>(?:\\.|[^$\\])+)(?P=dollars)|\\\((?P<inline>(?:(?!\\\)).)*)\\\)"
-    r"|\\\[(?P<displayed>(?:(?!\\\]).)*)\\\]|(?P<stars>\*{1,3})(?P<bold>[^*]+)(?P=stars)",
+    r"|\\\[(?P<displayed>(?:(?!\\\]).)*)\\\]|(?P<stars>\*{1,3})(?P<bold>[^*]+)(?P=stars)"
+    r"|(?P<ticks>`+)(?:\w*\n)?(?P<code>[^`]+)(?P=ticks)",
     re.DOTALL,
 )
+_INSIDE = ("math", "inline", "displayed", "bold", "code")
 _STOPS = ".,; "
 
 
@@ -24,11 +32,11 @@ def boxed_answer(text: str) -> str | None:
 
 
 def unwrap(answer: str) -> str:
-    """Remove the boxes, math delimiters, bold and final stops that enclose the whole answer, in any order."""
+    """Remove boxes, math delimiters, bold, code ticks and final stops around the whole answer, in any order."""
     while True:
         answer = strip_stops(answer)
         if fenced := _FENCED.fullmatch(answer):
-            answer = next(text for text in fenced.group("math", "inline", "displayed", "bold") if text is not None)
+            answer = next(text for text in fenced.group(*_INSIDE) if text is not None)
         elif box := _BOX.match(answer):
             content, end = _boxed(answer, box.end())
             if end != len(answer):

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import product, takewhile
 from typing import NamedTuple
 
-from cpmi_dagster.answers.units import split_unit
+from cpmi_dagster.answers.units import add_measures, split_unit
 from cpmi_dagster.answers.values import Undecidable, Value, read_value, real_value
 
 LIST, SET, TUPLE, RATIO = "", "{}", "()", ":"
@@ -87,12 +87,16 @@ def _read_words(text: str) -> Quantity | Parts | None:
     if is_name or not _WORDS.fullmatch(text):
         return None
     parts = tuple(part for part in _LIST_COMMA.split(words) if part)
-    return Parts(LIST if len(parts) > 1 else "words", parts)
+    if len(parts) > 1:  # `A and C` are variables or choices
+        return Parts(LIST, parts) if max(map(len, parts)) > 1 else None
+    return Parts("words", parts)
 
 
 def _read(text: str) -> Quantity | Parts:
     if CONDITION.search(text):
         return Parts("condition", ())
+    if total := add_measures(text):
+        return Quantity(read_value(total[0]), total[1])
     if matrix := _MATRIX.fullmatch(text):
         rows = [row.split("&") for row in matrix["entries"].split("\\\\") if row.strip()]
         factor = matrix["factor"].strip().replace("-", "-1 ")

@@ -8,20 +8,23 @@ r"""Plain text of an answer: typesetting is removed, meaning stays.
 "58\,500", "\langle 1, 2 \rangle"       -> "58500", "( 1, 2 )"
 "\[ \boxed{60} \]"                       -> "60"
 "{6 \choose 3}", "10 sqrt(21)"          -> "\binom{6}{3}", "10 \sqrt(21)"
+"Rs. 20", "US$5", "20 EUR"              -> "20 rupees", "5 dollars", "20 euros"
+"option (B)", "３／４", "A、C"           -> "B", "3/4", "A, C"
 """
 
 import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from cpmi_dagster.answers.fences import strip_stops, unwrap
+from cpmi_dagster.answers.fences import FULL_WIDTH, SPACES_IN_NUMBERS, strip_stops, unwrap
 from cpmi_dagster.answers.units import SCALES
 from cpmi_dagster.answers.values import FUNCTIONS, TRIGONOMETRIC
 
 CACHED_TEXTS = 1 << 16
 _FENCED = re.compile(r"(?<!\\)(?:\$\$?|\\\(|\\\[)(?P<inside>(?:\\\$|[^$])*?)(?:\$\$?|\\\)|\\\])", re.DOTALL)
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
-_SYMBOLS = str.maketrans({
+_SYMBOLS = FULL_WIDTH | str.maketrans({
+    "、": ", ", "￥": "¥", "万": "\\cdot 10000 ", "萬": "\\cdot 10000 ", "亿": "\\cdot 10^8 ", "億": "\\cdot 10^8 ",
     "−": "-", "–": "-", "—": "-", "×": "\\times ", "·": "\\cdot ", "÷": "/", "⁄": "/", "π": "\\pi ",
     "∞": "\\infty ", "≤": "\\le ", "≥": "\\ge ", "∪": "\\cup ", "±": "\\pm ", "≠": "\\ne ", "∩": "\\cap ", "∈": "\\in ",
     "ℝ": "\\mathbb{R}", "½": "\\frac{1}{2}", "¼": "\\frac{1}{4}", "¾": "\\frac{3}{4}",
@@ -37,7 +40,11 @@ _COMMANDS = {
 }  # fmt: skip
 _UNIT_LETTERS = {"m": "meter", "g": "gram", "s": "second", "h": "hour", "L": "liter"}
 _UNIT_LETTER = re.compile(rf"(?<![A-Za-z.])[{''.join(_UNIT_LETTERS)}](?![A-Za-z.])")
-_CURRENCIES = {"$": "dollars", "€": "euros", "£": "pounds", "¥": "yen", "¢": "cents"}
+_CURRENCIES = {
+    "$": "dollars", "€": "euros", "£": "pounds", "¥": "yen", "¢": "cents", "₹": "rupees", "₩": "won", "₽": "rubles",
+    "USD": "dollars", "EUR": "euros", "GBP": "pounds", "JPY": "yen", "CNY": "yuan", "RMB": "yuan", "INR": "rupees",
+    "RS": "rupees",
+}  # fmt: skip
 _PART = r"\{(?:[^{}]|\{[^{}]*\})*\}|\d|[A-Za-z]|\\pi(?![A-Za-z])"
 _FRACTION = re.compile(rf"\\(frac|binom)\s*({_PART})\s*({_PART})")
 _NAME = rf"(?:(?:sqrt|{'|'.join(FUNCTIONS)})(?=\s*(?:[(0-9^]|[A-Za-z](?![A-Za-z])))|pi(?![A-Za-z]))"
@@ -45,10 +52,13 @@ _TRIGONOMETRIC = re.compile(rf"\\(?:{'|'.join(TRIGONOMETRIC)})")
 _FONTS = "text(?:bf|it|rm|normal|tt|sf)?|[mh]box|math(?:rm|bf|it)|operatorname"
 _AMOUNT = rf"(?P<amount>-?(?:\d+\.?\d*|\.\d+)(?:\s+(?:{'|'.join(SCALES)})s?\b)*)"
 _RATE = r"(?P<per>\s+per(?:\s+[A-Za-z]{2,})+)?"
-_MONEY, _ITEM_ENDS = r"(?P<money>\\?\$|[€£¥¢])", r"(?=\s*(?:$|[,;]|(?:and|or)\b))"
+_CODE = r"(?<![A-Za-z\\])(?:Rs|(?i:USD|EUR|GBP|JPY|CNY|RMB|INR))(?![A-Za-z])\.?"
+_MONEY = rf"(?:\bUS(?=\\?\$))?(?P<money>\\?\$|[€£¥¢₹₩₽]|{_CODE})"
+_ITEM_ENDS = r"(?:/-)?(?=\s*(?:$|[,;]|(?:and|or)\b))"
 _DEGREES = r"(?:\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z]))|°)(?:\s*[CF](?![A-Za-z0-9]))?"
 _BUILDER = r"\s*[A-Za-z]\s*(?:\\in\s*\(-\\infty,\\infty\)\s*)?(?:\\mid|\||:)"
 _BRACKETS = set("([{")
+_BEGUN = r"(?<![\d.,])\d{1,3}"
 
 
 def _without_marks(number: re.Match[str]) -> str:
@@ -78,14 +88,15 @@ def _with_braces(fraction: re.Match[str]) -> str:
 
 def _amount(price: re.Match[str]) -> str:
     parts = price.groupdict("")
-    return f"{parts.get('amount', '')} {_CURRENCIES[parts['money'][-1]]}{parts.get('per', '')}"
+    currency = _CURRENCIES[parts["money"].strip("\\.").upper()]
+    return f"{parts.get('amount', '')} {currency}{parts.get('per', '')}"
 
 
 _RULES: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
     ("", r"(?<![\w\\.])(\d+\.?\d*|\.\d+)[eE]\+?(-?\d{1,4})(?![\w.]|\s*_)", r"\1 \\cdot 10^{\2}"),
     ("10", r"(?<=\d)\s*[xX*]\s*10\s*(?:\^|\*\*)\s*\{?\s*\+?(-?\d+)\s*\}?", r" \\cdot 10^{\1}"),
     ("", rf"(?<![\\A-Za-z]){_NAME}", r"\\\g<0>"),
-    ("", r"(?<![\d.,])\d{1,3}(?:(?:\\[,; ]|~|[\u2009\u202f])\d{3})+(?!\d)|^\d{1,3}(?: \d{3})+$", _without_marks),
+    ("", rf"{_BEGUN}(?:(?:\\[,; ]|~|[{SPACES_IN_NUMBERS}])\d{{3}})+(?!\d)|^\d{{1,3}}(?: \d{{3}})+$", _without_marks),
     ("mod", r"\(?\s*\\?[pb]?mod(?![A-Za-z])\s*\{?\s*(\w+)\s*\}?\s*\)?", r"\\pmod{\1}"),
     (",", r"(?:,\s*\\!\s*|\{,\})(?=\d{3})", ""),
     ("\\!", r"\\!", ""),
@@ -104,14 +115,16 @@ _RULES: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
     ("<=", "<=", r"\\le "),
     (">=", ">=", r"\\ge "),
     ("\\{", rf"^\s*\\\{{(?:{_BUILDER})?([^,;{{}}]*(?:[<>]|\\(?:le|ge|ne)(?![A-Za-z]))[^,;{{}}]*)\\\}}\s*$", r"\1"),
-    (",", r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])", _without_commas),
+    (",", rf"{_BEGUN}(?:,\d{{3}})+(?![\d,])", _without_commas),
     ("", rf"^\s*(-?\d+(?:\.\d+)?)\s*{_DEGREES}\s*$", r"\1 degrees"),
     ("", r"^\s*(-?\d+(?:\.\d+)?)\s*(?:''|″|\^\s*\{\s*\\prime\s*\\prime\s*\})\s*$", r"\1 arcseconds"),
     ("", r"^\s*(-?\d+(?:\.\d+)?)\s*(?:'|′|\^\s*(?:\{\s*\\prime\s*\}|\\prime))\s*$", r"\1 arcminutes"),
     ("", _DEGREES, lambda sign: "°" if _TRIGONOMETRIC.search(sign.string) else ""),
     ("", rf"{_MONEY}\s*{_AMOUNT}(?:\s+(?!(?:per|and|or)\b)[A-Za-z]{{2,}})*{_RATE}{_ITEM_ENDS}", _amount),
     ("", rf"(?<=\d)\s*{_MONEY}{_ITEM_ENDS}", _amount),
-    ("", _MONEY, ""),
+    ("", r"\\?\$|[€£¥¢₹₩₽]", ""),
+    ("`", "`", ""),
+    ("", r"^\s*(?i:(?:the )?(?:option|choice|answer)s?|选项|選項)\s*(?=\(?[A-J](?![\w']))", ""),
     ("", r"[\s\u200b-\u200d\u2060\ufeff]+", " "),
 )
 _COMPILED = tuple((needle, re.compile(pattern), replacement) for needle, pattern, replacement in _RULES)

@@ -3,11 +3,14 @@ r"""Split a number from its unit; words such as `million` or `tenths` belong to 
 "5225 cubic inches"  -> ("5225", "cubic inch")        "2400 cm^2"  -> ("2400", "square centimeter")
 "25 percent"         -> ("25%", "")                   "10 x", "2xy" -> no unit: variables
 "3 million dollars"  -> ("(3) \cdot 1000000", "dollar")    "3 zillion" -> no unit: unknown word
+"2 h 30 min"         -> ("150", "minute")
 """
 
 import re
 from fractions import Fraction
-from itertools import takewhile
+from itertools import pairwise, takewhile
+
+from cpmi_dagster.answers.fences import EAST_ASIAN
 
 _UNITS = {
     ("length", 1): "1000 kilometer km kilometre, 1 meter metre, 0.1 decimeter, 0.01 centimeter cm centimetre, "
@@ -23,6 +26,7 @@ _SIZES = {name: (kind, power, Fraction(size)) for (kind, power), (size, name, *_
 _SPELLINGS = {
     **{spelling: name for _, (_, name, *spellings) in _NAMES for spelling in spellings},
     "sq": "square", "cu": "cubic", "mph": "mile per hour", "am": "a.m.", "pm": "p.m.", "a.m": "a.m.", "p.m": "p.m.",
+    "円": "yen", "元": "yuan",
 }  # fmt: skip
 _LETTERS = {"m": "meter", "g": "gram", "s": "second", "h": "hour", "L": "liter", "l": "liter"}
 _POWERS = {"2": "square ", "3": "cubic ", None: ""}
@@ -38,10 +42,19 @@ SCALES = {
 }  # fmt: skip
 _SCALE_LIKE = re.compile(r"\w+illion(?:th)?\b.*|\w+(?:en|lf|ie)th|negative|positive|minus|plus")
 _EXPONENT = r"(?:\s*\^\s*\{?\s*(?P<power>[23])\s*\}?)?"
-_UNIT = re.compile(rf"(?P<value>.*[0-9)}}%]|.*\\pi)(?P<gap>\s*)(?<![A-Za-z\\])(?P<words>[A-Za-z][A-Za-z. /-]+?)\.?"
-                   rf"{_EXPONENT}", re.DOTALL)  # fmt: skip
-_LETTER_BEHIND = re.compile(rf"(?P<value>.*[0-9)}}])\s*(?P<letter>[{''.join(_LETTERS)}]){_EXPONENT}", re.DOTALL)
-_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z][A-Za-z.]")
+_UNIT = re.compile(rf"(?P<value>.*[0-9)}}%]|.*\\pi)(?P<gap>\s*)(?<![A-Za-z\\])(?P<words>[A-Za-z][A-Za-z. /-]+?"
+                   rf"|[{EAST_ASIAN}]+)\.?{_EXPONENT}", re.DOTALL)  # fmt: skip
+_SYMBOLS_BEHIND = re.compile(r"(?P<value>.*[0-9)}])(?P<gap>\s*)(?P<symbols>[A-Za-z][A-Za-z/^{}23\s]*)", re.DOTALL)
+_SYMBOL = re.compile(rf"\s*(?P<word>[A-Za-z]+){_EXPONENT}\s*")
+_MEASURE = r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)\.?"
+_MEASURES = re.compile(rf"{_MEASURE}(?:\s*,?\s*(?:and\s+)?{_MEASURE})+")
+_WORD = re.compile(rf"(?<![A-Za-z\\])[A-Za-z][A-Za-z.]|[{EAST_ASIAN}]")
+_CLOCK = re.compile(
+    r"(?P<hour>\d{1,2})(?::(?P<minute>[0-5]\d))?(?::(?P<second>[0-5]\d))?(?P<exact>\s*o['’]clock)?"
+    r"(?P<half>\s*(?:(?P<am>a\.?\s?m\.?|in the morning)|p\.?\s?m\.?|in the (?:afternoon|evening)))?",
+    re.IGNORECASE,
+)
+_NOON = {"noon": "12:00 pm", "12 noon": "12:00 pm", "midnight": "12:00 am", "12 midnight": "12:00 am"}
 _LONE_LETTER = re.compile(r"(?<![A-Za-z.])[A-Za-z](?![A-Za-z.])")
 _PER_TIME = re.compile(r"(?<=[A-Za-z]{2})/[hs]$")
 _SHORT_WORD = 2
@@ -68,16 +81,50 @@ def split_unit(text: str) -> tuple[str, str]:
     unit = " ".join(spelled[len(scales) :])
     if not unit and not match["power"]:
         return value, ""
-    is_known = unit in _KNOWN or written in _KNOWN or (match["gap"] and len(written) > _SHORT_WORD)
+    is_word = (match["gap"] and len(written) > _SHORT_WORD) or not written.isascii()
+    is_known = unit in _KNOWN or written in _KNOWN or is_word
     if not is_known or _SCALE_LIKE.fullmatch(unit) or _LONE_LETTER.search(_PER_TIME.sub("", match["words"])):
         return text, ""
     return (f"{value}%", "") if unit in _PERCENT else (value, _POWERS[match["power"]] + unit)
 
 
-def split_letter(text: str) -> tuple[str, str] | None:
-    """Value and unit of a text that ends in a unit letter, as in `5000 m`; None for any other text."""
-    match = _LETTER_BEHIND.fullmatch(text)
-    return (match["value"], _POWERS[match["power"]] + _LETTERS[match["letter"]]) if match else None
+def split_symbols(text: str) -> tuple[str, str, bool] | None:
+    """Value, unit and whether it can be no variable, of a text that ends in signs of units; None for any other text.
+
+    split_symbols("5 m/s^2")  ->  ("5", "meter per square second", True)      "5000m"  ->  ("5000", "meter", False)
+    """
+    if (match := _SYMBOLS_BEHIND.fullmatch(text)) is None:
+        return None
+    symbols = [_SYMBOL.fullmatch(symbol) for symbol in match["symbols"].split("/")]
+    unit = " per ".join(_POWERS[symbol["power"]] + _name_of(symbol["word"]) for symbol in symbols if symbol)
+    is_apart = bool(match["gap"]) or len(symbols) > 1
+    return (match["value"], unit, is_apart) if all(symbols) and size_of(unit) else None
+
+
+def add_measures(text: str) -> tuple[str, str] | None:
+    """The sum of measures in ever smaller units, in the smallest: `5 feet 6 inches`; None for any other text."""
+    if _MEASURES.fullmatch(text) is None:
+        return None
+    amounts, words = zip(*re.findall(_MEASURE, text), strict=True)
+    is_time = not {"second", "hour", "day", "week"}.isdisjoint(map(_name_of, words))
+    names = ["minute" if word == "m" and is_time else _name_of(word) for word in words]
+    sizes = [size_of(name) for name in names]
+    measures = [(Fraction(amount), *size) for amount, size in zip(amounts, sizes, strict=True) if size]
+    if len(measures) < len(names) or len({kind for _, kind, _ in measures}) > 1:
+        return None
+    if any(amount * size >= larger for (*_, larger), (amount, _, size) in pairwise(measures)):
+        return None
+    return str(sum(amount * size for amount, _, size in measures) / measures[-1][-1]), names[-1]
+
+
+def same_time_of_day(one: str, other: str) -> bool | None:
+    """Whether two times of day are one, as `3:30 pm` and `15:30`; None unless both are, and one names its half."""
+    times = [_CLOCK.fullmatch(_NOON.get(text.lower(), text)) for text in (one, other)]
+    told = [time for time in times if time and (time["minute"] or time["exact"] or time["half"])]
+    if len(told) < len(times) or not any(time["half"] or time["exact"] for time in told):
+        return None
+    first, second = map(_seconds_of_day, told)
+    return not first.isdisjoint(second)
 
 
 def size_of(unit: str) -> tuple[str, Fraction] | None:
@@ -93,3 +140,21 @@ def size_of(unit: str) -> tuple[str, Fraction] | None:
             kind, power, size = known
             return f"{kind}{power * int(exponent or 1)}", size ** int(exponent or 1)
     return None
+
+
+def _name_of(word: str) -> str:
+    """The name of a unit: `min`, `mins` and `minutes` are `minute`."""
+    name = _LETTERS.get(word) or _SPELLINGS.get(word.lower())
+    singular = word.lower().removesuffix("s")
+    return name or _SPELLINGS.get(singular, singular)
+
+
+def _seconds_of_day(time: re.Match[str]) -> set[int]:
+    """The seconds since midnight that a time of day may mean: two without its half."""
+    hour, minute, second = (int(time[part] or 0) for part in ("hour", "minute", "second"))
+    rest = 60 * minute + second
+    if time["half"]:
+        hours = [hour % 12 + 12 * (not time["am"])]
+    else:
+        hours = [hour % 12, hour % 12 + 12] if 1 <= hour <= 12 else [hour]
+    return {3600 * hour + rest for hour in hours}

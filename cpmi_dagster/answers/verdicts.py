@@ -13,9 +13,10 @@ from functools import lru_cache
 from math import log10
 
 from cpmi_dagster.answers import math_verify_pool
+from cpmi_dagster.answers.fences import EAST_ASIAN
 from cpmi_dagster.answers.forms import CONDITION, LIST, NAME, SET, TUPLE, Parts, Quantity, read_form
 from cpmi_dagster.answers.plain_text import plain_text
-from cpmi_dagster.answers.units import size_of, split_letter
+from cpmi_dagster.answers.units import same_time_of_day, size_of, split_symbols
 from cpmi_dagster.answers.values import Undecidable, is_rounded, read_value, real_value, same
 
 CACHED_VERDICTS = 1 << 16
@@ -28,6 +29,7 @@ _ASSIGNED = re.compile(rf"^{NAME}\s*=\s*(?=[^=]+$)(?![^{{]*\}})")
 _NO_FORMULA = re.compile(
     r"<<|>>|(?<!\\)\{\s*\}|[-+*/=^(\[{\\_:]\s*$"  # something is missing
     r"|(?<![A-Za-z\\])(?!and\b)[A-Za-z]{3,}|\\(?:[pb]?mod|equiv|cong|mid)(?![A-Za-z])"  # prose, congruences
+    rf"|[{EAST_ASIAN}]"
 )
 _TOWER = re.compile(r"([0-9]+)\s*\^\s*\{?\s*([0-9]+)\s*\^\s*\{?\s*([0-9]+)")
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[A-Za-z]+\}")
@@ -108,6 +110,8 @@ def _squeeze(text: str) -> str:
 @lru_cache(maxsize=CACHED_VERDICTS)
 def _compare(one: str, other: str) -> bool | None:
     """Whether two plain texts are equivalent by their forms; None if the forms do not decide."""
+    if (is_same := same_time_of_day(one, other)) is not None:
+        return is_same
     match gold := read_form(one), candidate := read_form(other):
         case (None, _) | (_, None):
             return None
@@ -158,7 +162,7 @@ def _compare_quantities(gold: Quantity, candidate: Quantity) -> bool | None:
             and len(units) == 1
             and not (gold.is_percent or candidate.is_percent)
         )
-    gold, candidate = _with_letter_as_unit(gold, candidate.unit), _with_letter_as_unit(candidate, gold.unit)
+    gold, candidate = _with_symbols_as_unit(gold, candidate), _with_symbols_as_unit(candidate, gold)
     measures = ["%" if quantity.is_percent else quantity.unit for quantity in (gold, candidate)]
     if all(measures) and measures[0] != measures[1]:
         one, other = size_of(gold.unit), size_of(candidate.unit)
@@ -183,8 +187,10 @@ def _compare_quantities(gold: Quantity, candidate: Quantity) -> bool | None:
     return True if True in verdicts else verdicts[0]
 
 
-def _with_letter_as_unit(quantity: Quantity, unit: str) -> Quantity:
-    """Read the final letter as a unit if the other answer has a unit: `5000 m` beside `5 km`."""
-    if not unit or quantity.unit or quantity.is_percent or (split := split_letter(quantity.value.text)) is None:
+def _with_symbols_as_unit(quantity: Quantity, other: Quantity) -> Quantity:
+    """Read the final letters as a unit beside a unit or a plain number: `5000 m` beside `5 km`, `20 m` beside `20`."""
+    if quantity.unit or quantity.is_percent or (split := split_symbols(quantity.value.text)) is None:
         return quantity
-    return quantity._replace(value=read_value(split[0]), unit=split[1])
+    value, unit, is_apart = split
+    is_number = not (other.is_percent or other.name) and real_value(other.value) is not None
+    return quantity._replace(value=read_value(value), unit=unit) if other.unit or (is_apart and is_number) else quantity

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
-from cpmi_dagster.answers.extraction import announced_answer, extract_answer
+from cpmi_dagster.answers.extraction import announced_answer, extract_answer, is_thinking
 from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed, uniform_number
@@ -45,6 +45,8 @@ class Prefix:
 
     def answer(self, continuation: Generation) -> str | None:
         """The answer of prefix and continuation; if the prefix states one, a later announcement still wins."""
+        if is_thinking([*self.steps, continuation.text]):
+            return None
         if self.steps and states_answer(self.steps[-1]):
             return announced_answer(continuation.text) or announced_answer(self.steps[-1])
         return extract_answer(continuation.text, not continuation.truncated)

@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.answers.extraction import final_answer
 from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.files.text import encodable
@@ -173,13 +173,13 @@ def _trajectory(
     if marked is not None and labels is not None and marked != tuple(labels):
         raise MalformedRow("the verdicts behind the steps and the labels of the row differ; remove one of them")
     labels = marked if labels is None else labels
-    final_answer = extract_answer(texts[-1]) if texts else None
-    gold = name_choice(row, _read_gold_answer(row), row.get(name_in(row, GOLD_ANSWER)), final_answer)
+    stated = final_answer(texts)
+    gold = name_choice(row, _read_gold_answer(row), row.get(name_in(row, GOLD_ANSWER)), stated)
     return Trajectory(
         question=question,
         steps=texts,
         shepherd_labels=None if labels is None else tuple(labels),
-        final_answer=final_answer,
+        final_answer=stated,
         source_id=read_optional(row, "id", read_identifier),
         task=read_optional(row, "task", read_identifier) or "",
         gold_answer=gold,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_run import SHARED_DATA
 
-from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.answers.extraction import extract_answer, final_answer
 from cpmi_dagster.answers.verdicts import equivalent, is_equivalent
 
 needs_data = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository")
@@ -37,6 +37,18 @@ def test_a_sentence_that_is_cut_anywhere_has_no_answer(count: int, seen: int, cu
     assert extract_answer(sentence) == str(count)
     assert extract_answer(sentence, is_complete=False) is None
     assert extract_answer(sentence[: -min(cut, len("Therefore, the number of hats is"))]) is None
+
+
+def test_a_solution_that_ends_within_a_thought_states_no_final_answer():
+    thought = ["<think>\nLet me see.", "The answer is: 7."]
+    assert final_answer(thought) is None
+    assert final_answer([*thought, "</think>\n\nShe has 8 hats."]) == "8"
+    assert final_answer(thought[1:]) == "7"
+
+
+@given(solution=st.sampled_from(["She has 8 hats.", "The answer is: 8", "\\boxed{8}", "答案是8。"]), thought=st.text())
+def test_no_thought_changes_the_answer_that_follows_it(solution: str, thought: str):
+    assert extract_answer(f"<think>{thought} The answer is: 7</think>{solution}") == "8"
 
 
 @pytest.mark.parametrize(("name", "verdict"), [("equivalent_pairs.jsonl", True), ("different_pairs.jsonl", False)])
