@@ -36,6 +36,8 @@ from cpmi_dagster.prm.scoring import StepReader, probabilities, read_steps
 from cpmi_dagster.prm.settings import Training
 from cpmi_dagster.prm.trainer import CURVE_SPACING, CurvePoint, check_loss
 
+STATES = "hidden states"
+"""Key in `LoadedModel.remembered` of the decoder and of what is known about reading it."""
 SMALLEST_DEVIATION = 1e-6
 LARGEST_GRADIENT = 1.0
 """Norm that gradients are clipped to, as `transformers` does by default."""
@@ -64,10 +66,12 @@ def step_features(
         ModelError: the model has no decoder, or the decoder is not causal.
         ScoringError: a solution is longer than the model's context, or a state is not finite.
     """
-    decoder = decoder_of(model)
+    if STATES not in model.remembered:
+        model.remembered[STATES] = decoder_of(model), {}
+    decoder, remembered = model.remembered[STATES]
     limit = None if max_tokens is None else min(max_tokens, model.context_length)
     encode = partial(encode_solutions, model.tokenizer, max_tokens=limit)
-    reader = StepReader(decoder, encode, model.identity, model.context_length)
+    reader = StepReader(decoder, encode, model.identity, model.context_length, remembered=remembered)
     return read_steps(reader, solutions, "feature", Tensor.float, batch_tokens, progress)
 
 

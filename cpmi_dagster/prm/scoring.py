@@ -25,7 +25,7 @@ from cpmi_dagster.errors import ModelError, ScoringError
 from cpmi_dagster.prm.inputs import EncodedSolution
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.reading.packing import PackedRow
-from cpmi_dagster.reading.probe import Probe, check_full_attention
+from cpmi_dagster.reading.probe import ADVICE, Probe, check_full_attention
 from cpmi_dagster.reading.row_reader import check_token_ids
 from cpmi_dagster.reading.tree_reader import TreeReader
 from cpmi_dagster.reading.trees import Branch, TokenTree, tree_of
@@ -37,6 +37,8 @@ PROBE = ("Ana has 48 shells.", (["48 / 2 = 24", "48 + 24 = 72"], ["48 + 24 = 72"
 TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 0.01, "bfloat16": 0.05}
 """Bound of rounding of a hidden state, relative to the largest number of all. SmolLM2-135M rounds by 3e-7, 7e-4, 0.013
 in float32, float16, bfloat16; if it attends to other branches, its states differ by 0.11."""
+WARNED = "warned of one by one"
+"""Key of `remembered`."""
 ReadEnds = Callable[[Tensor], Tensor]
 """Hidden states (steps, hidden size) -> values, one row per step."""
 logger = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class StepReader:
         identity: name in errors.
         context_length: most tokens of a solution.
         mark: as in `LoadedRewardModel`.
+        remembered: cache of facts about the model within the process.
     """
 
     model: PreTrainedModel
@@ -167,7 +170,7 @@ def step_values(
     try:
         trees = _tree_reader(reader, read, batch_tokens, max(len(encoded[index].token_ids) for index in with_steps))
     except ModelError as error:
-        logger.info("solutions are read one by one: %s", error)
+        _warn_once(reader, [encoded[index] for index in with_steps], error)
         for index in with_steps:
             with torch.inference_mode():
                 by_solution[index] = read(_read_alone(reader.model, encoded[index])).cpu().numpy()
@@ -180,6 +183,21 @@ def step_values(
         for index, part in zip(window, np.split(values.by_tree[0], bounds), strict=True):
             by_solution[index] = part
     return by_solution
+
+
+def _warn_once(reader: StepReader, solutions: Sequence[EncodedSolution], error: ModelError) -> None:
+    """Warn that solutions are read one by one, with how many times the tokens of their trees that is."""
+    if WARNED not in reader.remembered:
+        reader.remembered[WARNED] = True
+        tokens = sum(len(solution.token_ids) for solution in solutions)
+        logger.warning(
+            "%s reads solutions one by one: a pass for each of %d solutions, and %.1f times the tokens of token trees "
+            "(%s); the values are right, and a model that reads token trees is faster",
+            reader.identity,
+            len(solutions),
+            tokens / len(_solution_tree(solutions)),
+            str(error).removesuffix(f"; {ADVICE}"),
+        )
 
 
 def _tree_reader(reader: StepReader, read: ReadEnds, batch_tokens: int, longest: int) -> TreeReader:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from cpmi_dagster.errors import TransientError, first_line
+from cpmi_dagster.errors import ModelError, TransientError, first_line
 from cpmi_dagster.models.attention import attention_implementation
 from cpmi_dagster.models.memory import is_out_of_memory, release_memory
 from cpmi_dagster.reading import Reader
@@ -109,7 +109,12 @@ class TreeReader:
         self._model, self._take, self._passes = model, take, passes
         name = f"reader {wanted}"
         if name not in model.remembered:
-            model.remembered[name] = choose_reader(model.model, wanted, probe())
+            try:
+                model.remembered[name] = choose_reader(model.model, wanted, probe())
+            except ModelError as error:
+                model.remembered[name] = str(error)
+        if isinstance(refusal := model.remembered[name], str):
+            raise ModelError(refusal)
         self.rows_by: RowReader = model.remembered[name]
         self._row_tokens = row_tokens or row_budget(model)
 

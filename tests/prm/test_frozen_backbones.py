@@ -17,6 +17,7 @@ from cpmi_dagster.errors import ModelError
 from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.prm.examples import validation_questions
 from cpmi_dagster.prm.features import load_reward_head, score_features, step_features
+from cpmi_dagster.reading import tree_reader
 
 TOY = toy_examples(96)
 SOLUTIONS = TOY.select("trajectory_id", "question", "steps")
@@ -33,6 +34,16 @@ def features():
 def train_frozen(train, features):
     """As `train`, of a head on the frozen decoder."""
     return lambda name, **options: train(name, **{"backbone": "frozen", "features": features, "epochs": 20, **options})
+
+
+def test_a_backbone_is_tried_once_however_many_chunks_it_reads(monkeypatch):
+    tried, choose = [], tree_reader.choose_reader
+    monkeypatch.setattr(tree_reader, "choose_reader", lambda *given: tried.append(given) or choose(*given))
+    for model in (replace(random_decoder()), replace(random_decoder("bloom"))):
+        tried.clear()
+        for part in SOLUTIONS.iter_slices(32):
+            step_features(model, part, 512)
+        assert len(tried) == 1
 
 
 @pytest.mark.parametrize("recipe", [RECIPE, LINEAR])
