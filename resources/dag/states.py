@@ -112,7 +112,7 @@ class States:
         names: Sequence[str | None] = partitions_of(key, self.settings) or [None]
         states = {name: self.state(key, name) for name in names}
         sentences = []
-        for fact, table in dict.fromkeys((each.fact, each.table) for each in states.values() if each.kind == "other"):
+        for fact, table in dict.fromkeys((each.fact, each.table) for each in states.values() if each.fact):
             places = [name for name, state in states.items() if name and (state.fact, state.table) == (fact, table)]
             where = f" ({table})" if table not in ("", key) else ""
             sentences.append("; ".join(filter(None, [f"{fact}{where}", partition_words(key, places)])))
@@ -145,7 +145,7 @@ class States:
         if first is None or not all(records):
             return State("other", f"{words(stage.table, partition)} is damaged")
         if not self.lake.has_files(first):
-            return MISSING
+            return State("missing", f"files of {words(stage.table, partition)} are missing, or others than it wrote")
         try:
             facts = self.facts(stage, partition)
         except CpmiError as error:

@@ -72,6 +72,9 @@ def test_after_ten_edits_the_checks_say_what_status_says_and_unsynced_selections
         assert all(str(said[key].description).partition(words)[1] for key in stale), said
         anew = home_of(settings)
         assert {key for key in before if code_version(anew.stages[key], anew) != before[key]} == stale, edit
+    (own_copy.home / "report" / "index.html").write_text("another")
+    is_current, reason = home_of(own_copy).states().explain(REPORT)
+    assert not is_current and reason == "files of reports/report are missing, or others than it wrote"
 
 
 def test_a_check_that_dagster_no_longer_shows_is_asked_for_again_and_then_the_watch_rests(own_copy):
