@@ -21,6 +21,7 @@ from cpmi_dagster.installed import program
 if TYPE_CHECKING:
     import polars as pl
 
+    from cpmi_dagster.planning.training import TrainingPlan
     from cpmi_dagster.profiles.first_look import FirstRow
     from cpmi_dagster.profiles.settings import Settings
     from cpmi_dagster.resources.commands.doctor import Finding
@@ -222,6 +223,7 @@ def show_dry_run(console: Console, dry: "DryRun", settings: "Settings") -> None:
     labels = dry.trajectories is not None and {"labeler", "rollouts", "prover"} & set(dry.asks)
     most = f", for {dry.trajectories:,} trajectories at most" if labels else ""
     lines.append(f"Asked for the answers that are not kept{most}: {asked}." if asked else "No model is asked.")
+    lines += [_training_line(dry.training)] if dry.training else []
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
@@ -240,6 +242,8 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
         share = f"{100 * hours / base:,.0f} %" if base else ""
         table.add_row(method, f"{forward:,}", f"{generated:,}", _duration(hours), share)
     console.print(table)
+    if plan.training:
+        console.print(_training_line(plan.training), highlight=False, markup=False, soft_wrap=True)
     if quiet:
         return
     notes = [
@@ -263,6 +267,14 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
         )
     for line in notes:
         console.print(line, style="dim", highlight=False, markup=False)
+
+
+def _training_line(training: "TrainingPlan") -> str:
+    what = "a head on a frozen backbone each" if training.is_frozen else "all weights, or adapters"
+    return (
+        f"Training of {counted(training.recipes, 'reward model')} ({what}): about {_duration(training.hours)}, "
+        f"{training.gib:.1f} GiB."
+    )
 
 
 def _duration(hours: float) -> str:

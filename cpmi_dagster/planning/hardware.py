@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -47,6 +47,7 @@ class PlannedModel:
     Attributes:
         parameters: that a token is multiplied with; of a mixture of experts, those of the chosen ones.
         dtype: of its weights, e.g. bfloat16.
+        config: of its layers.
     """
 
     tokenizer: "PreTrainedTokenizerBase"
@@ -54,6 +55,7 @@ class PlannedModel:
     parameters: int
     dtype: str
     card: Hardware
+    config: Any = None
 
     def cost(self, read: int, generated: int = 0) -> Cost:
         """The cost of reading some tokens and generating others."""
@@ -115,4 +117,5 @@ def planned_model(model: LanguageModel, card: Hardware) -> PlannedModel:
         parameters=round(sum(each.numel() * (share if ".experts." in key else 1) for key, each in weights)),
         dtype=str(text.dtype or "float32").removeprefix("torch.") if model.dtype == "auto" else model.dtype,
         card=card,
+        config=config,
     )

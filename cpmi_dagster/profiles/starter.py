@@ -25,7 +25,7 @@ CHEAP_TYPES = [name for name, entry in REWARD_TYPES.items() if entry.reads_no_go
 """Controls that cost one more forward pass over the solutions, or nothing."""
 
 
-def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model: str) -> str:
+def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model: str, has_gpu: bool = True) -> str:
     """The text of a profile that labels all trajectories with CPMI and trains one reward model on them.
 
     Args:
@@ -33,6 +33,7 @@ def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model
         name: name of the profile.
         source: settings of the trajectories; a path is relative to the folder of the profile.
         model: labeler and backbone: a folder (likewise relative), a hub id or `miniature:NAME`.
+        has_gpu: without one, the head of the reward model is trained alone.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -47,6 +48,7 @@ def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model
         model=_one_line({"name": model, "dtype": "auto"}),
         references=[_one_line(reference) for reference in paper["references"]],
         cheap_types=CHEAP_TYPES,
+        has_gpu=has_gpu,
         rollout_types=[entry.name for entry in REWARD_TYPES.values() if entry.demand.policy_steps != 0],
         prover_types=[entry.name for entry in REWARD_TYPES.values() if entry.demand.prover_steps != 0],
     )

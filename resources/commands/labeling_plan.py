@@ -31,8 +31,10 @@ from cpmi_dagster.contracts.keys import (
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.planning.counting import count_labels
 from cpmi_dagster.planning.hardware import Hardware, choose_hardware, planned_model
+from cpmi_dagster.planning.training import TrainingPlan
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.declaration import Declaration
+from cpmi_dagster.resources.dag.dry_run import planned_training
 from cpmi_dagster.resources.dag.stage_run import in_labeling_order
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
@@ -54,6 +56,7 @@ class Plan(NamedTuple):
         trajectories: number of trajectories to label.
         counted: number of those that were labelled or whose tokens were counted.
         is_measured: they were labelled; if not, the hours follow from the hardware.
+        training: of the reward models; None without any.
     """
 
     frame: pl.DataFrame
@@ -61,6 +64,7 @@ class Plan(NamedTuple):
     trajectories: int
     counted: int
     is_measured: bool
+    training: TrainingPlan | None
 
 
 def plan(
@@ -94,7 +98,8 @@ def plan(
     scale = selected.height / pl.col("trajectories")
     tokens = (pl.col("forward_tokens", "generated_tokens") * scale).round().cast(pl.Int64)
     frame = sums.select("method", tokens, gpu_hours=pl.col("wall_seconds") * scale / 3600)
-    return Plan(frame, card.name, selected.height, max(sums["trajectories"]), bool(labelled))
+    training = planned_training(lake, settings, card)
+    return Plan(frame, card.name, selected.height, max(sums["trajectories"]), bool(labelled), training)
 
 
 def _measured(lake: Lake, selected: pl.DataFrame, shards: Sequence[str]) -> Iterator[pl.DataFrame]:

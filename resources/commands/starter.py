@@ -19,6 +19,7 @@ from cpmi_dagster.profiles.first_look import FirstLook, look_over
 from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.profiles.starter import check_own_name, starter_profile
 from cpmi_dagster.resources.sources.data_sources import DataSources, source_at
+from cpmi_dagster.resources.workers.gpus import sees_gpu
 from cpmi_dagster.trajectories.rows import Row
 
 PERCENT = 100
@@ -74,7 +75,9 @@ def starter_for(
     look = look_over(given.place, _rows(given, advance), given.reading, given.sample and given.sample.solutions)
     named = model if place is None or model.startswith((MINIATURE, PACKAGE)) else _from(output.parent, place)
     written = given.written(given.path and _from(output.parent, Path(given.path)))
-    return Starter(output, starter_profile(look, output.stem, written, named), given.place, look, model, place)
+    return Starter(
+        output, starter_profile(look, output.stem, written, named, sees_gpu()), given.place, look, model, place
+    )
 
 
 def _rows(source: TrajectorySource, advance: Callable[[int, int], None]) -> Iterator[tuple[Row, str]]:

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES
+from cpmi_dagster.contracts.keys import MODELS, SELECTED, TRAJECTORIES
+from cpmi_dagster.planning.hardware import Hardware, choose_hardware
+from cpmi_dagster.planning.training import TrainingPlan, plan_training
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.declaration import distinct
 from cpmi_dagster.resources.dag.progress import LoggedProgress
@@ -22,16 +24,18 @@ from cpmi_dagster.resources.dag.runs import chosen_tables
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import CALLS, Lake
 
+TRAINING_SAMPLE = 200
+"""The number of trajectories whose tokens are counted for training."""
 SCHEMA = {
     "table": pl.String, "partitions": pl.Int64, "rows now": pl.Int64, "answers kept": pl.Int64, "why": pl.String,
 }  # fmt: skip
 
 
 class DryRun(NamedTuple):
-    """The tables to make, the number of tables and rows to keep, the most trajectories to label, and who may be asked.
+    """The tables to make, the number of tables and rows to keep, the most trajectories to label, who may be asked.
 
     `trajectories` is None before the source is aligned. `asks` has, by role of a model, the tables that ask it for what
-    is not kept.
+    is not kept. `training` is None if no reward model is trained.
     """
 
     to_make: pl.DataFrame
@@ -39,6 +43,7 @@ class DryRun(NamedTuple):
     rows: int
     trajectories: int | None
     asks: dict[str, list[str]]
+    training: TrainingPlan | None
 
 
 def dry_run(
@@ -66,7 +71,9 @@ def dry_run(
             if due:
                 now = sum(count for name, count in counts if name in due)
                 to_make.append((key, len(due), now or None, kept_answers(home.lake, key) or None, why))
-    return DryRun(pl.DataFrame(to_make, SCHEMA, orient="row"), tables, rows, _to_label(states, shards), asks)
+    trains = any(key == MODELS for key, *_ in to_make)
+    training = planned_training(home.lake, settings, choose_hardware(None, settings.models.labeler)) if trains else None
+    return DryRun(pl.DataFrame(to_make, SCHEMA, orient="row"), tables, rows, _to_label(states, shards), asks, training)
 
 
 def _to_label(states: States, shards: Sequence[str]) -> int | None:
@@ -82,3 +89,17 @@ def kept_answers(lake: Lake, key: str) -> int:
     """The number of model answers kept for a table, of all models and sampling settings."""
     files = (lake.root / key / CALLS).glob("*/*/*/*.parquet")
     return sum(pl.scan_parquet(file).select(pl.len()).collect().item() for file in files)
+
+
+def planned_training(lake: Lake, settings: Settings, card: Hardware) -> TrainingPlan | None:
+    """What training on the selected trajectories will take; None if nothing is selected yet.
+
+    Raises:
+        ModelError: the backbone's config or tokenizer cannot be read.
+    """
+    if not settings.recipes or not lake.exists(SELECTED):
+        return None
+    selected, first = lake.read(SELECTED), settings.shard_keys[0]
+    solutions = lake.read(TRAJECTORIES, first, ["trajectory_id", "question", "steps"])
+    some = solutions.join(selected, on="trajectory_id", how="semi").head(TRAINING_SAMPLE)
+    return plan_training(settings, some, selected.height, card)

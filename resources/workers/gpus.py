@@ -21,6 +21,7 @@ from cpmi_dagster.files.locks import file_lock, no_lock
 
 LOG = logging.getLogger(__name__)
 LOOK_EVERY_SECONDS = 1.0
+DRIVERS = ("/dev/nvidiactl", "/dev/kfd")
 _places: dict[Path, FileLock] = {}
 """The place for models that this process holds, by folder of the locks."""
 
@@ -106,3 +107,8 @@ def gpu_names() -> list[str]:
     if not torch.cuda.is_available():
         return []
     return [str(torch.cuda.get_device_properties(index).uuid) for index in range(torch.cuda.device_count())]
+
+
+def sees_gpu() -> bool:
+    """Whether a driver of CUDA or ROCm is at work here; asked without torch, which loads for seconds."""
+    return any(map(os.path.exists, DRIVERS))

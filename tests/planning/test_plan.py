@@ -17,6 +17,7 @@ from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.planning.counting import count_labels
 from cpmi_dagster.planning.hardware import CPU, Hardware, PlannedModel, planned_model
+from cpmi_dagster.planning.training import TrainingPlan, plan_training
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.labeling_plan import Plan
 from cpmi_dagster.resources.lake.lake import Lake
@@ -94,6 +95,25 @@ def test_seconds_are_those_worked_out_by_hand(models):
     assert model.cost(1000, generated=100) == Cost(model.cost(1000, 100).wall_seconds, 1100, 100)
     half = replace(model, dtype="bfloat16")
     assert half.cost(1000).wall_seconds * 2 == pytest.approx(model.cost(1000).wall_seconds)
+
+
+def test_training_takes_three_passes_an_epoch_and_four_numbers_a_weight_or_one_pass_over_a_frozen_backbone(settings):
+    model = planned_model(settings.models.of("backbone"), CARD)
+    recipes = settings.recipes[:2]
+
+    def plan(**training: Any) -> TrainingPlan:
+        changed = settings.training.model_copy(update={"epochs": 2.0, **training})
+        own = settings.model_copy(update={"recipes": recipes, "training": changed})
+        planned = plan_training(own, TRAJECTORIES, 400, CARD)
+        assert planned is not None and planned.recipes == 2
+        return planned
+
+    frozen, full = plan(backbone="frozen"), plan(backbone="full")
+    assert full.hours == pytest.approx(2 * 3 * 2 * frozen.hours, rel=0.01)
+    assert frozen.gib == pytest.approx(model.parameters * 4 / 2**30)
+    assert model.parameters * 16 / 2**30 < full.gib < model.parameters * 16 / 2**30 + 2.1
+    longest = max(len(model.tokenizer("\n".join([row[1], *row[2]]))["input_ids"]) for row in ROWS)
+    assert frozen.hours * 3600 <= model.cost(400 * longest).wall_seconds
 
 
 @pytest.fixture

@@ -58,6 +58,14 @@ def test_the_profile_labels_every_trajectory_with_cpmi_and_trains_one_model(star
     assert "miniature" not in starter.text.replace("miniature:NAME", "") and "extends" not in starter.text
 
 
+def test_without_a_gpu_a_head_is_trained_alone_and_the_profile_says_what_trains_in_full(start, monkeypatch):
+    for has_gpu, backbone in ((False, "frozen"), (True, "full")):
+        monkeypatch.setattr("cpmi_dagster.resources.commands.starter.sees_gpu", lambda sees=has_gpu: sees)
+        written, settings = start(force=True)
+        assert settings.training.backbone == backbone
+        assert ("`full` trains all weights" in written.text) is not has_gpu
+
+
 def test_sets_of_gold_answers_wait_for_a_confirmation_and_a_row_without_one_among_others_is_named(start):
     starter, loaded = start([*ROWS, {**ROWS[0], "id": "odd", "question": "?", "gold_answer": None}])
     assert "No gold answer in 1 of 4 trajectories" in starter.text and not loaded.sources.references
