@@ -68,7 +68,8 @@ def chat_prompt(model: str, tokenizer: "PreTrainedTokenizerBase") -> Callable[[s
     """
     if not tokenizer.chat_template:
         raise ModelError(f"the tokenizer of `{model}` has no chat template; leave out `chat`, or name a chat model")
-    start = str(tokenizer.bos_token) if start_ids(tokenizer) else ""  # engines put it before every prompt
+    # engines put it before every prompt
+    start = "".join(tokenizer.convert_ids_to_tokens(list(start_ids(tokenizer))))
 
     def prompt(question: str) -> str:
         said = [{"role": "user", "content": render_question(question).rpartition(SOLUTION)[0]}]

@@ -3,8 +3,8 @@
     engine = TransformersEngine(load_language_model("miniature:labeler"), batch_sequences=256)
     engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
 
-Prompts are tokenised as by the scorer: no special tokens but a BOS if the tokenizer adds one by default. A prompt that
-leaves no room for `max_new_tokens` in the context has empty, truncated generations. A prompt that is a prefix of
+Prompts are tokenised as by the scorer: no special tokens but those that the tokenizer puts before every text. A prompt
+that leaves no room for `max_new_tokens` in the context has empty, truncated generations. A prompt that is a prefix of
 another is neither read nor counted again.
 
     256 texts at once    a b c d    memory runs out when a has ended

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 IDENTITY_CHARACTERS = 12
 HUB_SECONDS = 10.0
+TOKENIZER = "tokenizer.json"
 TOKENIZER_ADVICE = "put tokenizer.json and tokenizer_config.json next to its weights"
 
 
@@ -194,17 +195,31 @@ def model_snapshot(name: str, revision: str | None = None) -> Path:
 
 
 def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokenizerBase":
-    """The tokenizer of a folder or hub id.
+    """The tokenizer of a folder or hub id: that of its file tokenizer.json if it has one.
 
     Raises:
         ModelError: there is no tokenizer, or it is unreadable.
     """
-    from transformers import AutoTokenizer
+    from huggingface_hub import try_to_load_from_cache
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    if Path(place).is_dir():
+    is_folder = Path(place).is_dir()
+    if is_folder:
         _check_tokenizer(Path(place))
+    of: dict[str, Any] = {"revision": revision or "main", **DATA_ONLY}
     with reading_model(f"the tokenizer of `{place}`", TOKENIZER_ADVICE):
-        return AutoTokenizer.from_pretrained(place, revision=revision or "main", **DATA_ONLY)
+        usual = AutoTokenizer.from_pretrained(place, **of)
+        cached = None if is_folder else try_to_load_from_cache(place, TOKENIZER, revision=of["revision"])
+        has_file = isinstance(cached, str) or Path(place, TOKENIZER).is_file()
+        if type(usual) is PreTrainedTokenizerFast or not usual.is_fast or not has_file:
+            return usual
+        # the class of an architecture may build another one from the file's vocabulary, with other ends of words
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(place, **of)
+        vocabulary = tokenizer.get_vocab()
+        for name in ("bos_token", "eos_token"):
+            if getattr(tokenizer, name) is None and getattr(usual, name) in vocabulary:
+                setattr(tokenizer, name, getattr(usual, name))
+        return tokenizer
 
 
 def check_device(name: str, device: str) -> None:

@@ -33,7 +33,7 @@ def piece_ids(tokenizer: "PreTrainedTokenizerBase", pieces: Iterable[str]) -> di
 
 
 def prompt_ids(tokenizer: "PreTrainedTokenizerBase", prompts: Sequence[str]) -> list[TokenIds]:
-    """Token ids of prompts for engines and scorer: a BOS if the tokenizer adds one, then the text.
+    """Token ids of prompts for engines and scorer: what the tokenizer puts before every text, then the text.
 
     `2 + 3` -> (BOS, 17, 489, 220, 18), and an empty prompt -> (BOS,)
     """
@@ -55,8 +55,8 @@ def find_longest_texts(prompts: Iterable[TokenIds]) -> dict[TokenIds, TokenIds]:
     return texts
 
 
-def check_boundaries(tokenizer: "PreTrainedTokenizerBase", pieces: Sequence[str], ids: Sequence[TokenIds]) -> None:
-    """Check that the ids of consecutive pieces decode to the same text as the ids of the whole.
+def check_boundaries(tokenizer: "PreTrainedTokenizerBase", pieces: Sequence[str], ids: Sequence[TokenIds]) -> bool:
+    """Whether consecutive pieces have the token ids of the whole text; with others they must decode to the same text.
 
     Raises:
         ScoringError: the texts differ.
@@ -65,7 +65,7 @@ def check_boundaries(tokenizer: "PreTrainedTokenizerBase", pieces: Sequence[str]
     joined = list(chain.from_iterable(ids))
     whole = list(piece_ids(tokenizer, [text])[text])
     if joined == whole:
-        return
+        return True
     read, meant = (
         tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         for tokens in (joined, whole)
@@ -77,11 +77,11 @@ def check_boundaries(tokenizer: "PreTrainedTokenizerBase", pieces: Sequence[str]
             f"tokenizer `{tokenizer.name_or_path or type(tokenizer).__name__}` makes {read[around]!r} of pieces whose "
             f"text is {meant[around]!r}; use a labeler whose tokenizer adds nothing at the start of a text"
         )
+    return False
 
 
 def start_ids(tokenizer: "PreTrainedTokenizerBase") -> TokenIds:
-    """The BOS token if the tokenizer adds one by default, else nothing."""
-    default = tokenizer.encode("a")
-    bare = tokenizer.encode("a", add_special_tokens=False)
-    first = tuple(default[:1])
-    return first if first == (tokenizer.bos_token_id,) and first != tuple(bare[:1]) else ()
+    """What the tokenizer puts before every text by default: nothing, a BOS, or GLM's `[gMASK]<sop>`."""
+    default, bare = (tokenizer.encode("a", add_special_tokens=special) for special in (True, False))
+    starts = range(len(default) - len(bare) + 1)
+    return next((tuple(default[:start]) for start in starts if default[start : start + len(bare)] == bare), ())

@@ -4,8 +4,8 @@
     token ids   [1]   [313, 22, ..., 198]                [88, 402, ..., 198]          [51, 7, ..., 198]
     positions                                                               74                       90
 
-Each piece is tokenised alone, so no token spans a boundary and the ends of steps follow from token counts. BOS stands
-once at the start if the tokenizer adds one by default.
+Each piece is tokenised alone, so no token spans a boundary and the ends of steps follow from token counts. What the
+tokenizer puts before every text, such as BOS, stands once at the start.
 """
 
 from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from transformers import AutoConfig, AutoModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModel, PreTrainedTokenizerBase
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.places import expanded
@@ -77,7 +77,7 @@ def load_judge(
     files = JudgeFiles(name, config, _places_of_weights(folder))
     form = choose_form(files, form)
     identity = model_identity(name if revision and not expanded(name).is_dir() else str(folder), revision)
-    tokenizer = _tokenizer(folder, form)
+    tokenizer = load_tokenizer(str(folder))
     with reading_model(f"the reward model in {folder}"):
         decoder: Any = AutoConfig.from_pretrained(folder, **DATA_ONLY)
     layers = _layers(files, form, tokenizer, decoder.get_text_config().hidden_size)
@@ -127,11 +127,3 @@ def _places_of_weights(folder: Path) -> dict[str, Path]:
         with reading_model(f"{file}"), safe_open(file, framework="pt") as stored:
             places |= dict.fromkeys(stored.keys(), file)
     return places
-
-
-def _tokenizer(folder: Path, form: str) -> PreTrainedTokenizerBase:
-    # AutoTokenizer may take the architecture's usual tokenizer instead of an export's
-    if form == "export" and (folder / "tokenizer.json").is_file():
-        with reading_model(f"the tokenizer of `{folder}`"):
-            return PreTrainedTokenizerFast.from_pretrained(folder)
-    return load_tokenizer(str(folder))

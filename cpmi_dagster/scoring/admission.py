@@ -36,12 +36,13 @@ class TokenizedTrajectory:
     """A trajectory as token ids.
 
     Attributes:
-        prompts: question under each template, with BOS if the tokenizer adds one.
+        prompts: question under each template, after what the tokenizer puts before every text.
         steps: steps in order.
         targets: answer line by answer rank, 0 = gold.
         contexts: contexts under which answers are scored.
         first_template: template number of the first prompt.
         of_steps: the step that follows a context is scored in the place of answers.
+        as_whole: the pieces have the token ids of the joined text.
     """
 
     trajectory_id: str
@@ -51,6 +52,7 @@ class TokenizedTrajectory:
     contexts: tuple[Context, ...]
     first_template: int = 0
     of_steps: bool = False
+    as_whole: bool = True
 
     def targets_under(self, context: Context) -> Mapping[int, TokenIds]:
         """Target tokens under a context, by rank."""
@@ -124,10 +126,11 @@ def admit(
             _check_tokens(tokenized, texts, empty_targets, context_length)
             # one text per trajectory: first template, all steps, gold answer
             whole = [texts.questions[0], *texts.steps, *([] if of_steps else [texts.targets[GOLD_RANK]])]
-            check_boundaries(tokenizer, whole, [ids[piece] for piece in whole])
+            as_whole = check_boundaries(tokenizer, whole, [ids[piece] for piece in whole])
         except ScoringError as error:
             rejected.append((texts.trajectory_id, f"trajectory `{texts.trajectory_id}`: {error}"))
         else:
+            tokenized = replace(tokenized, as_whole=as_whole)
             admitted += [tokenized] if wanted is None else _split_wanted(tokenized, wanted[texts.trajectory_id])
     return admitted, rejected
 

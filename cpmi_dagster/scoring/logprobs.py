@@ -6,6 +6,7 @@ negatives      t1, rank 1, "74"
    rejected    trajectories that cannot be scored, with reasons
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -27,6 +28,9 @@ from cpmi_dagster.scoring.settings import Scoring
 
 STAGE = "answer_logprobs"
 KEY = AnswerLogprobs.primary_key()
+OTHERWISE = "warned of other tokens"
+"""Key of `LoadedModel.remembered`."""
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -201,6 +205,16 @@ def _admit(
     )
     for item in admitted:
         check_token_ids(model.model, model.identity, chain(*item.prompts, *item.steps, *item.targets.values()))
+    otherwise = [item.trajectory_id for item in admitted if not item.as_whole]
+    if otherwise and OTHERWISE not in model.remembered:
+        model.remembered[OTHERWISE] = True
+        logger.warning(
+            "%s reads question, steps and answer of trajectory `%s` and %d more as other tokens than their joined "
+            "text; scored are those of the pieces",
+            model.identity,
+            otherwise[0],
+            len(otherwise) - 1,
+        )
     return admitted, rejected
 
 

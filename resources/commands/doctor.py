@@ -99,12 +99,14 @@ def _model(role: str, model: LanguageModel, revision: str | None) -> str:
         place = _in_cache(repository, "model", model.revision or revision)
     if place is None:
         return DOWNLOADED
+    note = ""
     if role == "labeler":
         tokenizer = load_tokenizer(model_folder(model.name) if place.is_file() else str(place))
         ids = piece_ids(tokenizer, PIECES)
-        check_boundaries(tokenizer, PIECES, [ids[piece] for piece in PIECES])
+        if not check_boundaries(tokenizer, PIECES, [ids[piece] for piece in PIECES]):
+            note = "; it reads question, steps and answer as other tokens than their joined text"
     files = [place] if place.is_file() else weights_files(place)
-    return f"{sum(file.stat().st_size for file in files) / 1e6:,.0f} MB of weights"
+    return f"{sum(file.stat().st_size for file in files) / 1e6:,.0f} MB of weights{note}"
 
 
 def _source(settings: Settings, source: DataSource, revision: str | None) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
@@ -44,6 +45,19 @@ def edit(file: Path, **values: object) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 
 
+def cached_on_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A hub id whose files the hub's cache has; the hub itself is not reached."""
+    commit = "49e3418fbbbca6ecbdf9608b4d22e5a407081db4"
+    cache = folder.parent / "hub"
+    cached = cache / "models--team--prover"
+    shutil.copytree(folder, cached / "snapshots" / commit)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text(commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    return "team/prover"
+
+
 def test_the_code_of_a_model_or_tokenizer_is_neither_run_nor_asked_about(folder, monkeypatch):
     monkeypatch.delattr("builtins.input")
     ran = folder.parent / "ran"
@@ -57,6 +71,28 @@ def test_the_code_of_a_model_or_tokenizer_is_neither_run_nor_asked_about(folder,
     with pytest.raises(ModelError, match="it brings code of its own, which is never run"):
         load_tokenizer(str(folder))
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("architecture", ["Qwen2Tokenizer", "GPT2Tokenizer", None])
+@pytest.mark.parametrize("revision", [None, "main"])
+def test_the_file_of_a_tokenizer_decides_its_ids_and_not_the_class_of_the_architecture(
+    folder, architecture, revision, monkeypatch
+):
+    """One with tokens of several words, which these classes would split."""
+    edit(folder / "tokenizer_config.json", tokenizer_class=architecture)
+    text = "Ana's 48123 shells; 3.5 of them.\nThe answer is: 7212"
+    there = Tokenizer(models.BPE())
+    there.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(special_tokens=["<|endoftext|>"], initial_alphabet=alphabet, show_progress=False)
+    there.train_from_iterator([text, "48123 shells"] * 2, trainer)
+    there.save(str(folder / "tokenizer.json"))
+    place = str(folder)
+    if revision:
+        place = cached_on_hub(folder, monkeypatch)
+    tokenizer = load_tokenizer(place, revision)
+    assert tokenizer.encode(text, add_special_tokens=False) == there.encode(text, add_special_tokens=False).ids
+    assert tokenizer.eos_token == "<|endoftext|>"
 
 
 def test_pickled_weights_are_not_read(folder, monkeypatch):
@@ -109,16 +145,10 @@ def test_the_identity_is_of_the_weights_and_that_of_reading_of_config_and_tokeni
     assert model_identity(str(folder)) != f"model@{weights}"
 
 
-def test_a_branch_is_identified_by_the_commit_that_the_hub_cache_has_for_it(tmp_path, monkeypatch):
-    commit = "49e3418fbbbca6ecbdf9608b4d22e5a407081db4"
-    cached = tmp_path / "models--team--prover"
-    shutil.copytree(MODEL_FOLDERS["prover"], cached / "snapshots" / commit)
-    (cached / "refs").mkdir()
-    (cached / "refs" / "main").write_text(commit)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+def test_a_branch_is_identified_by_the_commit_that_the_hub_cache_has_for_it(folder, monkeypatch):
+    name = cached_on_hub(folder, monkeypatch)
     for revision in (None, "main"):
-        assert load_language_model("team/prover", revision, device="cpu").identity == "team/prover@49e3418fbbbc"
+        assert load_language_model(name, revision, device="cpu").identity == "team/prover@49e3418fbbbc"
 
 
 @pytest.mark.parametrize(
