@@ -2,7 +2,7 @@ r"""Read the gold answer of a data set: unwrap it, and write numbers plainly.
 
     "He pays 3*400 = 1200.\n#### 1,200"     -> "1200"         "$\boxed{\frac16}$."   -> "\frac16"
     "**17**", "17\n", 17.0, numpy.int64(17)  -> "17"       1e-05, "1e-05"         -> "0.00001"
-    None, ""                                 -> None       "nan", [7], True       -> ValueError
+    None, ""                                 -> None       "nan", "(Not found)", [7], True  -> ValueError
 
 Files, `label`, `score`, `reward_function` and references all read gold answers by this function.
 """
@@ -13,10 +13,21 @@ from typing import Any
 
 from cpmi_dagster.answers.extraction import announced_answer
 from cpmi_dagster.answers.fences import unwrap
+from cpmi_dagster.answers.plain_text import plain_text
 from cpmi_dagster.files.text import cut, encodable, number_text
 
-MISSING = {"nan", "none", "null", "n/a", "<na>", "nat", "inf", "-inf"}
-"""Missing values as pandas, Python and JSON write them, in lower case."""
+_MISSING = re.compile(r"nan|none|null|n/a|<na>|nat|-?inf|[-–—?_]+")
+"""Missing values as pandas, Python, JSON and people write them, in lower case."""
+_ABSENT = "not ?(?:found|available|applicable|provided|specified|known)"
+_PLACEHOLDER = re.compile(
+    rf"n a|{_ABSENT}|unknown|missing|unavailable|unanswered|tbd|todo|to be (?:determined|done|added)"
+    r"|(?:no|unknown|missing) (?:\w+ )?answer(?: (?:found|available|provided|given|exists?))?"
+    rf"|answer (?:is )?(?:{_ABSENT}|missing)|proved|proven|q ?e ?d"
+    r"|(?:the )?(?:proof|solution)(?: (?:omitted|required|problem|question|above|below))?"
+    r"|(?:please )?see (?:the )?(?:\w+ )?(?:solution|proof|answer|explanation|above|below|text|figure|image)s?"
+    r"(?: (?:above|below))?|(?:证明)?(?:略|见解析|见证明|见答案)|未知|无答案|省略|解説参照"
+)
+"""What data sets write in place of an answer, in lower case and without punctuation."""
 LONGEST_SHOWN = 60
 _WRITTEN_BY_PROGRAMS = re.compile(r"[+-]?(?:\d+\.0|(?:\d+\.?\d*|\.\d+)[eE][+-]?\d{1,4})")
 _SENTENCE_END = re.compile(
@@ -70,8 +81,12 @@ def _read_text(text: str) -> str | None:
     answer = unwrap(announced_answer(text) or text)
     if HASHES in text and _THOUSANDS.fullmatch(answer):
         answer = answer.replace(",", "")
-    if answer.lower() in MISSING:
-        raise ValueError(f"`{answer}` is no answer, it stands for a missing value; write the answer, or leave it out")
+    words = " ".join(re.findall(r"\w+", plain_text(answer).lower().replace("_", " ")))
+    if _MISSING.fullmatch(answer.lower()) or _PLACEHOLDER.fullmatch(words):
+        raise ValueError(
+            f"`{answer}` is no answer, it stands for a missing value; write the answer, or leave it out; if it is the "
+            "answer that nothing is known, write `cannot be determined`"
+        )
     if _CALCULATION in answer or _SENTENCE_END.search(answer) or _has_lines(answer):
         raise ValueError(
             f"a text that announces no answer, `{cut(' '.join(answer.split()), LONGEST_SHOWN)}`; write the answer "

@@ -1,5 +1,6 @@
 """Gold answers are read, not taken; a function of the user's compares answers in the place of the built-in one."""
 
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from multiprocessing import get_context
@@ -90,6 +91,39 @@ def test_a_gold_answer_is_unwrapped_and_a_number_is_written_plainly(given: Any, 
 def test_what_holds_no_answer_is_refused(given: Any):
     with pytest.raises(ValueError, match=r"stands for a missing value|of the wrong kind|announces no answer"):
         read_gold_answer(given)
+
+
+@pytest.mark.parametrize(
+    "placeholder",
+    [
+        "notfound",
+        "not found",
+        "proof",
+        "see solution",
+        "unknown",
+        "N/A",
+        "no answer provided",
+        "tbd",
+        "QED",
+        "略",
+        "见解析",
+    ],
+)
+@given(
+    st.sampled_from(["{}", "({}).", "**{}**", "\\text{{{}}}", "The answer is: {}", "#### {}"]),
+    st.sampled_from([str.upper, str.title]),
+)
+def test_a_placeholder_in_whatever_dress_is_refused(placeholder: str, written: str, case: Callable[[str], str]):
+    for text in (placeholder, case(placeholder)):
+        with pytest.raises(ValueError, match="stands for a missing value"):
+            read_gold_answer(written.format(text))
+
+
+@pytest.mark.parametrize(
+    "answer", ["no solution", "undefined", "cannot be determined", "Na", "none of these", "-1", "no"]
+)
+def test_an_answer_that_sounds_like_a_placeholder_is_kept(answer: str):
+    assert read_gold_answer(answer) == answer
 
 
 @given(st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.decimals(allow_nan=False)))
