@@ -8,12 +8,12 @@ Two wrong answers are also compared; the earlier one is then passed as `gold`.
 
 import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -24,6 +24,7 @@ from cpmi_dagster.errors import SettingsError, first_line
 from cpmi_dagster.files.text import cut
 
 LONGEST_SHOWN = 80
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,14 @@ class Comparison:
         pairs = list(zip(golds, candidates, strict=True))
         verdicts = {pair: self.same(*pair) for pair in dict.fromkeys(pairs)}
         return [verdicts[pair] for pair in pairs]
+
+    def distinct(self, gold: str | None, items: Iterable[Item], answer: Callable[[Item], str]) -> Iterator[Item]:
+        """The items whose answers differ from the gold answer and from those before them, one at a time."""
+        earlier = [] if gold is None else [gold]
+        for item in items:
+            if not any(self.same(other, answer(item)) for other in earlier):
+                earlier.append(answer(item))
+                yield item
 
     def is_clearly_same(self, gold: str, candidate: str) -> bool:
         """`same`, but False for pairs that the built-in equivalence would leave to math-verify, which is slow."""

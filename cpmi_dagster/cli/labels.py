@@ -134,8 +134,6 @@ def score(
         )
     for name, reason in result.rejected.select("id", "reason").iter_rows():
         ERR.warn(f"{name} was not scored: {reason}")
-    for note in result.notes:
-        ERR.warn(note)
     if not quiet:
         trajectories = counted(result.scores["id"].n_unique(), "trajectory", "trajectories")
         OUT.print(f"{counted(result.scores.height, 'score')} of {trajectories} in {output}", markup=False)

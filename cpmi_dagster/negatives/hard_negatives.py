@@ -10,10 +10,11 @@ samples. The negatives of a trajectory do not depend on the others in its batch.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, islice
+from operator import attrgetter
 
 import polars as pl
 
@@ -28,6 +29,7 @@ from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question, render_target
 
 MODEL = "model"
+ANSWER = attrgetter("answer")
 MOST_PROPOSALS = 64
 TRAJECTORIES_PER_CALL = 64
 _REPEATED_PREFIX = re.compile(r"^(?:the\s+(?:final\s+)?answer\s+is\s*:?\s*)+", re.IGNORECASE)
@@ -51,7 +53,8 @@ def heuristic_negatives(gold: str, count: int, seed: int, question: str = "") ->
     Args:
         question: if it asks for a probability, edits outside [0, 1] come last.
     """
-    return _distinct(gold, islice(propose(gold, seed, question), MOST_PROPOSALS), count, BUILT_IN)
+    edits = islice(propose(gold, seed, question), MOST_PROPOSALS)
+    return list(islice(BUILT_IN.distinct(gold, edits, ANSWER), count))
 
 
 def clean_sample(text: str, max_characters: int) -> str | None:
@@ -81,7 +84,7 @@ def choose_negatives(
     cleaned = (clean_sample(sample, negatives.max_answer_characters) for sample in samples)
     sampled = (HardNegative(answer, MODEL) for answer in cleaned if answer)
     edits = islice(propose(gold, seed, question), MOST_PROPOSALS)
-    return _distinct(gold, chain(sampled, edits), negatives.count, comparison)
+    return list(islice(comparison.distinct(gold, chain(sampled, edits), ANSWER), negatives.count))
 
 
 def hard_negatives(
@@ -141,15 +144,3 @@ def _sample(
     prompts = [negative_prompt(negatives, *row) for row in texts]
     generations, cost = timed_generate(engine, prompts, negatives.sampling, negatives.samples, seed, stop="line")
     return [[generation.text for generation in group] for group in generations], cost
-
-
-def _distinct(gold: str, proposed: Iterable[HardNegative], count: int, comparison: Comparison) -> list[HardNegative]:
-    """The first `count` proposals that differ from the gold answer and from one another."""
-    chosen: list[HardNegative] = []
-    for negative in proposed:
-        if len(chosen) == count:
-            break
-        earlier = (gold, *(other.answer for other in chosen))
-        if not any(comparison.same(answer, negative.answer) for answer in earlier):
-            chosen.append(negative)
-    return chosen

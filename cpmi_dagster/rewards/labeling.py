@@ -184,18 +184,17 @@ def _evidence(
     conditioning: Conditioning,
     options: ReadingOptions,
 ) -> tuple[Evidence, pl.DataFrame, list[str]]:
-    """Evidence for the rewards, rejected trajectories, and notes on negative answers and missing controls."""
-    model, negatives, notes = prepared
+    """Evidence for the rewards, rejected trajectories, and notes on missing controls."""
+    model, negatives = prepared
     progress, contrasted = options.get("progress"), demand.negatives != 0
     logprobs, rejected = AnswerLogprobs.create_empty(), RejectedTrajectories.create_empty()
     scoring = settings_of(Scoring, {**options, "conditionings": demand.conditionings})
     if demand.asks_for[LOGPROBS]:
         scored = answer_logprobs(trajectories, negatives, model, scoring, progress, contrasted=contrasted)
         logprobs, rejected = scored.logprobs, scored.rejected
-    step_logprobs = ControlLogprobs.create_empty()
+    step_logprobs, notes = ControlLogprobs.create_empty(), []
     if demand.asks_for[CONTROLS]:
-        step_logprobs, _, missing = control_logprobs(trajectories, model, scoring, progress)
-        notes = [*notes, *missing]
+        step_logprobs, _, notes = control_logprobs(trajectories, model, scoring, progress)
     seed = options.get("seed", 0)
     evidence = Evidence(trajectories, logprobs, step_logprobs=step_logprobs, conditioning=conditioning, seed=seed)
     return evidence, rejected, notes

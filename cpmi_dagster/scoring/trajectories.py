@@ -19,10 +19,12 @@ from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack, get_typ
 import polars as pl
 from pydantic import ValidationError
 
+from cpmi_dagster.answers.comparison import BUILT_IN
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.errors import ScoringError, SettingsError, first_complaint
+from cpmi_dagster.files.text import cut
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.scoring.conditionings import template_scores
@@ -31,7 +33,8 @@ from cpmi_dagster.scoring.settings import Reader, Scoring
 from cpmi_dagster.trajectories.given_rows import GivenRows, own_reason, read_table
 
 Group = TypeVar("Group", bound=Frozen)
-BATCH_SEQUENCES = 64
+BATCH_SEQUENCES, LONGEST_SHOWN = 64, 200
+ANSWERS = ("gold_answer", "negative_answers")
 logger = logging.getLogger(__name__)
 
 
@@ -86,13 +89,11 @@ class ScoredTrajectories:
         scores: id, step_index, conditioning, template, gold_shift, negative_shift, cpmi (nats per token).
         logprobs: id, template, context, step_index, answer_rank (0 = gold), logprob_sum, token_count.
         rejected: id, stage, reason.
-        notes: a sentence on every trajectory some of whose negative answers were left out.
     """
 
     scores: pl.DataFrame
     logprobs: pl.DataFrame
     rejected: pl.DataFrame
-    notes: list[str]
 
 
 def score_trajectories(
@@ -103,6 +104,7 @@ def score_trajectories(
     Args:
         trajectories: a table as for `label`, in any form that it reads. Negative answers (`negative_answers`, a list)
             are sampled if a row lists none; with them, nothing is generated and the result is deterministic.
+            Those that equal the gold answer, or an earlier one, are left out.
         model: the labeler: local folder, GGUF file, hub id, `miniature:labeler`, or a loaded model.
         options: see `ScoreOptions`.
 
@@ -118,8 +120,6 @@ def score_trajectories(
     result = score_in_full(trajectories, model, **options)
     for name, reason in result.rejected.select("id", "reason").iter_rows():
         logger.warning("%s was not scored: %s", name, reason)
-    for note in result.notes:
-        logger.warning("%s", note)
     return result.scores
 
 
@@ -148,7 +148,7 @@ def score_in_full(
     if given.rows and scores.is_empty():
         name, reason = rejected.select("id", "reason").row(0)
         raise ScoringError(f"none of the {len(given.rows):,} trajectories could be scored; the first, {name}: {reason}")
-    return ScoredTrajectories(_with_ids(scores, names), _with_ids(answers.logprobs, names), rejected, prepared.notes)
+    return ScoredTrajectories(_with_ids(scores, names), _with_ids(answers.logprobs, names), rejected)
 
 
 def _with_ids(rows: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
@@ -158,11 +158,10 @@ def _with_ids(rows: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
 
 
 class Prepared(NamedTuple):
-    """The labeler, rows of `labels.hard_negatives`, and a sentence on each trajectory that lost some of its own."""
+    """The labeler, and rows of `labels.hard_negatives`."""
 
     model: LoadedModel
     negatives: pl.DataFrame
-    notes: list[str]
 
 
 def prepare_trajectories(
@@ -170,15 +169,24 @@ def prepare_trajectories(
 ) -> Prepared:
     """Load the model, and sample hard negatives of trajectories that list none; errors as of `score_trajectories`.
 
+    Listed ones that equal the gold answer, or an earlier one, are left out, with a warning.
+
     Args:
-        trajectories: trajectory_id, question, gold_answer, negative_answers.
+        trajectories: trajectory_id, question, steps, gold_answer, negative_answers.
         contrasted: hard negatives are needed.
     """
     sampling = settings_of(Negatives, {"count": options.get("negatives", Negatives().count)})
     loaded = model if isinstance(model, LoadedModel) else load_named_model(model, options)
     if not contrasted:
-        return Prepared(loaded, HardNegatives.create_empty(), [])
-    return Prepared(loaded, trajectory_negatives(trajectories, loaded, sampling, options.get("seed", 0)), [])
+        return Prepared(loaded, HardNegatives.create_empty())
+    listed = trajectories.select(pl.col("id" if "id" in trajectories.columns else "trajectory_id"), *ANSWERS).rows()
+    wrong = [list(BUILT_IN.distinct(gold, given, str)) if given else None for _, gold, given in listed]
+    pairs = zip(listed, wrong, strict=True)
+    if repeating := [f"`{name}`" for (name, _, given), kept in pairs if kept is not None and len(kept) < len(given)]:
+        names = cut(", ".join(repeating), LONGEST_SHOWN)
+        logger.warning("negative answers that equal the gold answer, or an earlier one, are left out of %s", names)
+    distinct = trajectories.with_columns(negative_answers=pl.Series(wrong, dtype=pl.List(pl.String)))
+    return Prepared(loaded, trajectory_negatives(distinct, loaded, sampling, options.get("seed", 0)))
 
 
 def check_options(options: ReadingOptions, known: type[ReadingOptions]) -> None:
@@ -226,7 +234,7 @@ def trajectory_negatives(frame: pl.DataFrame, model: LoadedModel, sampling: Nega
     from cpmi_dagster.generation.transformers_engine import TransformersEngine
     from cpmi_dagster.negatives.hard_negatives import hard_negatives
 
-    listed = pl.col("negative_answers").list.len().fill_null(0) > 0
+    listed = pl.col("negative_answers").is_not_null()
     given = frame.filter(listed).select(
         "trajectory_id",
         rank=pl.int_ranges(1, pl.col("negative_answers").list.len() + 1),
@@ -235,4 +243,5 @@ def trajectory_negatives(frame: pl.DataFrame, model: LoadedModel, sampling: Nega
     )
     bare = frame.filter(~listed).drop_nulls("gold_answer")
     engine = None if bare.is_empty() else TransformersEngine(model, BATCH_SEQUENCES)
-    return pl.concat([given.explode("rank", "answer"), hard_negatives(bare, engine, sampling, seed).negatives])
+    given = given.explode("rank", "answer", empty_as_null=False)
+    return pl.concat([given, hard_negatives(bare, engine, sampling, seed).negatives])

@@ -42,6 +42,14 @@ def test_steps_have_the_rewards_of_label_and_the_outcome_is_the_final_answer(lab
     assert wrong.total == pytest.approx(0.5 * min(wrong.steps))
 
 
+def test_wrong_answers_that_equal_the_gold_answer_do_not_count(labeler):
+    reward = reward_function(labeler)
+    given = [["5.0", "6", "1", "12/2"], ["10/2"]]
+    first, second = reward.in_parts(PROMPTS, COMPLETIONS, gold_answer=GOLDS, negative_answers=given)
+    expected = reward.in_parts(PROMPTS, COMPLETIONS, gold_answer=GOLDS, negative_answers=WRONGS)[0]
+    assert first.steps == pytest.approx(expected.steps, abs=1e-5) and second.steps == []
+
+
 def test_a_reward_model_gives_the_probabilities_of_judge():
     model = random_reward_model(context=512)
     right, wrong = reward_function(model).in_parts(PROMPTS, COMPLETIONS, gold_answer=GOLDS)

@@ -112,3 +112,9 @@ def test_a_trajectory_without_a_final_answer_has_no_label_of_it():
     stated, unstated = label(rows, MODEL, ["final_answer", "final_answer_position", "position"])
     assert stated["reason"] is None and list(unstated["rewards"]) == ["position"]
     assert "no final_answer, final_answer_position: it states no final answer" in unstated["reason"]
+
+
+def test_a_row_whose_wrong_answers_all_equal_its_gold_answer_has_a_reason():
+    right, wrong = label([ROWS[0], {**ROWS[1], "negative_answers": ["3.0", "6/2"]}], MODEL)
+    assert right["reason"] is None and wrong["rewards"] is None
+    assert wrong["reason"].startswith("has no hard negatives to contrast its gold answer with")

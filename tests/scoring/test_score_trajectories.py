@@ -64,6 +64,7 @@ def test_a_table_of_which_nothing_can_be_scored_is_refused_with_one_sentence(fra
         ("negative_answers", [""], "`negative_answers.0`: it is empty"),
         ("gold_answer", "1 + 1 is two. So it is.", "`gold_answer`: a text that announces no answer"),
         ("gold_answer", None, "has no gold answer"),
+        ("negative_answers", ["2.0", " 4/2 "], "has no hard negatives to contrast its gold answer with"),
     ],
 )
 def test_a_row_that_cannot_be_scored_is_rejected_and_the_other_scored(column, value, reason, caplog):
@@ -73,3 +74,11 @@ def test_a_row_that_cannot_be_scored_is_rejected_and_the_other_scored(column, va
     assert reason in result.rejected["reason"][0]
     assert set(result.scores["id"]) == {"a"}
     assert score_trajectories(frame, MODEL, templates=1).equals(result.scores) and "b was not scored: " in caplog.text
+
+
+def test_given_wrong_answers_are_those_that_differ_from_the_gold_answer_and_from_each_other(caplog):
+    given = [["24", " 24.0 ", "144/2", "74"], ["3"]]
+    result = score_in_full(FRAME.with_columns(negative_answers=pl.Series(given)), MODEL, templates=1)
+    assert_frame_equal(result.scores, score_in_full(FRAME, MODEL, templates=1).scores)
+    assert "negative answers that equal the gold answer, or an earlier one, are left out of `a`" in caplog.text
+    assert "`b`" not in caplog.text and result.rejected.is_empty()
