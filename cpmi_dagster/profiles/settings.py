@@ -221,8 +221,8 @@ class Settings(BaseSettings):
 
     @property
     def profile_option(self) -> str:
-        """The option that selects this profile, ` -p mine.yaml`; empty for the default profile."""
-        return "" if self._given == DEFAULT_PROFILE else f" -p {shlex.quote(self._given)}"
+        """The option that selects this profile, ` -p mine.yaml`; without it, a command takes the folder's last one."""
+        return f" -p {shlex.quote(self._given)}"
 
     @property
     def file(self) -> Path | None:
