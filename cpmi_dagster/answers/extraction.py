@@ -74,6 +74,11 @@ def is_thinking(texts: Sequence[str]) -> bool:
     return _THOUGHT_START.search(_THOUGHT_END.split("\n".join(texts))[-1]) is not None
 
 
+def without_thought_tags(text: str) -> str:
+    """A text whose thoughts are read as the rest of it is."""
+    return _THOUGHT_START.sub("", _THOUGHT_END.sub("", text))
+
+
 def announced_answer(text: str) -> str | None:
     r"""The answer that a text announces, or None.
 

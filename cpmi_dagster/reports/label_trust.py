@@ -26,7 +26,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.answers.extraction import extract_answer, without_thought_tags
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
 from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap, bootstrap_mean
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES
@@ -156,7 +156,7 @@ def _early_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figu
     solutions = labelled.filter(pl.col("steps").list.len() > 1).drop_nulls("final_answer").head(MOST_READ)
     early = 0
     for final, steps in solutions.select("final_answer", "steps").iter_rows():
-        stated = (extract_answer(step) for step in reversed(steps[:-1]))
+        stated = (extract_answer(without_thought_tags(step)) for step in reversed(steps[:-1]))
         early += any(each is not None and inputs.comparison.is_clearly_same(final, each) for each in stated)
     if solutions.height:
         yield EARLY, STATED, Estimate(early, n=solutions.height)

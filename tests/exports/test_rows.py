@@ -2,8 +2,6 @@
 
 import json
 import os
-from types import SimpleNamespace
-from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -12,6 +10,7 @@ from huggingface_hub import DatasetCard
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from cpmi_dagster.contracts.keys import SHEPHERD
 from cpmi_dagster.errors import UsageError
 from cpmi_dagster.exports.cards import dataset_card
 from cpmi_dagster.exports.rows import (
@@ -26,6 +25,8 @@ from cpmi_dagster.exports.rows import (
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.commands.export import MARKER, check_replaceable
 from cpmi_dagster.resources.commands.given_columns import given_columns
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.records import Record
 from cpmi_dagster.resources.sources.data_files import local_files, read_files
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.rewards.dataset import labelled_trajectories
@@ -150,20 +151,22 @@ GIVEN = [
 ]
 
 
-def test_columns_come_back_under_their_names_until_the_rows_change(tmp_path):
+def test_columns_come_back_under_their_names_to_rows_that_have_not_changed_wherever_they_stand(tmp_path):
     file = tmp_path / "rows.jsonl"
-    file.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in GIVEN))
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in GIVEN]
+    file.write_text("\n".join(lines))
     profile = tmp_path / "mine.yaml"
-    profile.write_text("extends: files\nsources: {trajectories: {path: ./rows.jsonl}}\n")
+    profile.write_text("extends: files\nshards: 1\nsources: {trajectories: {path: ./rows.jsonl}}\n")
     settings = load_settings(profile, tmp_path / "home")
-    version = {"math_shepherd": DataSources(settings).version(settings.sources.trajectories[0])}
-    lake = cast("Any", SimpleNamespace(record=lambda *_: SimpleNamespace(inputs={"sources": version})))
+    [source], lake = settings.sources.trajectories, Lake.of(settings)
+    rows = number_rows((row for row, _ in DataSources(settings).stream(source)), 0, 1, reading=source.reading)
+    lake.write(rows.drop("shard"), Record(SHEPHERD, "000", "key", "run"))
     exported = pl.DataFrame({"trajectory_id": ["t000000000", "t000000002"], "prompt": "", "labels": "", "rewards": ""})
     columns, note = given_columns(settings, lake, exported)
     assert columns.columns == ["trajectory_id", "prompt_id", "split", "input_rewards", "meta"] and not note
     assert columns.rows() == [("t000000000", 7, "dev", None, None), ("t000000002", None, None, "mine", "[1]")]
-    file.write_text(file.read_text() + "\n")
+    file.write_text("\n".join([lines[2], lines[0].replace("So 5.", "So 6.")]))
     columns, note = given_columns(settings, lake, exported)
-    assert columns.columns == ["trajectory_id"] and "have changed since they were labelled" in note
+    assert columns.rows() == [("t000000002", "mine", "[1]")] and "missing of 1 row that changed" in note
     file.unlink()
     assert str(file) in given_columns(settings, lake, exported)[1]

@@ -49,7 +49,7 @@ def test_judged_solutions_give_the_figures_that_one_computes_by_hand(page):
     page.locator("#annotator").fill("ann")
     page.keyboard.press("Enter")
     judged(0)
-    keys = ["a", "0", "1", "2"] * 3
+    keys = ["a", "0", "1", "2"] * 5  # an interval needs ten solutions with a wrong step
     for place, key in enumerate(keys):
         # twice at once: the second is of no effect, or it would judge the next solution
         page.evaluate(TWICE, key) if place % 2 else page.keyboard.press(key)
