@@ -112,7 +112,7 @@ def test_a_table_of_everything_is_not_made_of_shards_of_other_settings(home):
     home = with_stages(home, count_selected, reward)
     assert bring(home, soften, None)
     words = rf"{STEP_REWARDS} of shards 000 to 003 is stale, so {SOFT_LABELS} is not made from it: "
-    words += rf"{NEGATIVES} 000 has negatives.count: 4, now 2; run `cpmi run --only labels` first, or"
+    words += rf"{NEGATIVES} 000 has negatives.count: 4, now 2; run `cpmi run -p miniature --only labels` first, or"
     with pytest.raises(LakeError, match=words):
         bring(fewer_negatives(home), soften, None)
 
