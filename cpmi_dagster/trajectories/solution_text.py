@@ -4,7 +4,8 @@ r"""Steps of a solution that is one text, as people and reasoning models write i
     "Let me see.\nStep 1: 2 + 3.\nStep 2: So 5."      marker      ["Let me see.", "Step 1: 2 + 3.", "Step 2: So 5."]
 
 Joined in order, the steps are the text, except for white space between them. A line that only opens something, such as
-a heading, `---` or `<think>`, belongs to the step after it. Code and displayed formulas are never split.
+a heading, `---` or `<think>`, belongs to the step after it. Displayed formulas and code between ``` or ~~~ are never
+split; a fence that is not closed, as in a text that was cut off, goes to the end of the text.
 """
 
 import re
@@ -29,8 +30,17 @@ _FIRST_STEPS = (0, 1)
 _PARAGRAPHS = re.compile(r"\n(?:[ \t\r]*\n)+")
 _LINES = re.compile(r"\n")
 _OPENING = re.compile(rf"{_HEADING}.*|[ \t]*(?:</?\w+>|[-*_]{{3,}})?[ \t\r]*", re.MULTILINE)
+# opened by ``` or ~~~ at the start of a line or list item, or by ```python at the end of a line; closed by as many or
+# more at the end of a line, or never
+_FENCED = (
+    r"(?:^[ \t>*+-]*+(?:\d+[.)][ \t]*)?(?P<fence>(?:`{3,}+|~{3,}+)(?=[^`~\n]*$))"
+    r"|(?<!`)(?P<later>`{3,}+(?=[\w+#-]*+[ \t\r]*+$)))"
+    r".*?(?:(?<![`~])(?:(?P=fence)|(?P=later))[`~]*+(?=[ \t\r]*+$)|\Z)"
+)
 # bounded, so that no text takes long
-_WHOLE = re.compile(r"```.{0,20000}?```|\$\$.{0,4000}?\$\$|\\\[.{0,4000}?\\\]", re.DOTALL)
+_WHOLE = re.compile(
+    rf"{_FENCED}|```.{{0,20000}}?```|\$\$.{{0,4000}}?\$\$|\\\[.{{0,4000}}?\\\]", re.DOTALL | re.MULTILINE
+)
 
 
 def split_steps(text: str, how: Splitting = AUTO) -> list[str]:

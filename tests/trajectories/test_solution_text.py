@@ -28,6 +28,22 @@ def test_steps_join_back_to_the_text_but_for_white_space(text, how):
     assert clean(text[place:]) == ""
 
 
+LINES = st.lists(st.sampled_from(["x = 5", "", "Step 1: a", "# Step 2: b", "## C", "    y", "$$", "`", "~", "``` no"]))
+
+
+@given(LINES, st.sampled_from("`~"), st.integers(3, 5), st.booleans(), st.sampled_from([AUTO, *BEGINS]), st.data())
+def test_code_between_fences_stays_in_one_step_and_so_does_a_fence_that_is_not_closed(
+    lines, mark, length, is_closed, how, data
+):
+    fence, before = mark * length, data.draw(st.sampled_from(["", "By a program.\n\n", "- ", "2. ", "> "]))
+    opening = data.draw(st.sampled_from(["", "python", " py", "c++"]))
+    code = "\n".join([fence + opening, *lines, "z = 7", *([data.draw(st.sampled_from(["", "z"])) + fence] * is_closed)])
+    after = data.draw(st.sampled_from(["", " \t", "\r"])) + "\n\nIt is 7.\n\nStep 1: so."
+    steps = split_steps(before + code + after, how)
+    assert [code in step for step in steps].count(True) == 1
+    assert steps[-1].endswith("Step 1: so.") and (code not in steps[-1]) == (is_closed and len(steps) > 1)
+
+
 @pytest.mark.parametrize(
     ("text", "steps"),
     [
@@ -39,6 +55,11 @@ def test_steps_join_back_to_the_text_but_for_white_space(text, how):
         ("<think>\n\nHm.\n\nSo.\n\n</think>\n\n5", ["<think>\n\nHm.", "So.", "</think>\n\n5"]),
         ("a\n\n---\n\nb\n\n---", ["a", "---\n\nb\n\n---"]),
         ("So\n\n```\na\n\nb\n```\n\n$$x\n\ny$$\n\nend", ["So", "```\na\n\nb\n```", "$$x\n\ny$$", "end"]),
+        ("So\n\n~~~\na\n\n```\n\nb\n~~~\n\nend", ["So", "~~~\na\n\n```\n\nb\n~~~", "end"]),
+        ("a\n\n```python\nb\n\nc\n```output\nd\n```\n\ne", ["a", "```python\nb\n\nc\n```output\nd\n```", "e"]),
+        ("a\n\n```x\n\nb\n\nThe answer is: 5", ["a", "```x\n\nb\n\nThe answer is: 5"]),
+        ("So ```py\na\n\nb```\n\nend", ["So ```py\na\n\nb```", "end"]),
+        ("A mark is ``` there.\n\nNext ~~~\n\nend", ["A mark is ``` there.", "Next ~~~", "end"]),
         ("From step 2: nothing.", ["From step 2: nothing."]),
         (" \n ", []),
     ],
