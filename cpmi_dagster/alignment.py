@@ -62,10 +62,18 @@ class ReferenceIndex:
     """Reference problems indexed by every form of their questions; their order does not change any match."""
 
     def __init__(self, references: pl.DataFrame, comparison: Comparison = BUILT_IN) -> None:
-        """Index a frame with a `question` column and, to detect ambiguous questions, an `answer` column."""
+        """Index a frame with a `question` column and, to detect ambiguous questions, an `answer` column.
+
+        Raises:
+            SourceError: a question is null.
+        """
         self.references = references
         self._comparison = comparison
-        ordered = references.with_row_index("row").sort([name for name in _ORDER_COLUMNS if name in references.columns])
+        if references["question"].has_nulls():
+            row = references["question"].is_null().arg_true()[0]
+            raise SourceError(f"the reference in row {row} (from 0) has no `question`; give it one, or leave it out")
+        texts = references.with_columns(pl.col("^question|answer$").cast(pl.String).fill_null(""))
+        ordered = texts.with_row_index("row").sort([name for name in _ORDER_COLUMNS if name in references.columns])
         self._rows: list[int] = ordered["row"].to_list()
         self._answers = ordered["answer"].to_list() if "answer" in ordered.columns else None
         self._drawings = [drawing(question) for question in ordered["question"]]
@@ -97,15 +105,19 @@ def align_questions(questions: pl.DataFrame, references: pl.DataFrame) -> pl.Dat
     """Find the reference problem of every question.
 
     Args:
-        questions: A frame with a `question` column.
-        references: A frame with a `question` column and, to detect ambiguous questions, an `answer` column.
+        questions: A frame with a `question` column; a null has no match.
+        references: A frame with a `question` column and, to detect ambiguous questions, an `answer` column, in which
+            null is a missing answer.
 
     Returns:
         One row per question, in order: `reference_row` (row index in `references`, or null), `match_kind` (exact,
         whitespace, normalized).
+
+    Raises:
+        SourceError: the question of a reference is null.
     """
     asked = questions.select(pl.col("question").cast(pl.String))
-    matches = _find_all(asked["question"], ReferenceIndex(references))
+    matches = _find_all(asked["question"].drop_nulls(), ReferenceIndex(references))
     return asked.join(matches, on="question", how="left", maintain_order="left").select("reference_row", "match_kind")
 
 

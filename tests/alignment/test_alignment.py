@@ -50,7 +50,7 @@ REFERENCES = pl.DataFrame(
 )
 
 
-def align(*questions: str, references: pl.DataFrame = REFERENCES) -> list[tuple]:
+def align(*questions: str | None, references: pl.DataFrame = REFERENCES) -> list[tuple]:
     return align_questions(pl.DataFrame({"question": questions}), references).rows()
 
 
@@ -69,6 +69,15 @@ def matches(question: str, reference: str) -> bool:
 )  # fmt: skip
 def test_a_question_matches_only_its_own_problem(question: str, row: int | None, kind: str | None):
     assert align("unknown", question, question) == [(None, None), (row, kind), (row, kind)]
+
+
+def test_a_null_question_has_no_match_and_a_null_reference_is_named():
+    sames = pl.DataFrame({"question": ["a b", "a b", "c", "c"], "answer": ["1", None, None, None]})
+    assert align(None, "a b", "c", references=sames) == [(None, None), (None, None), (2, "exact")]
+    assert align(None, references=sames) == [(None, None)] == align("a", references=sames.clear())
+    for nulls in (["a", None], [None, None]):
+        with pytest.raises(SourceError, match=rf"reference in row {nulls.index(None)} .* has no `question`; give"):
+            align("a", references=pl.DataFrame({"question": nulls}))
 
 
 def test_typesetting_does_not_hide_a_problem_and_another_is_never_taken_for_it():
