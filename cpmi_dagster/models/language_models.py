@@ -17,7 +17,7 @@ from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.miniature.names import MINIATURE, MODEL_FOLDERS
 from cpmi_dagster.models.gguf import PACKAGE, convert_gguf, fetch_gguf, gguf_file, hub_file
 from cpmi_dagster.models.model_files import READ_BESIDE_WEIGHTS, reading_hash, weights_files, weights_hash
-from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, reading_model
+from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, copy_mapped, reading_model
 
 if TYPE_CHECKING:
     import torch
@@ -172,7 +172,7 @@ def load_language_model(
         )
     model, report = read
     check_loaded(f"model `{name}`", report)
-    model = model.eval() if device_map else model.to(target).eval()
+    model = copy_mapped(model if device_map else model.to(target)).eval()
     context_length = int(getattr(model.config.get_text_config(), "max_position_embeddings", 1 << 30))
     if (model_identity(str(name), revision), reading_identity(str(name))) != (identity, reading):
         raise ModelError(f"the files of model `{name}` changed while they were read; run again")

@@ -4,10 +4,15 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cpmi_dagster.errors import CpmiError, ModelError, described
 
+if TYPE_CHECKING:
+    from torch import nn
+
+ModelT = TypeVar("ModelT", bound="nn.Module")
 OWN_CODE = "trust_remote_code"
 # for every `from_pretrained`; otherwise transformers asks on the terminal whether to run code
 DATA_ONLY: dict[str, Any] = {"trust_remote_code": False}
@@ -58,6 +63,18 @@ def reading_model(what: str, advice: str = "") -> Iterator[None]:
         elif " " not in reason:
             reason = described(error)
         raise ModelError(f"{what} cannot be loaded: {reason}{advice and f'; {advice}'}") from error
+
+
+def copy_mapped(model: "ModelT") -> "ModelT":
+    """Copy a model's weights on the CPU, which are mapped from their files, into memory, one after another.
+
+    Otherwise a file that is overwritten in place would change the weights of a model at work, and one that is cut short
+    would end the process by a bus error.
+    """
+    for weights in chain(model.parameters(), model.buffers()):
+        if weights.device.type == "cpu":
+            weights.data = weights.data.clone()
+    return model
 
 
 def check_loaded(what: str, report: Mapping[str, Any]) -> None:

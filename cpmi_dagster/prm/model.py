@@ -28,7 +28,7 @@ from cpmi_dagster.files.places import expanded
 from cpmi_dagster.models.attention import check_causal
 from cpmi_dagster.models.language_models import LoadedModel, load_tokenizer, model_identity
 from cpmi_dagster.models.model_files import check_digests, check_weights_index
-from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, reading_model
+from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, copy_mapped, reading_model
 from cpmi_dagster.prm.inputs import EncodedSolution, Encoder, encode_solutions
 
 
@@ -195,5 +195,5 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
         read: Any = RewardModel.from_pretrained(place, config=config, dtype=dtype, **SAFE_WEIGHTS)
     model, report = read
     check_loaded(f"the reward model in {place}", report)
-    placed = model.to(target)
+    placed = copy_mapped(model.to(target))
     return LoadedRewardModel(placed.eval(), tokenizer, identity)

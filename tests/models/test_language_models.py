@@ -145,6 +145,15 @@ def test_the_identity_is_of_the_weights_and_that_of_reading_of_config_and_tokeni
     assert model_identity(str(folder)) != f"model@{weights}"
 
 
+def test_weights_that_are_overwritten_in_place_do_not_change_a_loaded_model(folder):
+    model, file = load_language_model(str(folder), device="cpu").model, folder / "model.safetensors"
+    before = [weights.sum() for weights in model.parameters()]
+    with file.open("r+b") as stream:
+        stream.write(bytes(file.stat().st_size))
+    assert [weights.sum() for weights in model.parameters()] == before
+    assert str(file) not in Path("/proc/self/maps").read_text()
+
+
 def test_a_branch_is_identified_by_the_commit_that_the_hub_cache_has_for_it(folder, monkeypatch):
     name = cached_on_hub(folder, monkeypatch)
     for revision in (None, "main"):

@@ -38,6 +38,14 @@ def copy(trained, tmp_path):
     return shutil.copytree(trained.path, tmp_path / "model")
 
 
+def test_weights_that_are_overwritten_in_place_do_not_change_a_loaded_model(copy):
+    model, file = load_reward_model(copy, device="cpu").model, copy / "model.safetensors"
+    before = [weights.sum() for weights in model.parameters()]
+    with file.open("r+b") as stream:
+        stream.write(bytes(file.stat().st_size))
+    assert [weights.sum() for weights in model.parameters()] == before
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
 def test_a_bit_that_flipped_in_any_file_is_named(copy, name, flip):
     (copy / "README.md").write_text("notes of mine")
