@@ -17,6 +17,7 @@ from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.miniature.names import MINIATURE, MODEL_FOLDERS
 from cpmi_dagster.models.gguf import PACKAGE, convert_gguf, fetch_gguf, gguf_file, hub_file
 from cpmi_dagster.models.model_files import READ_BESIDE_WEIGHTS, reading_hash, weights_files, weights_hash
+from cpmi_dagster.models.processors import resolve_device
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, copy_mapped, reading_model
 
 if TYPE_CHECKING:
@@ -143,7 +144,6 @@ def load_language_model(
     """
     # read once, at torch's first allocation; with 4 kB pages a tenth of a pass goes into page faults
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-    import torch
     from huggingface_hub import ResolvedRevision
     from transformers import AutoModelForCausalLM
     from transformers.utils.hub import resolve_revision
@@ -157,8 +157,8 @@ def load_language_model(
     revision = resolved.resolved if isinstance(resolved, ResolvedRevision) else revision
     identity, reading = model_identity(str(name), revision), reading_identity(str(name))
     tokenizer = load_tokenizer(place, revision)
-    target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    check_device(str(name), target)
+    check_device(str(name), device)
+    target = resolve_device(device)
     # straight to the GPU: the host's memory may not hold the weights of several processes
     straight = {"": target} if target.startswith("cuda") else None
     with reading_model(f"model `{name}`"):
@@ -224,6 +224,8 @@ def load_tokenizer(place: str, revision: str | None = None) -> "PreTrainedTokeni
 
 def check_device(name: str, device: str) -> None:
     """Raise a ModelError for a device that torch does not know or this machine lacks."""
+    if device == "auto":
+        return
     import torch
 
     try:

@@ -27,6 +27,7 @@ from cpmi_dagster.models.language_models import (
     model_snapshot,
 )
 from cpmi_dagster.models.model_files import check_weights_index, weights_files
+from cpmi_dagster.models.processors import resolve_device
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, copy_mapped, reading_model
 from cpmi_dagster.prm.judge_forms import FORMS, JudgeFiles, Layers, choose_form
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel, RewardModelConfig, load_reward_model
@@ -60,8 +61,7 @@ def load_judge(
     if isinstance(model, LoadedModel):
         raise ModelError(f"{model.identity} is a language model, which judges no steps; give a reward model")
     name = str(model)
-    if device != "auto":
-        check_device(name, device)
+    check_device(name, device)
     folder = expanded(name)
     if not folder.is_dir():
         folder = model_snapshot(name, revision)
@@ -91,7 +91,7 @@ def load_judge(
     for layer, (weight, bias) in zip(ours, layers, strict=True):
         layer.weight.data.copy_(weight)
         layer.bias.data.copy_(torch.zeros(len(weight)) if bias is None else bias)
-    copy_mapped(judge.to(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)).eval()
+    copy_mapped(judge.to(resolve_device(device))).eval()
     check_causal(judge.backbone, identity)
     return LoadedRewardModel(judge, tokenizer, identity, FORMS[form].encode, FORMS[form].mark)
 

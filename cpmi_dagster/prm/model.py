@@ -28,6 +28,7 @@ from cpmi_dagster.files.places import expanded
 from cpmi_dagster.models.attention import check_causal
 from cpmi_dagster.models.language_models import LoadedModel, load_tokenizer, model_identity
 from cpmi_dagster.models.model_files import check_digests, check_weights_index
+from cpmi_dagster.models.processors import resolve_device
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, copy_mapped, reading_model
 from cpmi_dagster.prm.inputs import EncodedSolution, Encoder, encode_solutions
 
@@ -184,7 +185,7 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
     check_digests(place)
     identity = model_identity(str(place))
     tokenizer = load_tokenizer(str(place))
-    target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    target = resolve_device(device)
     with reading_model(f"the reward model in {place}"):
         config = AutoConfig.from_pretrained(place, **DATA_ONLY)
         if not isinstance(config, RewardModelConfig):

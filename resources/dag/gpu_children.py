@@ -1,6 +1,6 @@
-"""`cpmi run` on several GPUs: a child process for each labels its part of the shards.
+"""`cpmi run` on several GPUs: a child process for each labels its part of the shards, on the GPU that it is dealt.
 
-orchestration.gpus: 4, shards 000 to 007   ->   000 and 004 on the first GPU, 001 and 005 on the second, …
+orchestration.gpus: 4, shards 000 to 007   ->   000 and 004 by the first process, 001 and 005 by the second, …
 """
 
 import logging
@@ -14,6 +14,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.models.processors import THREADS, usable_cores
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.stage_run import Home
 
@@ -41,6 +42,7 @@ def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], is_c
     if len(due) < 2:
         return set()
     parts = [due[start :: settings.orchestration.gpus] for start in range(min(settings.orchestration.gpus, len(due)))]
+    home.models.device("labeler")  # warns here of a labeler on the CPU: what children say is shown only if they fail
     home.models.leave_place()  # children need it, and this process's GPU
     remaining, advance = set(due), home.progress.start(f"shards on {len(parts)} GPUs", len(due), LOG.info)
 
@@ -52,7 +54,7 @@ def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], is_c
     with ExitStack() as files:
         # a full pipe would stop a child
         errors = [files.enter_context(TemporaryFile("w+", encoding="utf-8", errors="replace")) for _ in parts]
-        children = [_start(settings, number, part, tables, errors[number]) for number, part in enumerate(parts)]
+        children = [_start(settings, part, tables, file) for part, file in zip(parts, errors, strict=True)]
         try:
             for child in children:
                 _wait(child, show)
@@ -80,13 +82,11 @@ def _wait(child: subprocess.Popen[str], show: Callable[[], None]) -> None:
         show()
 
 
-def _start(
-    settings: Settings, number: int, shards: Sequence[str], tables: Sequence[str], errors: IO[str]
-) -> subprocess.Popen[str]:
+def _start(settings: Settings, shards: Sequence[str], tables: Sequence[str], errors: IO[str]) -> subprocess.Popen[str]:
+    """Start a child. It sees the GPUs that this process sees, and its own dealer assigns it one."""
     options = [*shlex.split(settings.profile_option), "--shards", ",".join(shards), "--quiet"]
     only = [word for table in tables for word in ("--only", table)]
-    visible = [name for name in environment_variable("CUDA_VISIBLE_DEVICES").split(",") if name]
-    device = visible[number] if number < len(visible) else str(number)
-    variables = {"CUDA_VISIBLE_DEVICES": device, CHILD: "1", "CPMI_HOME": str(settings.home.absolute())}
+    threads = environment_variable(THREADS) or str(max(1, usable_cores() // settings.orchestration.gpus))
+    variables = {CHILD: "1", "CPMI_HOME": str(settings.home.absolute()), THREADS: threads}
     command = [sys.executable, "-m", "cpmi_dagster", "run", *options, *only]
     return subprocess.Popen(command, env={**os.environ, **variables}, stderr=errors, text=True)

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from cpmi_dagster.files.locks import file_lock, no_lock
 LOG = logging.getLogger(__name__)
 LOOK_EVERY_SECONDS = 1.0
 DRIVERS = ("/dev/nvidiactl", "/dev/kfd")
+VISIBLE, HIDES_ALL = "CUDA_VISIBLE_DEVICES", ("", "-1")
 _places: dict[Path, FileLock] = {}
 """The place for models that this process holds, by folder of the locks."""
 
@@ -68,7 +70,7 @@ def leave_place(folder: Path) -> None:
 
 
 class GpuDealer:
-    """Assigns a GPU to this process at the first call, for as long as this object exists.
+    """Assigns a GPU to this process at the first call, until `leave` or as long as this object exists.
 
     Args:
         processes: number of processes that may use the machine's GPUs at once.
@@ -86,6 +88,12 @@ class GpuDealer:
             self._taken = self._take(gpu_names())
         return self._taken[0]
 
+    def leave(self) -> None:
+        """Give the GPU back; the next call of `device` takes one again."""
+        if self._taken and self._taken[1]:
+            self._taken[1].release()
+        self._taken = None
+
     def _take(self, names: list[str]) -> tuple[str, FileLock | None]:
         if not names:
             return "cpu", None
@@ -98,6 +106,19 @@ class GpuDealer:
                 return f"cuda:{index}", lock
         LOG.warning("%d processes share this machine's GPUs already; this one takes the first GPU too", self._processes)
         return "cuda:0", None
+
+
+@cache
+def warn_of_idle_gpu(model: str) -> None:
+    """Say that a model is on the CPU though this machine has a GPU, unless CUDA_VISIBLE_DEVICES hides all of them."""
+    visible = os.environ.get(VISIBLE)
+    if gpu_names():
+        reason = "its settings say `device: cpu`; remove that to use the GPU"
+    elif visible in HIDES_ALL or not sees_gpu():
+        return
+    else:
+        reason = f"torch sees none ({VISIBLE}: {visible or 'not set'}); correct that, or install torch for CUDA"
+    LOG.warning("THE MODEL %s IS ON THE CPU, THOUGH THIS MACHINE HAS A GPU: %s", model, reason)
 
 
 def gpu_names() -> list[str]:

@@ -33,7 +33,7 @@ from cpmi_dagster.models.memory import is_out_of_memory
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.sources.hub import HubLock
-from cpmi_dagster.resources.workers.gpus import GpuDealer, leave_place, take_place
+from cpmi_dagster.resources.workers.gpus import GpuDealer, leave_place, take_place, warn_of_idle_gpu
 
 Role = Literal["labeler", "rollouts", "policy", "prover", "backbone"]
 MODEL_LOCKS = Path("lake", ".locks")
@@ -77,7 +77,12 @@ class LanguageModels:
 
     def device_of(self, model: LanguageModel) -> str:
         """The device of a model; see `device`."""
-        return self._dealer.device() if model.device == "auto" else model.device
+        device = self._dealer.device() if model.device in ("auto", "cuda") else model.device
+        if device == "cpu" and model.device == "cuda":
+            return model.device  # refused when the model is loaded
+        if device == "cpu":
+            warn_of_idle_gpu(model.name)
+        return device
 
     def release(self) -> None:
         """Drop the models from memory; they are loaded again when needed."""
@@ -97,6 +102,7 @@ class LanguageModels:
     def leave_place(self) -> None:
         """Release the models, and let other processes use theirs."""
         self.release()
+        self._dealer.leave()
         leave_place(self._settings.home / MODEL_LOCKS)
 
     def other_gpu(self) -> str | None:
@@ -123,7 +129,7 @@ class LanguageModels:
         """The model and its tokenizer, in memory."""
         with _needed():
             spec = self.spec(role)
-            device = self._dealer.device() if spec.device == "auto" and not spec.device_map else spec.device
+            device = spec.device if spec.device_map else self.device_of(spec)
             weights, facts = (spec.name, spec.revision, spec.dtype, device, spec.device_map), self.facts_of(spec)
             if weights not in self._loaded or self._loaded[weights][0] != facts:
                 self._loaded.pop(weights, None)  # its files have changed; both may not fit into memory
