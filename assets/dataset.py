@@ -35,7 +35,6 @@ def soft_labels(run: StageRun) -> StageOutput:
     CPMI_80K,
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED, NEGATIVES, STEP_REWARDS, SOFT_LABELS],
-    settings=["demand.negatives"],
     lineage={
         "hard_negatives": ["labels/hard_negatives.answer"],
         "rewards": ["labels/step_rewards.reward"],

@@ -54,7 +54,7 @@ MODEL_ROLES: tuple[Role, ...] = get_args(Role)
 MEASURED_BY = [
     "recipes",
     "benchmarks.bootstrap_samples",
-    "models.labeler",
+    "models.labeler.name",
     "negatives.count",
     "answers.identity",
 ]

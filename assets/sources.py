@@ -148,7 +148,7 @@ def step_labels(run: StageRun) -> StageOutput:
     REFERENCES,
     code_version="5",
     sources=lambda settings: {f"{number}": source for number, source in enumerate(settings.sources.references)},
-    settings=["sources.references"],
+    settings=["sources.reference_sets"],
 )
 def reference_problems(run: StageRun) -> StageOutput:
     """Takes gold answers from the set, or reads them from solutions (`#### n`, last `\\boxed{}`, "The answer is").

@@ -9,6 +9,7 @@ No process id or host name is involved, so containers and machines that share th
 import fcntl
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -25,9 +26,11 @@ class LifeLock:
         self._descriptor: int | None = descriptor
 
     def close(self) -> None:
-        """Free the lock and remove its file."""
+        """Free the lock, and remove its file unless another process has taken the lock under this name since."""
         if self._descriptor is not None:
-            self.path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self._descriptor), self.path.stat()):
+                    self.path.unlink()
             os.close(self._descriptor)
             self._descriptor = None
 

@@ -25,7 +25,7 @@ class LanguageModel(Frozen):
     A GGUF file of the hub is `OWNER/REPOSITORY:FILE.gguf`.
 
     `engine` samples text. The labeler's log-probabilities always come from weights loaded here. Settings that only say
-    how an endpoint is reached are in no key.
+    where a model runs and how an endpoint is reached are in no key.
     """
 
     model_config = ConfigDict(hide_input_in_errors=True)
@@ -36,9 +36,11 @@ class LanguageModel(Frozen):
         default=None, exclude=True, pattern="^[0-9a-f]{64}$", description="what a GGUF file must have; checked if given"
     )
     dtype: DtypeOrAuto = Field(default="auto", description="precision of the weights; auto is that of the saved ones")
-    device: str = Field(default="auto", description="auto = CUDA where there is one, else CPU")
+    device: str = Field(default="auto", exclude=True, description="auto = CUDA where there is one, else CPU")
     device_map: str | None = Field(
-        default=None, description="accelerate's device_map, e.g. auto, balanced: a model larger than one GPU"
+        default=None,
+        exclude=True,
+        description="accelerate's device_map, e.g. auto, balanced: a model larger than one GPU",
     )
     engine: Literal["transformers", "vllm", "endpoint"] = Field(
         default="transformers", description="who samples text: transformers or vLLM here, or a server"

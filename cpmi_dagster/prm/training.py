@@ -117,7 +117,8 @@ def _launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: 
     training = {**dict(job.training), "accelerate": None}
     checkpoints = str(job.checkpoints.absolute()) if job.checkpoints else None
     facts = {"recipe": job.recipe, "training": training, "backbone": job.backbone, "seed": job.seed}
-    text = json.dumps({**facts, "checkpoints": checkpoints}, default=lambda value: value.model_dump())
+    # also the fields that are in no key, such as the backbone's device
+    text = json.dumps({**facts, "checkpoints": checkpoints}, default=dict)
     (place / "job.json").write_text(text, encoding="utf-8")
     (place / "accelerate.yaml").write_text(yaml.safe_dump({**ONE_PROCESS, **configuration}), encoding="utf-8")
     job.examples.write_parquet(place / "examples.parquet")

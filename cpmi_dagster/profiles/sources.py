@@ -217,6 +217,11 @@ class Sources(Frozen):
         return self.sample.model_dump(exclude={"solutions"}) if self.sample else None
 
     @property
+    def reference_sets(self) -> list[tuple[str, str | None]]:
+        """Name and hub configuration of each set of references: what their rows have beside those of the source."""
+        return [(source.source, source.config) for source in self.references]
+
+    @property
     def solution_steps(self) -> Splitting | None:
         """Where sampled solutions are split into steps; None if trajectories are read."""
         return self.trajectories[0].steps if self.sample else None

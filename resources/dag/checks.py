@@ -246,7 +246,7 @@ class TableCheck:
         """The check of the table's asset; `prefix` is that of the asset keys."""
 
         def compute(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-            hold_run(dagster_folder(settings), context.op_execution_context.run.run_id)
+            hold_run(dagster_folder(settings), context.op_execution_context.run.run_id, prefix)
             shards = [[context.op_execution_context.partition_key]] if self.by_shard else []
             return self.body(lake, settings, *shards)
 

@@ -77,7 +77,7 @@ def currency_check(
     def compute(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         wanted = context.op_execution_context.selected_asset_check_keys
         states = judge()
-        hold_run(dagster_folder(states.settings), context.op_execution_context.run.run_id)
+        hold_run(dagster_folder(states.settings), context.op_execution_context.run.run_id, prefix)
         for key in tables:
             if dg.AssetCheckKey(asset_key(key, prefix), IS_CURRENT) in wanted and states.lake.exists(key):
                 passed, text = states.explain(key)

@@ -7,6 +7,7 @@ and by each tick of the sensor `watch_home`, which is on by default, and of the 
 """
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -29,9 +30,12 @@ _held: dict[str, LifeLock] = {}
 """The lock of this process by run id: of its run, or of the last run of `cpmi run`."""
 
 
-def hold_run(dagster_home: Path, run_id: str) -> None:
-    """Hold the lock of the run of this process, until the process ends or begins another run."""
-    if run_id not in _held:
+def hold_run(dagster_home: Path, run_id: str, prefix: Sequence[str] = ()) -> None:
+    """Hold the lock of the run of this process, until the process ends or begins another run.
+
+    With the prefix of a user's project, none is taken: its Dagster watches its runs, and nothing here reads the lock.
+    """
+    if run_id not in _held and not prefix:
         _held[run_id] = hold(dagster_home / ALIVE / f"{run_id}.lock")
         for other in [name for name in _held if name != run_id]:
             _held.pop(other).close()
@@ -65,7 +69,6 @@ def end_orphaned_runs(instance: dg.DagsterInstance, dagster_home: Path) -> None:
     A launcher that checks its runs itself (Kubernetes, Ray) may resume them: of its runs none is marked here.
     """
     has_checks = instance.run_launcher.supports_check_run_worker_health
-    free = [path for path in (dagster_home / ALIVE).glob("*.lock") if life_of(path) == "free"]
     for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
         if has_checks and PROCESS_TAG not in record.dagster_run.tags:
             continue
@@ -74,5 +77,8 @@ def end_orphaned_runs(instance: dg.DagsterInstance, dagster_home: Path) -> None:
         if run is not None and not run.is_finished:
             is_cancelled = run.status == dg.DagsterRunStatus.CANCELING
             (instance.report_run_canceled if is_cancelled else instance.report_run_failed)(run, ORPHANED)
-    for path in free:
-        path.unlink(missing_ok=True)
+    # the lock of an unfinished run stays: whoever resumes the run takes it again
+    for path in (dagster_home / ALIVE).glob("*.lock"):
+        run = instance.get_run_by_id(path.stem)
+        if (run is None or run.is_finished) and life_of(path) == "free":
+            path.unlink(missing_ok=True)

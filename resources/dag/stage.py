@@ -59,7 +59,7 @@ class Stage(Declaration):
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
             partition = context.partition_key if keys is not None else None
-            hold_run(dagster_folder(home.settings), context.run.run_id)
+            hold_run(dagster_folder(home.settings), context.run.run_id, self.prefix)
             given = {name: getattr(context.resources, prefixed(name, self.prefix)) for name in used}
             here = replace(home, **given)
             with step_errors(context, home.settings.orchestration):

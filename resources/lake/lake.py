@@ -19,13 +19,14 @@ from shutil import copyfile
 from typing import Any
 
 import polars as pl
+from filelock import Timeout
 
 from cpmi_dagster.contracts.keys import FIGURES, SOFT_LABELS, STEP_REWARDS
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.file_states import by_state, file_digest
-from cpmi_dagster.files.locks import locked
+from cpmi_dagster.files.locks import file_lock, locked
 from cpmi_dagster.files.whole_files import UNFINISHED, whole_file
 from cpmi_dagster.profiles.asked import asked_tables, is_asked
 from cpmi_dagster.profiles.settings import Settings
@@ -273,13 +274,26 @@ class Lake:
 
     def making(self, key: str, partition: str | None, say: Any) -> AbstractContextManager[None]:
         """The lock for making a partition: a second process waits, then skips the current file."""
-        return locked(self.root / ".locks" / f"{key.replace('/', '.')}.{partition or ALL}.lock", say)
+        return locked(self._lock_file(key, partition or ALL), say)
+
+    def _lock_file(self, key: str, name: str) -> Path:
+        return self.root / ".locks" / f"{key.replace('/', '.')}.{name}.lock"
 
     def tidy(self, key: str, partition: str | None) -> None:
-        """Remove unfinished files of killed processes from a partition and its answers; the caller holds the lock."""
-        folder = self.root / key
-        for pattern in (f".{partition or ALL}.parquet.*", f"{CALLS}/*/*/{partition or '*'}/.*"):
-            for path in folder.glob(pattern + UNFINISHED):
+        """Remove unfinished files of killed processes from a partition and its answers; the caller holds the lock.
+
+        Recipes share their answers, of which unfinished ones are removed if no other recipe is being made.
+        """
+        patterns = [f".{partition or ALL}.parquet.*", f"{CALLS}/*/*/{partition or '*'}/.*"]
+        with ExitStack() as others:
+            if TABLES[key].partitioning == "recipe":
+                with suppress(Timeout):
+                    own, every = self._lock_file(key, partition or ALL), self._lock_file(key, "*")
+                    for file in every.parent.glob(every.name):
+                        if file != own:
+                            others.enter_context(file_lock(file).acquire(blocking=False))
+                    patterns.append(f"{CALLS}/*/*/*/.*")
+            for path in [path for each in patterns for path in (self.root / key).glob(each + UNFINISHED)]:
                 path.unlink(missing_ok=True)
 
     def remove_shards(self) -> None:

@@ -12,13 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpmi_dagster.contracts.keys import FIGURES, STEP_REWARDS
-from cpmi_dagster.definitions import MAKERS, build_definitions, home_of
+from cpmi_dagster.contracts.keys import CPMI_80K, FIGURES, REFERENCES, STEP_REWARDS
+from cpmi_dagster.definitions import MAKERS, STAGES, build_definitions, home_of
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.asked import asked_assets
-from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.automation import LABEL, PHASES, PROFILE_TAG
 from cpmi_dagster.resources.dag.declaration import ancestors, carried_inputs, direct_inputs
+from cpmi_dagster.resources.dag.presentation import code_version
+from cpmi_dagster.resources.dag.states import recipe_facts, setting_values
 
 SNAPSHOT = Path(__file__).parent / "asset_graph.json"
 
@@ -44,6 +47,35 @@ def test_the_asset_graph_is_the_one_users_know_and_can_be_read_at_one_look(tmp_p
     assert shown == json.loads(SNAPSHOT.read_text(encoding="utf-8"))
     assert len(shown) <= 25 and sum(len(asset["deps"]) for asset in shown.values()) <= 45
     assert {key for key, asset in shown.items() if len(asset["deps"]) > 4} <= {STEP_REWARDS, FIGURES}
+
+
+def test_where_models_run_where_references_lie_and_what_no_row_shows_make_nothing_stale(tmp_path):
+    settings = load_settings("miniature", tmp_path)
+    backbone = settings.models.backbone
+    settings = settings.model_copy(
+        update={
+            "training": settings.training.model_copy(update={"backbone": "full"}),
+            "recipes": tuple(each.model_copy(update={"backbone": backbone}) for each in settings.recipes),
+        }
+    )
+
+    def moved(model: LanguageModel) -> LanguageModel:
+        return model.model_copy(update={"device": "cuda:3", "device_map": "auto", "gpu_memory_share": 0.5})
+
+    def declared(settings: Settings) -> list[object]:
+        home = home_of(settings)
+        recipes = [recipe_facts(recipe, settings) for recipe in settings.recipes]
+        return [recipes, *((setting_values(each.settings, settings), code_version(each, home)) for each in STAGES)]
+
+    models = settings.models.model_copy(update={role: model and moved(model) for role, model in settings.models})
+    recipes = tuple(each.model_copy(update={"backbone": moved(backbone)}) for each in settings.recipes)
+    assert declared(settings.model_copy(update={"models": models, "recipes": recipes})) == declared(settings)
+    references = tuple(each.model_copy(update={"path": "elsewhere.jsonl"}) for each in settings.sources.references)
+    fewer = settings.negatives.model_copy(update={"count": 1})
+    sources = settings.sources.model_copy(update={"references": references})
+    other = settings.model_copy(update={"sources": sources, "negatives": fewer})
+    for key in (REFERENCES, CPMI_80K):
+        assert setting_values(MAKERS[key].settings, other) == setting_values(MAKERS[key].settings, settings)
 
 
 @given(st.sets(st.sampled_from(sorted(MAKERS)), min_size=1))

@@ -54,6 +54,7 @@ def test_one_run_labels_what_the_project_has_and_hands_it_on(project):
     with dg.DagsterInstance.ephemeral() as instance:
         result = job.execute_in_process(instance=instance, partition_key="000")
         assert result.success and instance.get_latest_data_version_record(REWARDS, partition_key="000")
+    assert not (project / ".cpmi" / "dagster").exists(), "no lock of a run, which nobody would remove"
     made = [event.asset_key for event in result.get_asset_materialization_events()]
     for key in (dg.AssetKey("solutions"), dg.AssetKey("weakest_steps"), REWARDS):
         assert made.count(key) == 1

@@ -2,15 +2,18 @@
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from cpmi_dagster.errors import LakeError, StorageError
-from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.files.whole_files import UNFINISHED
+from cpmi_dagster.resources.lake.lake import CALLS, Lake
 from cpmi_dagster.resources.lake.records import Record, rows_hash
 from cpmi_dagster.resources.lake.sealed_parquet import write_sealed
 
+PLACES = ("all/all", "4/003")
 KEY, REWARDS = "labels/hard_negatives", "labels/step_rewards"
 ROWS = pl.DataFrame({"trajectory_id": ["t1", "t1"], "rank": [1, 2], "answer": ["3", "5"], "source": ["model", "+1"]})
 RECORD = Record(
@@ -129,3 +132,24 @@ def test_a_stream_whose_end_is_refused_and_a_full_disk_leave_the_old_rows_and_no
         lake.write(ROWS.reverse(), RECORD)
     assert lake.read(KEY).equals(ROWS)
     assert [path.name for path in lake.path(KEY, "000").parent.iterdir()] == ["000.parquet"]
+
+
+def test_unfinished_answers_that_recipes_share_are_removed_unless_another_recipe_is_being_made(lake):
+    models = "models/process_reward_models"
+
+    def killed() -> list[Path]:
+        files = [
+            lake.root / models / CALLS / "5f0c" / place / f".8d01.parquet.0a1b2c3d{UNFINISHED}" for place in PLACES
+        ]
+        for file in files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+        return files
+
+    with lake.making(models, "mc", print):
+        with lake.making(models, "cpmi", print):
+            files = killed()
+            lake.tidy(models, "mc")
+            assert all(file.exists() for file in files), "the other may be writing them"
+        lake.tidy(models, "mc")
+        assert not any(file.exists() for file in files)

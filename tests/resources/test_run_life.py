@@ -5,6 +5,7 @@ import sys
 
 import dagster as dg
 
+from cpmi_dagster.files.life_locks import hold, life_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag import run_life
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
@@ -58,3 +59,32 @@ def test_orphaned_runs_end_as_failed_or_cancelled_and_one_that_lives_is_left_alo
         # a run that has no lock yet is given a moment
         monkeypatch.setattr(run_life, "SECONDS_TO_TAKE_LOCK", -1.0)
         assert statuses() == [FAILURE, CANCELED, STARTED, FAILURE]
+
+
+def test_a_resumed_run_that_took_its_lock_again_is_alive_whoever_ends_the_first_process(settings, monkeypatch):
+    folder = dagster_folder(settings)
+    with dg.DagsterInstance.ephemeral() as instance:
+        run = started(instance)
+        lock = folder / ALIVE / f"{run}.lock"
+        first, resumed = hold(lock), hold(lock)
+        first.close()
+        assert life_of(lock) == "held"
+        resumed.close()
+        assert life_of(lock) == "absent"
+        # a launcher that checks its runs itself resumes one whose process died, while another process tidies up
+        kill(settings, run)
+        monkeypatch.setattr(type(instance.run_launcher), "supports_check_run_worker_health", True)
+        get_run_records, again = instance.get_run_records, []
+
+        def resume(*arguments):
+            again.append(hold(lock))
+            return get_run_records(*arguments)
+
+        monkeypatch.setattr(instance, "get_run_records", resume)
+        run_life.end_orphaned_runs(instance, folder)
+        assert life_of(lock) == "held" and not instance.get_run_by_id(run).is_finished
+        instance.report_run_failed(instance.get_run_by_id(run))
+        kill(settings, run)
+        monkeypatch.undo()
+        run_life.end_orphaned_runs(instance, folder)
+        assert life_of(lock) == "absent"
