@@ -254,7 +254,7 @@ def _complete_model_cards(run: StageRun, inputs: ReportInputs, models: pl.DataFr
         card = run.lake.home / path / "README.md"
         figures = [*model_figures(models, recipe), *card_figures(inputs, recipe)]
         if not card.is_file():
-            raise LakeError(f"{card} is missing; run `cpmi run --only {MODELS} --force`")
+            raise LakeError(f"{card} is missing; run `cpmi run{run.settings.profile_option} --only {MODELS} --force`")
         remove_unfinished(card)
         text = with_figures(card.read_text(encoding="utf-8"), figures, run.settings.profile)
         write_whole(card, text)

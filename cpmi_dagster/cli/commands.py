@@ -31,7 +31,7 @@ from cpmi_dagster.trajectories.solution_text import AUTO
 
 __all__ = ["app", "labels", "main", "results"]
 
-WITHOUT_PROFILE = re.compile(r"`cpmi run(?! -p)")
+WITHOUT_PROFILE = re.compile(r"`cpmi (?:run|status|explore|export|calibrate|plan|query|trace)\b(?! -p)")
 
 
 @app.command(epilog="Example: `cpmi init --input trajectories.jsonl --model Qwen/Qwen3-8B-Base --output mine.yaml`")

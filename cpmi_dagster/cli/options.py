@@ -1,7 +1,6 @@
 """What commands share: the application, options of several commands, and the two consoles."""
 
 import os
-import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(name="cpmi", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
 GIVEN = {"profile": ""}
-"""The profile option of this command, e.g. ` -p mine.yaml`, for the commands that its errors suggest."""
+"""The option of the profile of this command, e.g. ` -p mine.yaml`, for the commands that its errors suggest."""
 ProfileOption = Annotated[
     str | None,
     typer.Option(
@@ -81,5 +80,6 @@ def load_profile(given: str | None, quiet: bool = False, makes: bool = False) ->
                 f"No profile is named (-p): this is the demo, profile {DEFAULT_PROFILE}. "
                 "`cpmi init --input FILE --model MODEL` writes a profile for your own solutions."
             )
-    GIVEN["profile"] = f" -p {shlex.quote(given)}" if given else ""
-    return load_settings(given)
+    settings = load_settings(given)
+    GIVEN["profile"] = settings.profile_option
+    return settings

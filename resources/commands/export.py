@@ -208,7 +208,10 @@ def _labelled(lake: Lake, settings: Settings, reward_type: str, others: Sequence
     """Trajectories with the labels of reward types, of the shards that the profile has; all have the first type."""
     record = lake.record(SOFT_LABELS)
     if record is None:
-        raise LakeError(f"there are no labels in {settings.home} yet; run `cpmi run` first, which makes them")
+        raise LakeError(
+            f"there are no labels in {settings.home} yet; run `cpmi run{settings.profile_option}` first, which makes "
+            "them"
+        )
     soft = lake.read(SOFT_LABELS)
     there = sorted(soft["reward_type"].unique())
     if absent := [name for name in (reward_type, *others) if name not in there]:
@@ -225,7 +228,8 @@ def _labelled(lake: Lake, settings: Settings, reward_type: str, others: Sequence
     )
     if is_stale or whole.height < soft.filter(reward_type=reward_type)[KEY].n_unique():
         raise LakeError(
-            "dataset.soft_labels was not made from the trajectories and rewards of now; run `cpmi run` first"
+            "dataset.soft_labels was not made from the trajectories and rewards of now; run "
+            f"`cpmi run{settings.profile_option}` first"
         )
     return with_further_rewards(labelled, rewards, soft, others)
 

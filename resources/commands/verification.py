@@ -22,7 +22,7 @@ def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> tupl
     lake, damage = Lake.of(settings), list[str]()
     files = sorted(path for path in lake.root.rglob("[!.]*.parquet") if not path.is_relative_to(lake.work_folder("")))
     for path in files:
-        if sentence := _damage(lake, path):
+        if sentence := _damage(lake, path, settings.profile_option):
             damage.append(sentence)
         advance(1, len(files))
     for recipe in filter(lambda name: lake.record(MODELS, name), lake.partitions(MODELS)):
@@ -30,11 +30,11 @@ def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> tupl
             try:
                 check_trained(lake.home / folder, fingerprint)
             except CpmiError as error:
-                damage.append(f"{error}; `cpmi run --only {MODELS} --force` trains it again")
+                damage.append(f"{error}; `cpmi run{settings.profile_option} --only {MODELS} --force` trains it again")
     return len(files), damage
 
 
-def _damage(lake: Lake, path: Path) -> str | None:
+def _damage(lake: Lake, path: Path, option: str) -> str | None:
     """What is wrong with a file of the lake, and what to do."""
     inside = path.relative_to(lake.root)
     if CALLS in inside.parts:
@@ -46,5 +46,5 @@ def _damage(lake: Lake, path: Path) -> str | None:
         return None
     shown = lake.partitions(key) if key in TABLES and partition else [None]
     if key in TABLES and partition in shown:
-        return f"{path} is damaged; run `cpmi run`, which makes it again"
+        return f"{path} is damaged; run `cpmi run{option}`, which makes it again"
     return f"{path} is damaged or a copy, and no table shows it; remove it"

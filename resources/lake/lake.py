@@ -55,6 +55,7 @@ class Lake:
     def __init__(self, home: Path, settings: Settings | None = None, prefix: Sequence[str] = ()) -> None:
         self.home, self.root, self._settings = home, home / LAKE, settings
         self._prefix = prefix
+        self._option = "" if settings is None else settings.profile_option
         self._asked = frozenset(TABLES if settings is None else asked_tables(settings))
 
     @classmethod
@@ -154,14 +155,15 @@ class Lake:
             raise self._missing(key, partition)
         try:
             if not is_intact(path):
-                raise DamagedFile(path, "its bytes are not those that were written")
+                raise DamagedFile(path, "its bytes are not those that were written", self._option)
             return _with_categories(key, pl.read_parquet(path, columns=list(columns or own_columns(key))))
         except pl.exceptions.ColumnNotFoundError as error:
             raise LakeError(
-                f"lake file {path} was made with other columns ({first_line(error)}); run `cpmi run` again"
+                f"lake file {path} was made with other columns ({first_line(error)}); run "
+                f"`cpmi run{self._option}` again"
             ) from error
         except pl.exceptions.PolarsError as error:
-            raise DamagedFile(path, first_line(error)) from error
+            raise DamagedFile(path, first_line(error), self._option) from error
         except OSError as error:
             raise LakeError(
                 f"lake file {path} cannot be read ({first_line(error)}); look at its permissions and its disk"
@@ -169,9 +171,9 @@ class Lake:
 
     def _missing(self, key: str, partition: str | None) -> LakeError:
         if self.has(key, partition):
-            return DamagedFile(self.path(key, partition), "it is truncated, or was copied from elsewhere")
+            return DamagedFile(self.path(key, partition), "it is truncated, or was copied from elsewhere", self._option)
         name = words("/".join((*self._prefix, key)), partition)
-        command = "" if self._prefix else f", or run `cpmi run --only {key}`"
+        command = "" if self._prefix else f", or run `cpmi run{self._option} --only {key}`"
         return LakeError(f"{name} has not been made yet; materialize it{command}")
 
     def head(self, key: str, partition: str | None, rows: int) -> pl.DataFrame:

@@ -25,10 +25,10 @@ TAIL_BYTES = 4096
 
 
 class DamagedFile(LakeError):
-    """A file of the lake whose rows cannot be used."""
+    """A file of the lake whose rows cannot be used; `option` names the profile that makes it again."""
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"lake file {path} is damaged ({reason}); run `cpmi run`, which makes it again")
+    def __init__(self, path: Path, reason: str, option: str = "") -> None:
+        super().__init__(f"lake file {path} is damaged ({reason}); run `cpmi run{option}`, which makes it again")
 
 
 def write_sealed(frame: pl.DataFrame, path: Path, footer: Mapping[str, str]) -> None:

@@ -69,7 +69,9 @@ def test_exporting_changes_nothing_in_the_home_and_rewards_made_after_the_soft_l
     record = lake.record(REWARDS, "001")
     assert record
     lake.write(lake.read(REWARDS, "001").with_columns(reward=pl.lit(0.5)), record)
-    with pytest.raises(LakeError, match=r"soft_labels was not made from .* of now; run `cpmi run` first"):
+    with pytest.raises(
+        LakeError, match=r"soft_labels was not made from .* of now; run `cpmi run -p .*small.yaml` first"
+    ):
         export(own_copy, str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
@@ -96,7 +98,7 @@ def test_a_reward_model_of_the_home_has_its_figures_on_the_card_and_judges_alike
     [
         ("x", {"threshold": "quantile:2"}, "--threshold quantile:2: give a number"),
         ("hf://datasets/me/mine", {}, "needs a token of the hub in the environment variable HF_TOKEN"),
-        ("x", {}, "run `cpmi run` first"),
+        ("x", {}, "run `cpmi run -p .*small.yaml` first"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_and_writes_nothing(

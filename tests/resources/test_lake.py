@@ -9,6 +9,7 @@ import pytest
 
 from cpmi_dagster.errors import LakeError, StorageError
 from cpmi_dagster.files.whole_files import UNFINISHED
+from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.lake.lake import CALLS, Lake
 from cpmi_dagster.resources.lake.records import Record, rows_hash
 from cpmi_dagster.resources.lake.sealed_parquet import write_sealed
@@ -51,16 +52,19 @@ DAMAGES = {
 }
 
 
+@pytest.mark.parametrize("profile", [None, "miniature"])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_file_that_cannot_be_used_is_named_and_has_no_record(lake, damage):
+def test_a_file_that_cannot_be_used_is_named_and_has_no_record(tmp_path, damage, profile):
+    # the advice names the profile, also if that is the default one: without `-p`, that of the last run is taken
+    lake, option = (Lake.of(load_settings(profile, tmp_path)), " -p miniature") if profile else (Lake(tmp_path), "")
     for shard in ("000", "001"):
         lake.write(ROWS, replace(RECORD, partition=shard))
     DAMAGES[damage](lake.path(KEY, "000"))
     assert lake.record(KEY, "000") is None
     assert (lake.is_whole(KEY, "000"), lake.is_whole(KEY, "001")) == (False, True)
-    words = "000.parquet is damaged .*; run `cpmi run`, which makes it again"
+    words = f"000.parquet is damaged .*; run `cpmi run{option}`, which makes it again"
     if damage == "missing":
-        words = f"{KEY} 000 has not been made yet; materialize it, or run `cpmi run --only {KEY}`"
+        words = f"{KEY} 000 has not been made yet; materialize it, or run `cpmi run{option} --only {KEY}`"
     for use in (lake.read, lake.content):
         with pytest.raises(LakeError, match=words):
             use(KEY, "000")

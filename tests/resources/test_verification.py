@@ -35,7 +35,7 @@ def test_each_damaged_file_or_model_and_each_file_that_nobody_wrote_there_is_nam
     files, sentences = verify_home(settings, lambda count, total: steps.append((count, total)))
     assert (files, steps) == (4, [(1, 4)] * 4)
     assert sorted(sentences[:2]) == [
-        f"{path} is damaged; run `cpmi run`, which makes it again",
+        f"{path} is damaged; run `cpmi run -p miniature`, which makes it again",
         f"{copy} is damaged or a copy, and no table shows it; remove it",
     ]
     assert len(sentences) == 3 and "tokenizer.json is not as training wrote it" in sentences[2]

@@ -90,7 +90,9 @@ class Results:
             # slower, but complete
             self._connection.execute(f"create view {IN_MEMORY} {ROWS_IN_MEMORY}")
         except duckdb.Error as error:
-            raise CpmiError(f"{first_line(error)}; `cpmi status --verify` names damaged files") from error
+            raise CpmiError(
+                f"{first_line(error)}; `cpmi status{settings.profile_option} --verify` names damaged files"
+            ) from error
         first = settings.rewards.types
         with self.view() as view:
             self.tasks = [row["task"] for row in view.rows(TASKS)]
