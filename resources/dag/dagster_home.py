@@ -1,5 +1,7 @@
 """Dagster's folder, `<home>/dagster`: its `dagster.yaml`, and the instance opened from it."""
 
+import logging
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +15,9 @@ from cpmi_dagster.files.whole_files import try_to_write, write_whole
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.run_life import end_orphaned_runs
 
+LOG = logging.getLogger(__name__)
 OURS = "# written from the profile; without this line, the file stays as you write it\n"
-IN_PROCESS = "in-process.yaml"
+FILE_NAME, IN_PROCESS = "dagster.yaml", "in-process.yaml"
 NOT_LOST = "every result is in the lake, only the history of runs is lost"
 UNDAMAGED = {
     "disk is full": "make room on its disk",
@@ -58,7 +61,7 @@ def write_dagster_yaml(settings: Settings) -> Path:
             "or set CPMI_HOME to another"
         ) from error
     text = OURS + yaml.safe_dump(_configuration(settings), sort_keys=False)
-    file = folder / "dagster.yaml"
+    file = folder / FILE_NAME
     before = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else OURS
     if before.startswith(OURS) and before != text:
         write_whole(file, text)
@@ -74,9 +77,31 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
             is not valid.
     """
     folder = write_dagster_yaml(settings)
+    return _open(settings, _write_in_process(folder))
+
+
+def recorded_instance(settings: Settings) -> dg.DagsterInstance:
+    """The Dagster instance of a home as the last run left it; one without runs if there is none. No file is written.
+
+    Raises:
+        SettingsError: as `view_instance`.
+    """
+    folder = dagster_folder(settings)
+    if not (folder / FILE_NAME).is_file():
+        return dg.DagsterInstance.ephemeral()
+    if not os.access(folder, os.W_OK):  # SQLite reads only where it may write
+        LOG.warning(
+            f"{folder} cannot be written, so its history of runs is not read: none is shown as running or failed"
+        )
+        return dg.DagsterInstance.ephemeral()
+    return _open(settings, FILE_NAME)
+
+
+def _open(settings: Settings, configuration: str) -> dg.DagsterInstance:
+    folder = dagster_folder(settings)
     try:
         with storage_errors(settings):
-            instance = dg.DagsterInstance.from_config(str(folder), _write_in_process(folder))
+            instance = dg.DagsterInstance.from_config(str(folder), configuration)
             instance.get_runs_count()
             instance.event_log_storage.get_concurrency_keys()
     except SettingsError:
@@ -91,7 +116,7 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
 
 def _write_in_process(folder: Path) -> str:
     """Write the configuration of runs in this process: that of the folder with `UNCAPTURED`."""
-    configuration = yaml.safe_load((folder / "dagster.yaml").read_text(encoding="utf-8")) or {}
+    configuration = yaml.safe_load((folder / FILE_NAME).read_text(encoding="utf-8")) or {}
     text = OURS + yaml.safe_dump({**configuration, **UNCAPTURED}, sort_keys=False)
     file = folder / IN_PROCESS
     if not file.is_file() or file.read_text(encoding="utf-8") != text:

@@ -84,8 +84,9 @@ class States:
 
     @classmethod
     def of(cls, settings: Settings, stages: Mapping[str, Declaration]) -> "States":
-        """The states of a profile's home, outside of a run."""
-        return cls(settings, Lake.of(settings), LanguageModels(settings), DataSources(settings), stages)
+        """The states of a profile's home, outside of a run: nothing is asked of the hub, and no file is written."""
+        models, sources = LanguageModels(settings, asks_hub=False), DataSources(settings, asks_hub=False)
+        return cls(settings, Lake.of(settings), models, sources, stages)
 
     def state(self, key: str, partition: str | None = None) -> State:
         """The state of a partition of a table, by its facts and those of its inputs."""

@@ -1,6 +1,5 @@
 """The status of a home: by asset, partitions done, stale, failed or missing, what they cost, and the time left."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -15,13 +14,12 @@ from cpmi_dagster.profiles.asked import asked_tables
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.automation import PARTITION_TAG
-from cpmi_dagster.resources.dag.dagster_home import UnwritableHome, dagster_folder, storage_errors, view_instance
+from cpmi_dagster.resources.dag.dagster_home import dagster_folder, recorded_instance, storage_errors
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.run_life import AT_WORK, is_orphaned
 from cpmi_dagster.resources.dag.states import OTHER_INPUTS, States
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 
-LOG = logging.getLogger(__name__)
 State = Literal["done", "stale", "missing", "failed", "running"]
 STATES: Mapping[str, State] = {"current": "done", "other": "stale", "missing": "missing"}
 
@@ -96,18 +94,10 @@ def _minutes(written_at: str) -> str:
 def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[AssetStatus]:
     """The status of every asset that a profile asks for.
 
-    No run and no table is changed: an orphaned run is shown as failed, and marked by the next run or the daemon.
-    Dagster's configuration is written to the home if it lacks it; of a home that cannot be written, only the files are
-    known.
+    Nothing is changed: an orphaned run is shown as failed, and marked by the next run or the daemon.
     """
-    lake = Lake.of(settings)
-    try:
-        instance = view_instance(settings)
-    except UnwritableHome as error:
-        LOG.warning(f"{error}; shown is what is on disk, not what is stale, running or failed")
-        return [_asset_status(key, _on_disk(lake, settings, key), lake) for key in asked_tables(settings)]
-    judged = States.of(settings, stages)
-    with storage_errors(settings), instance:
+    lake, judged = Lake.of(settings), States.of(settings, stages)
+    with storage_errors(settings), recorded_instance(settings) as instance:
         interrupted = _interrupted(instance, settings)
         by_table = {key: partition_states(instance, lake, settings, key, judged) for key in asked_tables(settings)}
     for key, states in by_table.items():
@@ -115,14 +105,6 @@ def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[A
         ended = [name for name in states if ("all" if is_whole else name) in interrupted]
         states.update({name: "failed" for name in ended if states[name] == "running"})
     return [_asset_status(key, states, lake) for key, states in by_table.items()]
-
-
-def _on_disk(lake: Lake, settings: Settings, key: str) -> dict[str, State]:
-    partitions = partitions_of(key, settings)
-    if partitions is None:
-        return {"all": _state(None, lake.exists(key))}
-    on_disk = lake.partitions(key)
-    return {partition: _state(None, partition in on_disk) for partition in partitions}
 
 
 def _interrupted(instance: dg.DagsterInstance, settings: Settings) -> set[str]:

@@ -44,10 +44,11 @@ class DataSources:
 
     Args:
         settings: of the home that keeps the commits of hub data sets; without a home, the newest are read.
+        asks_hub: whether revisions that are not known yet are asked of the hub.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self._home = settings and settings.home
+    def __init__(self, settings: Settings | None = None, asks_hub: bool = True) -> None:
+        self._lock = HubLock(settings.home, asks_hub) if settings else None
 
     def version(self, source: DataSource) -> dict[str, Any]:
         """The facts that identify the rows: hashes of local files, or hub id and commit.
@@ -121,9 +122,9 @@ class DataSources:
         return local_files(path) if source.relation is None else database_files(path)
 
     def _revision(self, source: DataSource) -> str | None:
-        if source.revision or self._home is None:
+        if source.revision or self._lock is None:
             return source.revision
-        return HubLock(self._home).revision("dataset", str(source.hub))
+        return self._lock.revision("dataset", str(source.hub))
 
     def _local_rows(self, source: DataSource) -> Iterator[ReadRow]:
         files = self.files(source)

@@ -17,10 +17,10 @@ LOCK_FILE = "hub.lock.json"
 
 
 class HubLock:
-    """The hub revisions of a home."""
+    """The hub revisions of a home; one that is not known yet is asked of the hub if `asks` is true."""
 
-    def __init__(self, home: Path) -> None:
-        self.path = home / LOCK_FILE
+    def __init__(self, home: Path, asks: bool = True) -> None:
+        self.path, self._asks = home / LOCK_FILE, asks
 
     def revisions(self) -> dict[str, str]:
         """The commit by `kind id`, as resolved so far.
@@ -52,6 +52,8 @@ class HubLock:
         """
         entry = f"{kind} {name}"
         if entry not in self.revisions():
+            if not self._asks:
+                raise SourceError(f"the revision of the {kind} `{name}` is not known yet; a run asks the hub for it")
             with locked(Path(f"{self.path}.lock")):
                 remove_unfinished(self.path)
                 if entry not in (known := self.revisions()):

@@ -41,17 +41,21 @@ Weights = tuple[str, str | None, str, str, str | None]
 
 
 class LanguageModels:
-    """The models by role; two roles of one model share it."""
+    """The models by role; two roles of one model share it.
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    Args:
+        asks_hub: whether revisions that are not known yet are asked of the hub, and files fetched from it.
+    """
+
+    def __init__(self, settings: Settings, asks_hub: bool = True) -> None:
+        self._settings, self._asks_hub = settings, asks_hub
         self._dealer = GpuDealer(settings.orchestration.gpus)
         self._loaded: dict[Weights, tuple[list[str], LoadedModel]] = {}
         self._engines: dict[tuple[str, ...], RolloutEngine] = {}
 
     @cached_property
     def _lock(self) -> HubLock:
-        return HubLock(self._settings.home)
+        return HubLock(self._settings.home, self._asks_hub)
 
     def has(self, role: Role) -> bool:
         """Whether the profile names a model for a role."""
@@ -66,7 +70,8 @@ class LanguageModels:
 
     def pinned(self, model: LanguageModel) -> LanguageModel:
         """A model with the hub revision of the lock file; a GGUF file is fetched."""
-        fetch_gguf(model.name, model.sha256)
+        if self._asks_hub:
+            fetch_gguf(model.name, model.sha256)
         if model.revision or Path(model_place(model.name)).exists():
             return model
         return model.model_copy(update={"revision": self._lock.revision("model", model.name)})

@@ -1,14 +1,20 @@
 """What `cpmi status` counts: the files on disk in whatever state, and the time left as far as it is known."""
 
+from pathlib import Path
+
 import polars as pl
+import pytest
 
 from cpmi_dagster.cli.status_view import time_left
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.definitions import MAKERS
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import status
-from cpmi_dagster.resources.dag.status import AssetStatus, home_status
+from cpmi_dagster.resources.dag.dagster_home import open_instance
+from cpmi_dagster.resources.dag.status import AssetStatus, describe_labels, home_status, what_is_stale
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.sources import hub
 
 NEGATIVES = "labels/hard_negatives"
 ROWS = pl.DataFrame({"trajectory_id": ["t1"], "rank": [1], "answer": ["3"], "source": ["model"]})
@@ -35,3 +41,27 @@ def test_time_left_is_said_of_measured_tables_alone_with_the_number_of_others():
     known = "at least 300 s left for 1 of 3 unfinished tables; nothing is known of the other 2"
     assert time_left([done, half, quick, missing]) == known
     assert time_left([done, missing]) == "nothing is known yet of the time left; 1 of 2 tables are unfinished"
+
+
+@pytest.mark.parametrize("has_run", [False, True])
+def test_status_writes_nothing_and_asks_the_hub_nothing(tmp_path, monkeypatch, has_run):
+    settings = load_settings("miniature", tmp_path / "home")
+    monkeypatch.setattr(hub, "_resolve", lambda *_: pytest.fail("the hub was asked"))
+    Lake.of(settings).write(ROWS, Record(NEGATIVES, "000", "key", "run", "model", "1"))
+    if has_run:
+        open_instance(settings).dispose()
+    # the profile has been changed since
+    labeler = settings.models.labeler.model_copy(update={"name": "Qwen/Qwen3-8B-Base", "revision": None})
+    models, gpus = (
+        settings.models.model_copy(update={"labeler": labeler}),
+        settings.orchestration.model_copy(update={"gpus": 7}),
+    )
+    settings = settings.model_copy(update={"models": models, "orchestration": gpus})
+
+    def files() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in settings.home.rglob("*") if path.is_file()}
+
+    before = files()
+    assert next(each for each in home_status(settings, MAKERS) if each.key == NEGATIVES).files == 1
+    assert what_is_stale(settings, MAKERS) and describe_labels(settings) == "none yet"
+    assert files() == before
