@@ -10,6 +10,9 @@ from typing import Any
 
 import polars as pl
 
+from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
+from cpmi_dagster.contracts.keys import CONTROLS
+from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.trajectories.given_columns import free_name
 from cpmi_dagster.trajectories.given_rows import own_reason, table_rows
 
@@ -17,7 +20,8 @@ OURS = ("steps", "rewards", "soft_labels", "reason")
 """The added columns; a column of the input with such a name, except `steps`, becomes `input_…`."""
 UNANSWERED = "it has no gold answer, which {} needs: add one, or ask for the reward step_surprisal, which needs none"
 CHANGED = "it has changed, or is new, since the rows were labelled; label them again: only it is asked for"
-UNREADABLE = "it states no final answer, or the labeler cannot read it"
+LACKING, UNSTATED, UNREADABLE = "it has no {}: ", "it states no final answer", "the labeler cannot read it"
+[SURPRISAL] = SCORED_CONTROLS
 LONG = {
     "id": pl.String(),
     "step_index": pl.Int64(),
@@ -35,42 +39,53 @@ def add_labels(
     rejected_trajectories: pl.DataFrame,
     labels: pl.DataFrame,
     types: Sequence[str],
+    notes: Iterable[str] = (),
 ) -> Iterator[dict[str, Any]]:
     """The rows with our columns; `reason` says why a row lacks some labels.
 
     Args:
         rows: as they came, each with the row_number of its trajectory, of a duplicate that of the first equal row; None
             for a row that was not there when the others were labelled.
-        trajectories: row_number, trajectory_id, steps, gold_answer.
+        trajectories: row_number, trajectory_id, steps, gold_answer, final_answer.
         rejected_rows: row_number, reason.
         rejected_trajectories: trajectory_id, reason.
         labels: trajectory_id, step_index, reward_type, reward, soft_label.
         types: reward types that were asked for.
+        notes: of `ControlScores`, on trajectories whose steps were not scored.
     """
     unread = dict(rejected_rows.select("row_number", "reason").iter_rows())
     reasons = dict(rejected_trajectories.select("trajectory_id", "reason").iter_rows())
-    read = trajectories.select("row_number", "trajectory_id", "steps", "gold_answer")
+    unscored = {name: reason for name, _, reason in (note.partition(f" has no `{SURPRISAL}`: ") for note in notes)}
+    read = trajectories.select("row_number", "trajectory_id", "steps", "gold_answer", "final_answer")
     by_number: dict[int | None, Any] = {number: rest for number, *rest in read.iter_rows()}
     values: dict[tuple[str, str], dict[int, tuple[float, float]]] = {}
     columns = labels.select("trajectory_id", "reward_type", "step_index", "reward", "soft_label")
     for name, kind, step, *pair in columns.iter_rows():
         values.setdefault((name, kind), {})[step] = tuple(pair)
     for row, number in rows:
-        name, steps, gold = by_number.get(number, (None, row.get("steps"), None))
+        name, steps, gold, final = by_number.get(number, (None, row.get("steps"), None, None))
         known = {kind: values[name, kind] for kind in types if (name, kind) in values}
         rewards, soft_labels = (
             {kind: [pairs.get(step, (None, None))[at] for step in range(len(steps))] for kind, pairs in known.items()}
             for at in (0, 1)
         )
-        lacking = ", ".join(kind for kind in types if kind not in known)
+        causes: dict[tuple[str, str], list[str]] = {}
+        for kind in (kind for kind in types if kind not in known):
+            demand = reward_type(kind).demand
+            if demand.asks_for[CONTROLS] and name in unscored:
+                cause = LACKING, own_reason(unscored[name], name)
+            elif gold is None:
+                cause = UNANSWERED, ""
+            elif name in reasons:
+                cause = "", own_reason(reasons[name], name)
+            else:
+                cause = LACKING, UNSTATED if "final_answer" in demand.inputs and final is None else UNREADABLE
+            causes.setdefault(cause, []).append(kind)
+        lacking = "; ".join(f"{words.format(', '.join(kinds))}{why}" for (words, why), kinds in causes.items())
         if name is None:
             reason = CHANGED if number is None else unread.get(number)
-        elif gold is None:
-            reason = UNANSWERED.format(lacking) if lacking else None
-        elif name in reasons:
-            reason = own_reason(reasons[name], name)
         else:
-            reason = f"it has no {lacking}: {UNREADABLE}" if lacking else None
+            reason = lacking or None
         own = {free_name(column, row, OURS[1:]): value for column, value in row.items()}
         ours = (steps, rewards or None, soft_labels or None, reason)
         yield own | dict(zip(OURS, ours, strict=True))

@@ -15,7 +15,14 @@ from typing import Any
 import polars as pl
 import yaml
 
-from cpmi_dagster.contracts.keys import REJECTED_ROWS, REJECTED_TRAJECTORIES, SOFT_LABELS, STEP_REWARDS, TRAJECTORIES
+from cpmi_dagster.contracts.keys import (
+    CONTROLS,
+    REJECTED_ROWS,
+    REJECTED_TRAJECTORIES,
+    SOFT_LABELS,
+    STEP_REWARDS,
+    TRAJECTORIES,
+)
 from cpmi_dagster.contracts.tables import SoftLabels
 from cpmi_dagster.errors import SettingsError, UsageError
 from cpmi_dagster.files.places import expanded
@@ -114,5 +121,7 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
     given = (
         ({"text": row.text} if isinstance(row, Unreadable) else row, number) for row, number in own_rows(settings, lake)
     )
-    for row in add_labels(given, trajectories, unread, rejected, labels, settings.rewards.types):
+    records = (lake.record(CONTROLS, shard) for shard in shards)
+    notes = [note for record in records if record for note in record.notes]
+    for row in add_labels(given, trajectories, unread, rejected, labels, settings.rewards.types, notes):
         yield {name: plain(value) for name, value in row.items()}

@@ -118,3 +118,22 @@ def test_a_row_whose_wrong_answers_all_equal_its_gold_answer_has_a_reason():
     right, wrong = label([ROWS[0], {**ROWS[1], "negative_answers": ["3.0", "6/2"]}], MODEL)
     assert right["reason"] is None and wrong["rewards"] is None
     assert wrong["reason"].startswith("has no hard negatives to contrast its gold answer with")
+
+
+def test_each_missing_label_has_its_own_reason():
+    long = {**ROWS[1], "steps": ["4 - 1 = 3."] * 1000 + ["The answer is: 3"]}
+    unstated = {**long, "id": "unstated", "steps": [*long["steps"], "Some are left."]}
+    rows = label(
+        [long, unstated, {**long, "id": "gold", "question": "How many?", "gold_answer": None}],
+        MODEL,
+        ["final_answer", "step_surprisal"],
+    )
+    stated, unstated, unanswered = (row["reason"] for row in rows)
+    assert (
+        stated.startswith("it has no step_surprisal: question, steps and answer are") and "final answer" not in stated
+    )
+    assert "it has no final_answer: it states no final answer; it has no step_surprisal: question" in unstated
+    assert (
+        "no gold answer, which final_answer needs" in unanswered
+        and "; it has no step_surprisal: question" in unanswered
+    )
