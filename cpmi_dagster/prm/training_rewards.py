@@ -25,7 +25,7 @@ from cpmi_dagster.prm.judging import judge_rows
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.rewards.labeling import label_in_full, labeler_demand
 from cpmi_dagster.scoring.trajectories import ReadingOptions, load_named_model
-from cpmi_dagster.trajectories.chats import ASSISTANT, is_of_user, messages_of, read_chat, text_of
+from cpmi_dagster.trajectories.chats import ASSISTANT, REASONING, is_of_user, messages_of, read_chat, text_of
 from cpmi_dagster.trajectories.given_rows import own_reason, read_table, to_plain
 
 PRM = "prm"
@@ -93,7 +93,8 @@ class RewardFunction:
         steps, reasons = self.step_rewards([dict(zip(fields, row, strict=True)) for row in values])
         if reasons:
             logger.warning("%d of %d completions have no step rewards: %s", len(reasons), len(texts), reasons[0])
-        answers = [(gold or "", extract_answer(text) or "") for gold, text in zip(golds, texts, strict=True)]
+        said = map(_without_reasoning, to_plain(completions))
+        answers = [(gold or "", extract_answer(text) or "") for gold, text in zip(golds, said, strict=True)]
         same = equivalent(*zip(*answers, strict=True))
         rewards = []
         for number, (pair, is_same) in enumerate(zip(answers, same, strict=True)):
@@ -190,6 +191,13 @@ def _label(
         refused[numbers[name]] = own_reason(reason, name)
     reasons = [f"completion {number + 1}: {reason}" for number, reason in sorted(refused.items())]
     return {numbers[name]: reward for name, reward in rewards.iter_rows()}, [*reasons, *labelled.notes]
+
+
+def _without_reasoning(completion: Any) -> str:
+    """The text of a completion without a field of its message that holds its thoughts."""
+    if isinstance(completion, str):
+        return completion
+    return read_chat([{**each, **dict.fromkeys(REASONING)} for each in messages_of(completion)], [ASSISTANT])[0]
 
 
 def _question(prompt: Any) -> str:

@@ -42,6 +42,15 @@ def test_steps_have_the_rewards_of_label_and_the_outcome_is_the_final_answer(lab
     assert wrong.total == pytest.approx(0.5 * min(wrong.steps))
 
 
+def test_what_stands_after_the_thoughts_is_the_outcome(labeler):
+    thought, said = "The answer is: 5. Or is one lost?", "She has **4** hats."
+    message = {"role": "assistant", "reasoning_content": thought, "content": said}
+    completions = [f"<think>{thought}</think>{said}", f"<think>{thought}"]
+    of_texts = reward_function(labeler, step_weight=0).in_parts([QUESTION] * 2, completions, gold_answer=["5", "5"])
+    [of_chat] = reward_function(labeler, step_weight=0).in_parts([QUESTION], [[message]], gold_answer=["5"])
+    assert [each.outcome for each in (*of_texts, of_chat)] == [0.0, None, 0.0]
+
+
 def test_wrong_answers_that_equal_the_gold_answer_do_not_count(labeler):
     reward = reward_function(labeler)
     given = [["5.0", "6", "1", "12/2"], ["10/2"]]
