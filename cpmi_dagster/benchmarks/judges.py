@@ -3,7 +3,11 @@
     {"benchmark": "processbench_math", "id": "math-0", "probabilities": [0.93, 0.12]}
     {"idx": "prm_test_p1_0", "classification": "circular", "probabilities": [0.9, 0.8, 0.4]}
     {"id": "prm_test_p1_0:circular", "probabilities": [0.9, 0.8, 0.4]}
+    {"id": "math-0", "label": 1, "prediction": 1, "match": true}               written by ProcessBench's evaluation
+    {"idx": "circular_prm_test_p1_0", "scores": {"step_level_validity_scores": [0.9, 0.8, 0.4]}}        by PRMBench's
 
+A `prediction` is the first wrong step, -1 for none: it has the probability 0, and the others 1. One that is null, or that
+no step has, counts as wrong, as in ProcessBench's evaluation. Scores of PRMBench outside 0..1 are replaced by its labels.
 `benchmark` may be left out if the caller names it or only one benchmark has a problem of that id. Lines with an id that
 PRMBench repeats stand for its problems in their order. A benchmark must be judged completely or not at all.
 """
@@ -11,19 +15,45 @@ PRMBench repeats stand for its problems in their order. A benchmark must be judg
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
+from cpmi_dagster.benchmarks.prmbench import CLASSIFICATIONS
 from cpmi_dagster.benchmarks.registry import STEP_BENCHMARKS
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.text import Identifier, Text
 
-StepCounts = Mapping[str, Mapping[str, int]]
-"""By benchmark and problem id, the number of steps."""
+
+class Problem(NamedTuple):
+    """Number of steps of a problem, and its first wrong one; -1 for none, None if the benchmark names none."""
+
+    steps: int
+    first_error: int | None
+
+
+Problems = Mapping[str, Mapping[str, Problem]]
+"""By benchmark and problem id."""
+
+
+class StepScores(BaseModel):
+    """`scores` of a line that PRMBench's evaluation has written."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    step_level_validity_scores: BoundedList[float] | None = None
+    step_level_validity_labels: BoundedList[bool] | None = None
+
+    @property
+    def probabilities(self) -> list[float] | None:
+        """The scores if they are probabilities, else the labels as 1 and 0."""
+        scores, labels = self.step_level_validity_scores, self.step_level_validity_labels
+        if scores is not None and (labels is None or all(0 <= score <= 1 for score in scores)):
+            return scores
+        return None if labels is None else [float(label) for label in labels]
 
 
 class JudgedLine(BaseModel):
@@ -35,15 +65,40 @@ class JudgedLine(BaseModel):
     id: Identifier | None = None
     idx: Identifier | None = None
     classification: Text | None = None
-    probabilities: BoundedList[float] | None
+    probabilities: BoundedList[float] | None = None
+    prediction: int | None = None
+    scores: StepScores | None = None
     reason: Text | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.model_fields_set & {"probabilities", "prediction", "scores"}:
+            raise ValueError(
+                "it has no `probabilities` (one per step), no `prediction` as ProcessBench's evaluation writes it, and "
+                "no `scores` as PRMBench's does"
+            )
+        return self
 
     @property
     def name(self) -> str:
         """The problem's name in the line; empty if it has none."""
         if self.idx is not None and self.classification is not None:
             return f"{self.idx}:{self.classification}"
+        for kind in CLASSIFICATIONS:
+            if self.scores is not None and str(self.idx).startswith(f"{kind}_"):
+                return f"{str(self.idx).removeprefix(f'{kind}_')}:{kind}"
         return "" if self.id is None else str(self.id)
+
+    def probabilities_of(self, problem: Problem) -> list[float] | None:
+        """A probability for each step; None if the judge gave none."""
+        if self.probabilities is not None or self.scores is not None:
+            return self.probabilities if self.scores is None else self.scores.probabilities
+        if "prediction" not in self.model_fields_set or problem.first_error is None:
+            return None
+        predicted = self.prediction
+        if predicted is None or not -1 <= predicted < problem.steps:  # no answer: any that is wrong
+            predicted = 0 if problem.first_error < 0 else -1
+        return [float(step != predicted) for step in range(problem.steps)]
 
 
 class PlacedLine(NamedTuple):
@@ -93,39 +148,40 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
         BenchmarkError: a line names no problem or has another number of steps, a probability is outside 0..1, a
             problem is judged twice, or a benchmark is judged in part; the message names the line or the problem.
     """
-    counts: dict[str, dict[str, int]] = {}
+    known: dict[str, dict[str, Problem]] = {}
     judged = problems.filter(pl.col("benchmark").is_in(STEP_BENCHMARKS))
-    sizes = judged.select("benchmark", "problem_id", pl.col("steps").list.len())
-    for benchmark, problem_id, steps in sizes.iter_rows():
-        counts.setdefault(benchmark, {})[problem_id] = steps
+    sizes = judged.select("benchmark", "problem_id", pl.col("steps").list.len(), "first_error")
+    for benchmark, problem_id, steps, first_error in sizes.iter_rows():
+        known.setdefault(benchmark, {})[problem_id] = Problem(steps, first_error)
     # the k-th line of a name is about the k-th problem of that name
     seen: Counter[tuple[str, str]] = Counter()
     judgements: dict[tuple[str, str], Sequence[float]] = {}
     for place, line, file_benchmark in lines:
-        benchmark = _benchmark_of(place, line, file_benchmark, counts)
+        benchmark = _benchmark_of(place, line, file_benchmark, known)
         repeats = seen[benchmark, line.name]
         seen[benchmark, line.name] += 1
         problem_id = f"{line.name}:{repeats}" if repeats else line.name
-        exists = problem_id in counts[benchmark]
+        exists = problem_id in known[benchmark]
         if not exists or (benchmark, problem_id) in judgements:
             unknown = f"not a problem of {benchmark} as loaded; correct its id or benchmark"
             what = "judged again; keep one of the lines" if repeats or exists else unknown
             raise BenchmarkError(f"{place}: `{line.name}` is {what}")
-        if line.probabilities is None:
+        problem = known[benchmark][problem_id]
+        probabilities = line.probabilities_of(problem)
+        if probabilities is None:
             why = f" ({line.reason})" if line.reason else ""
             advice = f"judge it, or leave {benchmark} out"
             raise BenchmarkError(f"{place}: `{line.name}` has no probabilities{why}; {advice}")
-        steps, count = counts[benchmark][problem_id], len(line.probabilities)
-        if count != steps:
+        if (count := len(probabilities)) != problem.steps:
             raise BenchmarkError(
-                f"{place}: `{problem_id}` of {benchmark} has {steps} steps, but {count} probabilities; "
+                f"{place}: `{problem_id}` of {benchmark} has {problem.steps} steps, but {count} probabilities; "
                 "give one per step"
             )
-        if outside := [value for value in line.probabilities if not 0 <= value <= 1]:
+        if outside := [value for value in probabilities if not 0 <= value <= 1]:
             raise BenchmarkError(f"{place}: `{problem_id}` has the probability {outside[0]}; it must lie in [0, 1]")
-        judgements[benchmark, problem_id] = line.probabilities
+        judgements[benchmark, problem_id] = probabilities
     for benchmark in dict.fromkeys(benchmark for benchmark, _ in judgements):
-        if missing := [problem_id for problem_id in counts[benchmark] if (benchmark, problem_id) not in judgements]:
+        if missing := [problem_id for problem_id in known[benchmark] if (benchmark, problem_id) not in judgements]:
             raise BenchmarkError(
                 f"problem `{missing[0]}` of {benchmark} has not been judged ({len(missing)} such problems); judge all "
                 f"of {benchmark}, or leave it out"
@@ -141,16 +197,16 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
     return steps.select("benchmark", "problem_id", "step_index", "probability")
 
 
-def _benchmark_of(place: str, line: JudgedLine, file_benchmark: str | None, counts: StepCounts) -> str:
-    listed = ", ".join(counts) or "no process benchmark"
+def _benchmark_of(place: str, line: JudgedLine, file_benchmark: str | None, known: Problems) -> str:
+    listed = ", ".join(known) or "no process benchmark"
     if not line.name:
         raise BenchmarkError(f"{place} does not name a problem; give `id`, or `idx` and `classification`")
     if line.benchmark and file_benchmark and line.benchmark != file_benchmark:
         raise BenchmarkError(f"{place} is about {line.benchmark}, but its file was given as one for {file_benchmark}")
     named = line.benchmark or file_benchmark
-    if named is not None and named not in counts:
+    if named is not None and named not in known:
         raise BenchmarkError(f"{place}: there are no problems of `{named}`; there are those of {listed}")
-    holders = [named] if named else [name for name, problems in counts.items() if line.name in problems]
+    holders = [named] if named else [name for name, problems in known.items() if line.name in problems]
     if len(holders) != 1:
         whose = f"a problem of {' and of '.join(holders)}" if holders else f"no problem of {listed}"
         raise BenchmarkError(f"{place}: `{line.name}` is {whose}; name its benchmark in `benchmark`")

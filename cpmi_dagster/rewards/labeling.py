@@ -115,7 +115,9 @@ def label(
     is_list = isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows)
     first = originals(given.trajectories)
     numbered = ((row, first.get(number, number)) for number, row in enumerate(rows if is_list else table_rows(rows)))
-    labelled_rows = list(add_labels(numbered, trajectories, unread, labelled.rejected, labelled.labels, types, labelled.notes))
+    labelled_rows = list(
+        add_labels(numbered, trajectories, unread, labelled.rejected, labelled.labels, types, labelled.notes)
+    )
     if lacking := sum(row["reason"] is not None for row in labelled_rows):
         total = counted(len(labelled_rows), "row")
         logger.warning("%s of %s without all labels: `reason` says why", f"{lacking:,}", total)

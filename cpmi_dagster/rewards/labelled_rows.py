@@ -82,10 +82,7 @@ def add_labels(
                 cause = LACKING, UNSTATED if "final_answer" in demand.inputs and final is None else UNREADABLE
             causes.setdefault(cause, []).append(kind)
         lacking = "; ".join(f"{words.format(', '.join(kinds))}{why}" for (words, why), kinds in causes.items())
-        if name is None:
-            reason = CHANGED if number is None else unread.get(number)
-        else:
-            reason = lacking or None
+        reason = (CHANGED if number is None else unread.get(number)) if name is None else lacking or None
         own = {free_name(column, row, OURS[1:]): value for column, value in row.items()}
         ours = (steps, rewards or None, soft_labels or None, reason)
         yield own | dict(zip(OURS, ours, strict=True))

@@ -22,7 +22,7 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.rewards.dataset import KEY
 from cpmi_dagster.trajectories.forms import list_unread_fields
-from cpmi_dagster.trajectories.given_columns import as_cell, free_name, plain
+from cpmi_dagster.trajectories.given_columns import as_cells, free_name, plain
 from cpmi_dagster.trajectories.identifiers import name_trajectory
 from cpmi_dagster.trajectories.rows import Row, Unreadable, number_rows, originals, separate_defects
 
@@ -73,7 +73,7 @@ def given_columns(settings: Settings, lake: Lake, rows: pl.DataFrame) -> tuple[p
         rows: of the export; a column of the user's with the name of one of its columns becomes `input_…`.
 
     Returns:
-        trajectory_id, then the columns; objects and lists are JSON. No columns if the profile labels no rows of
+        trajectory_id, then the columns; objects, and lists of them, are JSON. No columns if the profile labels no rows of
         the user's.
     """
     given = pl.DataFrame(schema={KEY: pl.String})
@@ -86,10 +86,10 @@ def given_columns(settings: Settings, lake: Lake, rows: pl.DataFrame) -> tuple[p
             if name in wanted and not isinstance(row, Unreadable):
                 wanted.remove(name)
                 others = {each: row[each] for each in row if each in ("split", *list_unread_fields(row))}
-                named = {free_name(each, others, rows.columns): as_cell(plain(others[each])) for each in others}
+                named = {free_name(each, others, rows.columns): plain(others[each]) for each in others}
                 kept.append({KEY: name, **named})
     except SourceError as error:
         return given, f"Your own columns are left out: {error}.\n"
-    columns = pl.DataFrame(kept, infer_schema_length=None, strict=False) if kept else given
+    columns = pl.DataFrame(as_cells(kept), infer_schema_length=None, strict=False) if kept else given
     left = f"Your own columns are missing of {counted(len(wanted), 'row')} that changed after the labels were made.\n"
     return columns.with_columns(selectors.by_dtype(pl.Null).cast(pl.String)), left if wanted else ""

@@ -33,7 +33,7 @@ from cpmi_dagster.resources.commands.starter import starter_for
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import hash_of
 from cpmi_dagster.rewards.labelled_rows import OURS, add_labels
-from cpmi_dagster.trajectories.given_columns import as_cell, plain
+from cpmi_dagster.trajectories.given_columns import as_cells, plain
 from cpmi_dagster.trajectories.rows import Unreadable
 
 HOMES = Path(".cpmi")
@@ -101,11 +101,11 @@ def write_labelled(settings: Settings, output: Path) -> tuple[int, int]:
 
     with whole_file(output) as unfinished:
         if output.suffix == ".parquet":
-            # a column may hold an object in one row and a text in another
-            rows = [
-                {name: value if name in OURS else as_cell(value) for name, value in row.items()} for row in counted()
-            ]
-            pl.DataFrame(rows, infer_schema_length=None, strict=False).write_parquet(unfinished)
+            rows = list(counted())
+            own = as_cells([{name: value for name, value in row.items() if name not in OURS} for row in rows])
+            ours = ({name: row[name] for name in OURS} for row in rows)
+            whole = [columns | added for columns, added in zip(own, ours, strict=True)]
+            pl.DataFrame(whole, infer_schema_length=None, strict=False).write_parquet(unfinished)
         else:
             with unfinished.open("w", encoding="utf-8") as file:
                 file.writelines(f"{json.dumps(row, ensure_ascii=False, default=str)}\n" for row in counted())

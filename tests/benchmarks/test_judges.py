@@ -15,6 +15,7 @@ PROBLEMS = pl.DataFrame(
         "benchmark": ["processbench_gsm8k", "processbench_gsm8k", "processbench_math", "prmbench", "prmbench", "gsm8k"],
         "problem_id": ["gsm8k-0", "shared", "shared", "p:circular", "p:circular:1", "0"],
         "steps": [["a", "b"], ["a"], ["a"], ["a", "b"], ["a"], None],
+        "first_error": [1, 0, -1, None, None, None],
     }
 )
 GSM8K: list[dict[str, Any]] = [
@@ -44,9 +45,30 @@ def test_an_id_tells_its_benchmark_where_only_one_has_it_and_a_repeated_name_is_
     ]
 
 
+def test_files_that_the_benchmarks_own_evaluations_write_are_read_as_they_are(tmp_path):
+    processbench = [
+        {"id": "gsm8k-0", "label": 1, "prediction": 1, "match": True},
+        {"id": "shared", "benchmark": "processbench_gsm8k", "label": 0, "prediction": None, "match": False},
+        {"id": "shared", "benchmark": "processbench_math", "label": -1, "prediction": 7, "match": False},
+    ]
+    prmbench = [
+        {"idx": "circular_p", "scores": {"step_level_validity_scores": [0.7, 0.2], "step_level_validity_labels": []}},
+        {
+            "idx": "circular_p",
+            "scores": {"step_level_validity_scores": [-3.5], "step_level_validity_labels": [False]},
+        },
+    ]
+    by_step = predictions(tmp_path, [*processbench, *prmbench])["probability"].to_list()
+    # as predicted; not flagged though step 0 is wrong; flagged though all is right
+    assert by_step == [1.0, 0.0, 1.0, 0.0, 0.7, 0.2, 0.0]
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
+        ([{"id": "gsm8k-0"}], "line 1: .*no `probabilities` .* no `prediction` as ProcessBench"),
+        ([{"idx": "circular_p", "prediction": 1}], "line 1 does not name a problem"),
+        ([{"id": "p:circular", "prediction": 1}], "`p:circular` has no probabilities"),
         ([{"id": "gsm8k-0", "probabilities": [0.5, None]}], "line 1: `probabilities.1`"),
         ([{"id": "nowhere", "probabilities": [0.5]}], "line 1: `nowhere` is no problem of processbench_gsm8k, proc"),
         ([{"id": "shared", "probabilities": [0.5]}], "of processbench_gsm8k and of processbench_math; name its bench"),

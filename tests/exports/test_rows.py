@@ -164,9 +164,9 @@ def test_columns_come_back_under_their_names_to_rows_that_have_not_changed_where
     exported = pl.DataFrame({"trajectory_id": ["t000000000", "t000000002"], "prompt": "", "labels": "", "rewards": ""})
     columns, note = given_columns(settings, lake, exported)
     assert columns.columns == ["trajectory_id", "prompt_id", "split", "input_rewards", "meta"] and not note
-    assert columns.rows() == [("t000000000", 7, "dev", None, None), ("t000000002", None, None, "mine", "[1]")]
+    assert columns.rows() == [("t000000000", 7, "dev", None, None), ("t000000002", None, None, "mine", [1])]
     file.write_text("\n".join([lines[2], lines[0].replace("So 5.", "So 6.")]))
     columns, note = given_columns(settings, lake, exported)
-    assert columns.rows() == [("t000000002", "mine", "[1]")] and "missing of 1 row that changed" in note
+    assert columns.rows() == [("t000000002", "mine", [1])] and "missing of 1 row that changed" in note
     file.unlink()
     assert str(file) in given_columns(settings, lake, exported)[1]
