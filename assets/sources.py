@@ -75,7 +75,7 @@ def sampled_solutions(run: StageRun) -> StageOutput:
 
 @stage(
     SHEPHERD,
-    code_version="10",
+    code_version="11",
     inputs=[QUESTIONS, SAMPLED],
     sources=lambda settings: {} if settings.sources.sample else _named("math_shepherd", settings.sources.trajectories),
     settings=["shards", "sources.solution_steps"],

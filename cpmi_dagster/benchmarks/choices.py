@@ -44,12 +44,6 @@ LEAD_IN = re.compile(
 REASON = re.compile(r"[,;:.(]|\s(?:because|since|given|as)\s", re.IGNORECASE)
 
 
-def render_choices(question: str, choices: Sequence[str]) -> str:
-    """The question with its options under it, one a line, lettered from `(A)`."""
-    lines = [f"({letter}) {choice}" for letter, choice in zip(string.ascii_uppercase, choices, strict=False)]
-    return "\n".join([question.strip(), *lines])
-
-
 def grade_answer(gold: str, answer: str | None, choices: Sequence[str] | None = None) -> bool:
     """Whether an answer is right: the same option if there are options, else mathematically equivalent.
 

@@ -21,7 +21,7 @@ import string
 import polars as pl
 
 from cpmi_dagster.answers.gold import gsm8k_answer
-from cpmi_dagster.benchmarks.choices import render_choices
+from cpmi_dagster.answers.options import render_choices
 from cpmi_dagster.benchmarks.fields import reject_rows, required
 from cpmi_dagster.errors import BenchmarkError
 

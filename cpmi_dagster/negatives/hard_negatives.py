@@ -5,12 +5,14 @@ r"""Hard negatives: plausible wrong answers (section 5.1, appendix A).
          HardNegative("17", "plus_minus_1"), HardNegative("16", "plus_minus_2")
 
 Model samples come first, in the order sampled; samples equivalent to the gold answer or to an earlier negative are
-dropped; edits of the gold answer (`edits`) fill up to M. A trajectory may have fewer than M. Equal prompts share their
-samples. The negatives of a trajectory do not depend on the others in its batch.
+dropped; edits of the gold answer (`edits`) fill up to M. Of a multiple-choice question the negatives are its other
+options. A trajectory may have fewer than M. Equal prompts share their samples. The negatives of a trajectory do not
+depend on the others in its batch.
 """
 
+import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, islice
@@ -20,6 +22,7 @@ import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.answers.fences import boxed_answer, unwrap
+from cpmi_dagster.answers.options import letter_of, read_options
 from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import HardNegatives
@@ -28,7 +31,9 @@ from cpmi_dagster.negatives.edits import HardNegative, propose
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question, render_target
 
-MODEL = "model"
+MODEL, OPTION = "model", "option"
+LETTERS = dict.fromkeys("ABCDEFGH", "")
+"""Options that are not known."""
 ANSWER = attrgetter("answer")
 MOST_PROPOSALS = 64
 TRAJECTORIES_PER_CALL = 64
@@ -51,8 +56,10 @@ def heuristic_negatives(gold: str, count: int, seed: int, question: str = "") ->
     """At most `count` edits of the gold answer, none equivalent to it or to another.
 
     Args:
-        question: if it asks for a probability, edits outside [0, 1] come last.
+        question: its other options, if it lists some; if it asks for a probability, edits outside [0, 1] come last.
     """
+    if (others := other_options(gold, question, (), seed)) is not None:
+        return others[:count]
     edits = islice(propose(gold, seed, question), MOST_PROPOSALS)
     return list(islice(BUILT_IN.distinct(gold, edits, ANSWER), count))
 
@@ -82,9 +89,51 @@ def choose_negatives(
 ) -> list[HardNegative]:
     """Choose negatives from sampled continuations of the prompt, then from heuristics."""
     cleaned = (clean_sample(sample, negatives.max_answer_characters) for sample in samples)
-    sampled = (HardNegative(answer, MODEL) for answer in cleaned if answer)
+    sampled = [HardNegative(answer, MODEL) for answer in cleaned if answer]
+    if (others := other_options(gold, question, sampled, seed, comparison)) is not None:
+        return others[: negatives.count]
+    if gold.isupper() and letter_of(
+        gold, LETTERS
+    ):  # of options that are not known: a number beside it would give itself away
+        sampled = [each for each in sampled if letter_of(each.answer, LETTERS)]
     edits = islice(propose(gold, seed, question), MOST_PROPOSALS)
     return list(islice(comparison.distinct(gold, chain(sampled, edits), ANSWER), negatives.count))
+
+
+def other_options(
+    gold: str, question: str, sampled: Sequence[HardNegative], seed: int, comparison: Comparison = BUILT_IN
+) -> list[HardNegative] | None:
+    """The other options of a multiple-choice question in the form of the gold answer, those that were sampled first.
+
+    An option that says the same as the right one, in letter or value, is left out.
+
+    Returns:
+        None if the question lists no options, or the gold answer is none of them.
+    """
+    options = read_options(question)
+    right = letter_of(gold, options)
+    by_value = next((letter for letter, text in options.items() if text and comparison.same(gold, text)), None)
+    if (named := right or by_value) is None:
+        return None
+    wrong = {
+        letter: text
+        for letter, text in options.items()
+        if letter != named and not (text and options[named] and comparison.same(options[named], text))
+    }
+    said = [letter_of(each.answer, wrong) or _letter_of_value(each.answer, wrong, comparison) for each in sampled]
+    letters = random.Random(f"{seed}:{gold}".encode("utf-8", "surrogatepass")).sample(sorted(wrong), len(wrong))
+    chosen = dict.fromkeys([*((letter, MODEL) for letter in said if letter), *((letter, OPTION) for letter in letters)])
+    first = dict(reversed(chosen))
+    in_order = dict.fromkeys(letter for letter, _ in chosen)
+    if right is None:
+        negatives = (HardNegative(wrong[letter], first[letter]) for letter in in_order if wrong[letter])
+        return list(comparison.distinct(gold, negatives, ANSWER))
+    place = gold.upper().rindex(right)
+    return [HardNegative(gold[:place] + letter + gold[place + 1 :], first[letter]) for letter in in_order]
+
+
+def _letter_of_value(answer: str, options: Mapping[str, str], comparison: Comparison) -> str | None:
+    return next((letter for letter, text in options.items() if text and comparison.same(text, answer)), None)
 
 
 def hard_negatives(

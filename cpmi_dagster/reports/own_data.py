@@ -6,14 +6,17 @@ Cost             CPMI: 38 solutions, 6.1 s, 0.16 s a solution
 Wrong answers    chat-04   gold 17   18, 15, 17000, 16     17000: far from the gold answer
 """
 
+import string
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import polars as pl
 
 from cpmi_dagster.answers.forms import Quantity, read_form
+from cpmi_dagster.answers.options import letter_of
 from cpmi_dagster.answers.plain_text import plain_text
 from cpmi_dagster.answers.values import real_value
+from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.benchmarks.resampling import is_left_out
 from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.files.text import counted
@@ -131,10 +134,14 @@ def odd_negatives(inputs: ReportInputs) -> pl.DataFrame:
     solutions = inputs.table(TRAJECTORIES).unique("question_id", keep="first", maintain_order=True).head(MOST_READ)
     both = solutions.join(wrong, on="trajectory_id", maintain_order="left")
     odd = []
-    for gold, answers in both.select("gold_answer", "wrong").iter_rows():
+    for gold, final, answers in both.select("gold_answer", "final_answer", "wrong").iter_rows():
         by_words: dict[str, list[str]] = {}
-        for each in answers:
-            by_words.setdefault(oddity(gold, each), []).append(each)
+        for place, each in enumerate(answers):
+            # a solution's own answer is what a reader of it takes for right
+            is_own = final is not None and is_equivalent(final, each)
+            is_copy = any(is_equivalent(earlier, each) for earlier in answers[:place])
+            words = "a copy of another" if is_copy else "" if is_own else oddity(gold, each)
+            by_words.setdefault(words, []).append(each)
         by_words.pop("", None)
         texts = [f"{', '.join(each)}: {words}" for words, each in by_words.items()]
         odd.append((sum(map(len, by_words.values())), "; ".join(texts)))
@@ -144,6 +151,10 @@ def odd_negatives(inputs: ReportInputs) -> pl.DataFrame:
 
 def oddity(gold: str, wrong: str) -> str:
     """Why a wrong answer gives itself away; empty if it does not."""
+    if (gold_letter := _is_letter(gold)) != _is_letter(wrong):
+        return (
+            f"{'no' if gold_letter else 'a'} letter of an option, {'as' if gold_letter else 'unlike'} the gold answer"
+        )
     right_form, wrong_form = (read_form(plain_text(answer)) for answer in (gold, wrong))
     if right_form is not None and (wrong_form is None or _kind(right_form) != _kind(wrong_form)):
         return "of another kind than the gold answer"
@@ -154,9 +165,13 @@ def oddity(gold: str, wrong: str) -> str:
         smaller, larger = sorted(max(1.0, abs(number)) for number in numbers)
         if larger > FAR * smaller:
             return "far from the gold answer"
-        if right.is_integer() and not other.is_integer():
-            return "not whole, as the gold answer is"
+        if right.is_integer() != other.is_integer():
+            return "not whole, as the gold answer is" if right.is_integer() else "whole, unlike the gold answer"
     return ""
+
+
+def _is_letter(answer: str) -> bool:
+    return answer.isupper() and letter_of(answer, dict.fromkeys(string.ascii_uppercase, "")) is not None
 
 
 def _kind(form: object) -> str:

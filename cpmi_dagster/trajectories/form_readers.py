@@ -36,7 +36,7 @@ from cpmi_dagster.trajectories.fields import (
     read_sure_label,
     read_text,
 )
-from cpmi_dagster.trajectories.given_choices import name_choice
+from cpmi_dagster.trajectories.given_choices import name_choice, with_options
 from cpmi_dagster.trajectories.math_shepherd import Trajectory, clean, split_marked_text, strip_headers
 from cpmi_dagster.trajectories.solution_text import Splitting, split_steps
 from cpmi_dagster.trajectories.step_marks import read_marks, split_at_marks
@@ -176,7 +176,7 @@ def _trajectory(
     stated = final_answer(texts)
     gold = name_choice(row, _read_gold_answer(row), row.get(name_in(row, GOLD_ANSWER)), stated)
     return Trajectory(
-        question=question,
+        question=with_options(row, question),
         steps=texts,
         shepherd_labels=None if labels is None else tuple(labels),
         final_answer=stated,

@@ -1,4 +1,4 @@
-"""Gold answers of multiple-choice rows that are the number of a choice.
+"""Multiple-choice rows: gold answers that are the number of a choice, and questions without their options.
 
 {"choices": ["2", "3", "8"], "answer": 2}                            -> C      from 0, as MMLU
 {"A": "2", "B": "3", "C": "8", "answer": 3}                          -> C      from 1, as KMMLU
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cpmi_dagster.answers.gold import answer_text
+from cpmi_dagster.answers.options import read_options, render_choices
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.trajectories.fields import read_cell
 
@@ -46,6 +47,13 @@ def name_choice(row: Mapping[str, Any], gold: str | None, value: Any, final_answ
         raise MalformedRow(f"the gold answer {gold} is not the number of a choice, {first} to {last}; write its letter")
     is_text = final_answer is not None and not _is_letter(final_answer, len(texts))
     return texts[number] if is_text else LETTERS[number]
+
+
+def with_options(row: Mapping[str, Any], question: str) -> str:
+    """The question with the choices of its row under it, if it lists no options and does not name all of them."""
+    texts, _ = _choices(row)
+    is_listed = not texts or read_options(question) or all(text in question for text in texts)
+    return question if is_listed else render_choices(question, texts)
 
 
 def _choices(row: Mapping[str, Any]) -> tuple[list[str], int]:

@@ -18,6 +18,10 @@ from cpmi_dagster.reports.own_data import oddity, own_data
         ("17", "17000", "far from the gold answer"),
         ("25000", "33", "far from the gold answer"),
         ("17", r"\frac{16}{3}", "not whole, as the gold answer is"),
+        ("2.5", "3", "whole, unlike the gold answer"),
+        ("A", "50", "no letter of an option, as the gold answer"),
+        ("50", "B", "a letter of an option, unlike the gold answer"),
+        ("A", "B", ""),
         ("17", "(1, 2)", "of another kind than the gold answer"),
     ],
 )

@@ -1,0 +1,63 @@
+"""Multiple choice: the wrong answers are the other options, in the form of the gold answer."""
+
+import pytest
+
+from cpmi_dagster.answers.options import letter_of, read_options, render_choices
+from cpmi_dagster.negatives.hard_negatives import choose_negatives, heuristic_negatives
+from cpmi_dagster.negatives.settings import Negatives
+from cpmi_dagster.trajectories.given_rows import read_table
+
+PENS = "How many pens are in the box?"
+CHOICES = ["50", "8", "11/4", "15"]
+
+
+@pytest.mark.parametrize(
+    ("listed", "texts"),
+    [
+        ("\n(A) 50\n(B) 8\n(C) 11/4", ["50", "8", "11/4"]),
+        ("\nA. 50\nB. 8\nC. 11/4\n", ["50", "8", "11/4"]),
+        ("\nA) 50\nB) 8\nC) 11/4\nAnswer with a letter.", ["50", "8", "11/4"]),
+        (r" $\textbf{(A)}\ 50 \qquad \textbf{(B)}\ 8 \qquad \textbf{(C)}\ 11/4$", ["50", "8", "11/4"]),
+        (" Take point (A) and point (C).", []),
+        (" A. Smith has some.", []),
+    ],
+)
+def test_options_are_read_from_a_question(listed, texts):
+    assert list(read_options(PENS + listed).values()) == texts
+    assert read_options(render_choices(PENS, CHOICES)) == dict(zip("ABCD", CHOICES, strict=True))
+
+
+def test_letters_of_answers():
+    options = dict.fromkeys("ABCD", "")
+    assert [letter_of(each, options) for each in ("B", "(b)", r"\text{(B)}", "option B", "B.")] == ["B"] * 5
+    assert [letter_of(each, options) for each in ("E", "50", "AB", "")] == [None] * 4
+
+
+def negatives(gold: str, question: str, *samples: str) -> list[tuple[str, str]]:
+    return [(each.answer, each.source) for each in choose_negatives(gold, samples, Negatives(count=4), 0, question)]
+
+
+def test_a_gold_letter_has_the_other_letters_and_never_its_own_value():
+    question = render_choices(PENS, CHOICES)
+    chosen = negatives("A", question, "50", "586.47", "11/4", "C", "47.5")
+    assert chosen[0] == ("C", "model") and sorted(chosen[1:]) == [("B", "option"), ("D", "option")]
+    assert {answer for answer, _ in negatives(r"\text{(A)}", question)} == {rf"\text{{({each})}}" for each in "BCD"}
+    assert {each.answer for each in heuristic_negatives("A", 4, 0, question)} == {"B", "C", "D"}
+
+
+def test_a_gold_value_has_the_other_values_and_an_option_of_equal_value_is_none():
+    question = render_choices(PENS, ["50", "8", "50.0", "16/2"])
+    assert negatives("50", question, "9", "8") == [("8", "model")]
+    assert {answer for answer, _ in negatives("A", question)} == {"B", "D"}
+
+
+def test_a_gold_letter_without_known_options_is_beside_letters_alone():
+    assert all(len(answer) == 1 and answer.isupper() for answer, _ in negatives("A", PENS, "50", "B", "8"))
+    assert ("50", "model") in negatives("7", PENS, "50")
+
+
+def test_a_question_without_its_options_gets_those_of_its_row():
+    row = {"question": PENS, "choices": CHOICES, "answer": 0, "steps": ["So A. The answer is: A"]}
+    assert read_table([row]).trajectories["question"].item() == render_choices(PENS, CHOICES)
+    listed = render_choices(PENS, CHOICES)
+    assert read_table([{**row, "question": listed}]).trajectories["question"].item() == listed
