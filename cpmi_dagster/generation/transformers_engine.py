@@ -22,7 +22,7 @@ from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import StopRule, cut_at_stop
 from cpmi_dagster.generation.token_sampling import uniform_numbers
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.models.memory import is_out_of_memory, release_memory
+from cpmi_dagster.models.memory import is_out_of_memory, release_memory, sampled_rows
 from cpmi_dagster.models.tokens import TokenIds, find_longest_texts, prompt_ids
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class TransformersEngine:
     """A `RolloutEngine` on one loaded model.
 
     Attributes:
-        batch_sequences: continuations in a batch; halved if memory runs out.
+        batch_sequences: continuations in a batch; fewer if they do not fit the memory of a CPU, halved if it runs out.
     """
 
     model: LoadedModel
@@ -95,8 +95,11 @@ class TransformersEngine:
         from cpmi_dagster.generation.decoding import decode
 
         rule, drawn = StopRule(self.model, stop), {}
+        longest = max(map(len, prompts)) + sampling.max_new_tokens
+        model = self.model.model
+        fitting = sampled_rows(model.config, model.dtype.itemsize, longest, model.device)
         while left := [number for number in range(len(prompts)) if number not in drawn]:
-            rows = min(self.model.remembered.get(BATCH, self.batch_sequences), len(left))
+            rows = min(self.model.remembered.get(BATCH, self.batch_sequences), len(left), fitting or len(left))
             try:
                 asked = [prompts[number] for number in left]
                 for continuation in decode(self.model.model, asked, numbers[left], sampling, rule, rows):

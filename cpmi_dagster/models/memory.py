@@ -1,4 +1,4 @@
-"""Recognise out-of-memory errors, release cached memory, and estimate what is free and what a training needs."""
+"""Recognises out-of-memory errors, releases cached memory, and estimates what is free and what is needed."""
 
 import os
 from contextlib import suppress
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 USABLE_SHARE = 0.5
 """Of free memory, for the activations of a training."""
 MOST_ON_CPU = 2 * 2**30
-"""Bytes of activations on a CPU, which is no faster with more, and where nothing says that memory runs out."""
+"""Bytes on a CPU, which is no faster with more, and where nothing says that memory runs out."""
 HIDDEN_COPIES, INNER_COPIES = 18, 5
 """Values per token that a layer keeps for its gradient: of the hidden size, and of the inner size."""
 MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -74,3 +74,21 @@ def training_bytes_per_token(config: Any, itemsize: int, checkpointing: bool = F
     return itemsize * (
         text.num_hidden_layers * text.hidden_size + layer if checkpointing else text.num_hidden_layers * layer
     )
+
+
+def sampled_rows(config: Any, itemsize: int, tokens: int, device: "torch.device") -> int | None:
+    """Continuations whose keys and values fit the free memory, at least 1; None on a GPU, which says if it runs out.
+
+    Args:
+        config: of the decoder.
+        itemsize: bytes of a key's number.
+        tokens: of the longest prompt and its continuation.
+    """
+    if device.type != "cpu":
+        return None
+    text = config.get_text_config()
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    of_row = 2 * text.num_hidden_layers * heads * width * itemsize * tokens
+    # rows are copied when they are packed anew, so that they are there twice
+    return max(1, min(int(free_bytes(device) * USABLE_SHARE), MOST_ON_CPU) // (2 * of_row))

@@ -8,7 +8,9 @@ import torch
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
+from cpmi_dagster.models import memory
 from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.models.memory import sampled_rows
 
 SAMPLING = Sampling(temperature=1.0, top_p=0.95, top_k=20, max_new_tokens=24)
 PROMPTS = ["Problem: 2 + 3\n", "x\n", "A much longer question, told in many words\nStep one\n", "Problem: 2 + 3\n"]
@@ -51,3 +53,23 @@ def test_a_model_out_of_memory_draws_the_same_texts_in_smaller_batches(tiny_mode
         assert memory.failures == failures > 0  # the size that fits is remembered
     finally:
         hook.remove()
+
+
+def test_continuations_that_do_not_fit_the_memory_of_a_cpu_are_not_drawn_at_once(tiny_model, monkeypatch):
+    expected, widest = drawn(tiny_model), []
+    config, itemsize = tiny_model.model.config, tiny_model.model.dtype.itemsize
+    longest = max(len(tiny_model.tokenizer(prompt)["input_ids"]) for prompt in PROMPTS) + SAMPLING.max_new_tokens
+    of_all = sampled_rows(config, itemsize, longest, torch.device("cpu"))
+    monkeypatch.setattr(memory, "MOST_ON_CPU", memory.MOST_ON_CPU * 2 // of_all + 1)
+    assert sampled_rows(config, itemsize, longest, torch.device("cpu")) == 2
+    assert sampled_rows(config, itemsize, longest, torch.device("cuda")) is None
+    see = tiny_model.model.register_forward_pre_hook(
+        lambda model, args, kwargs: (
+            widest.append(len(kwargs["input_ids"])) if kwargs["input_ids"].shape[1] == 1 else None
+        ),
+        with_kwargs=True,
+    )
+    try:
+        assert drawn(tiny_model) == expected and max(widest) == 2
+    finally:
+        see.remove()
