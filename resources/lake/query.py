@@ -42,7 +42,7 @@ WRITES = "must be at the top level"
 """DuckDB's words for a COPY, INSERT, UPDATE or DELETE within a query."""
 NO_FILES = "file system operations are disabled"
 LAKE_FILE = re.compile(r"""['"][^'"]*/lake/([^'"]+)\.parquet['"]""")
-SUGGESTION = re.compile(r'^Did you mean "?(.+?)"?\??$', re.MULTILINE)
+SUGGESTION = re.compile(r'^(?:Did you mean|Candidate bindings:) "?(.+?)"?\??$', re.MULTILINE)
 INTERNAL = ("pg_", "duckdb_", "sqlite_", "pragma_", "information_schema.")
 
 
@@ -190,4 +190,5 @@ def _reason(error: Exception) -> str:
     suggestion = SUGGESTION.search(str(error))
     if suggestion and suggestion[1].startswith(INTERNAL):
         return f"{first_line(error)} `show tables` lists the tables."
-    return f"{first_line(error)} Did you mean {suggestion[1]}?" if suggestion else first_line(error)
+    names = suggestion and suggestion[1].replace('"', "")
+    return f"{first_line(error)} Did you mean {names}?" if names else first_line(error)

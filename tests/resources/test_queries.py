@@ -125,6 +125,7 @@ def test_what_only_reads_is_answered_in_every_form(connection):
     [
         ("with t as (copy (select 1) to 'x.csv') select 1", "a query is one statement that only reads, such as"),
         ("from '/etc/x.csv'", "the query failed: it reads the tables of this home, and no other file or address"),
+        ("select is_rigt from (select true as is_right)", r"is_rigt.* Did you mean is_right\?"),
         ("from step_rewards", r"step_rewards does not exist.* Did you mean .*labels\.step_rewards\?"),
         ("from nope", r"the query failed: .*nope does not exist! `show tables` lists the tables\."),
         ("select list(range) from range(3000000000)", "the query exceeds the memory limit; ask for fewer rows"),
