@@ -111,7 +111,7 @@ def _judge_models(settings: Settings) -> dict[str, LanguageModel]:
 
 @model_stage(
     JUDGES,
-    code_version="2",
+    code_version="3",
     inputs=[PROBLEMS],
     settings=SCORING_SETTINGS,
     named_models=_judge_models,

@@ -53,7 +53,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollou
 
 @model_stage(
     NEGATIVES,
-    code_version="10",
+    code_version="11",
     inputs=[TRAJECTORIES, SELECTED],
     models=["labeler"],
     settings=[
@@ -210,10 +210,13 @@ def _by_type(home: Home, shard: str | None) -> dict[str, Any]:
 
 @stage(
     STEP_REWARDS,
-    code_version="4",
+    code_version="5",
     summary=_by_type,
     inputs=[TRAJECTORIES, SELECTED, LOGPROBS, CONTROLS, POLICY_ROLLOUTS, PROVER_ROLLOUTS, OWN_LABELS, TRUTH],
-    settings=["rewards", "answers.identity", "scoring.templates", "rollouts.policy_count", "rollouts.prover_count"],
+    settings=[
+        *(f"rewards.{name}" for name in ("types", "default_conditioning", "alpha", "weights_hash")),
+        *("answers.identity", "scoring.templates", "rollouts.policy_count", "rollouts.prover_count"),
+    ],
     lineage={
         "reward": [
             *(f"{key}.{column}" for key in (LOGPROBS, CONTROLS) for column in ("logprob_sum", "token_count")),
@@ -235,10 +238,11 @@ def step_rewards(run: StageRun) -> StageOutput:
         alpha=chosen.alpha,
         seed=run.settings.seed,
         same=run.settings.answers.comparison.same,
+        weights=chosen.fitted,
     )
     frame = rewards.step_rewards(evidence, chosen.types)
     labels = own_labels.own_rewards(run.read(OWN_LABELS), trajectories)
-    notes = rewards.notes_on_unlabelled(frame, trajectories.height, chosen.types)
+    notes = rewards.notes_on_unlabelled(frame, evidence, chosen.types)
     joined = own_labels.merge_rewards(frame, labels)
     return StageOutput(joined, model=run.models.identity("labeler"), notes=notes)
 

@@ -83,7 +83,7 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
 
 @stage(
     FIGURES,
-    code_version="17",
+    code_version="18",
     inputs=sorted({key for artifact in ARTIFACTS.values() for key in artifact.needs}),
     feeds=lambda key, partition, _: partition is None or key in ARTIFACTS[partition].needs,
     settings=MEASURED_BY,
@@ -112,7 +112,7 @@ LABELS_MADE = r"""
 
 @stage(
     REPORT,
-    code_version="20",
+    code_version="21",
     inputs=[FIGURES, *DRAWN_FROM, REJECTED_ROWS],
     settings=MEASURED_BY,
     models=MODEL_ROLES,

@@ -17,7 +17,7 @@ from cpmi_dagster.profiles.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 README, ROWS = ROOT / "README.md", ROOT / "docs" / "demo_headline.csv"
-SHOWN_ROWS = ("MC", "CPMI", "Step surprisal", "Best free label", "Chance")
+SHOWN_ROWS = ("MC", "CPMI", "First error", "Right so far", "Step surprisal", "Best free label", "Chance")
 LEFT_OUT = ("… over all steps", "PRMScore", "MATH500 best of 8 (%)")
 INTERVAL = re.compile(r" \[.*\]| too few \(.*\)")
 BLOCK = re.compile(r"(?<=<!-- headline -->\n).*?(?=<!-- end of headline -->)", re.DOTALL)

@@ -1,6 +1,6 @@
 """Whether the solutions of a source state their gold answers: asked before a model is, since labels rest on it.
 
-golds 2, 0, 1, 3    finals C, A, B, C    -> none of 4 solutions states its gold answer: the first states `C`, for `2`
+golds 2, 0, 1, 3    finals C, A, B, C    -> none of 4 solutions state their gold answer: the first states `C`, for `2`
 golds 5, 7, 9, …    finals 5, C, A, …    -> all 6 wrong final answers are letters, where the gold answers are numbers
 """
 

@@ -29,6 +29,7 @@ _STATEMENT = re.compile(
 )
 _CHECK = re.compile(r"\b(?:check|verify|confirm) $", re.IGNORECASE)
 _ANSWER_END = re.compile(r"</answer>", re.IGNORECASE)
+_ANSWER_TAG = re.compile(r"</?answer>", re.IGNORECASE)
 _SENTENCE = re.compile(r"\b(?:is|are|was|were)\b")
 _DISPLAYED = re.compile(r"(?:\\\[|\$\$|```\w*\n)\s*(.*?)\s*(?:\\\]|\$\$|```)", re.DOTALL)
 _NEXT_SENTENCE = re.compile(r"\.\s+(?=[A-Z])|[。！？]|,?\s(?:because|since)\b")
@@ -65,8 +66,8 @@ def extract_answer(text: str, is_complete: bool = True) -> str | None:
 
 
 def final_answer(steps: Sequence[str]) -> str | None:
-    """The answer in the last step; None without steps, or within a thought that some step begins."""
-    return extract_answer(steps[-1]) if steps and not is_thinking(steps) else None
+    """The answer that steps announce, or the value in their last sentence; None within a thought that does not end."""
+    return extract_answer("\n\n".join(steps))
 
 
 def is_thinking(texts: Sequence[str]) -> bool:
@@ -77,6 +78,11 @@ def is_thinking(texts: Sequence[str]) -> bool:
 def without_thought_tags(text: str) -> str:
     """A text whose thoughts are read as the rest of it is."""
     return _THOUGHT_START.sub("", _THOUGHT_END.sub("", text))
+
+
+def without_tags(text: str) -> str:
+    """A text without the tags of thoughts, answers and ends of turns, which a labeler would read as text."""
+    return _ANSWER_TAG.sub("", _TURN_END.sub("", without_thought_tags(text)))
 
 
 def announced_answer(text: str) -> str | None:

@@ -3,11 +3,12 @@
     {"benchmark": "processbench_math", "id": "math-0", "probabilities": [0.93, 0.12]}
     {"idx": "prm_test_p1_0", "classification": "circular", "probabilities": [0.9, 0.8, 0.4]}
     {"id": "prm_test_p1_0:circular", "probabilities": [0.9, 0.8, 0.4]}
-    {"id": "math-0", "label": 1, "prediction": 1, "match": true}               written by ProcessBench's evaluation
-    {"idx": "circular_prm_test_p1_0", "scores": {"step_level_validity_scores": [0.9, 0.8, 0.4]}}        by PRMBench's
+    {"id": "math-0", "label": 1, "prediction": 1, "match": true}                           as ProcessBench writes it
+    {"idx": "circular_prm_test_p1_0", "scores": {"step_level_validity_scores": [0.9, 0.8, 0.4]}}      as PRMBench does
 
-A `prediction` is the first wrong step, -1 for none: it has the probability 0, and the others 1. One that is null, or that
-no step has, counts as wrong, as in ProcessBench's evaluation. Scores of PRMBench outside 0..1 are replaced by its labels.
+A `prediction` is the first wrong step, -1 for none: it has the probability 0, and the others 1. One that is null, or
+that no step has, counts as wrong, as in ProcessBench's evaluation. Scores of PRMBench outside 0..1 are replaced by its
+labels.
 `benchmark` may be left out if the caller names it or only one benchmark has a problem of that id. Lines with an id that
 PRMBench repeats stand for its problems in their order. A benchmark must be judged completely or not at all.
 """

@@ -182,6 +182,21 @@ def first_wrong_steps(steps: pl.DataFrame, samples: int, seed: int) -> dict[str,
     }
 
 
+def with_truth_so_far(steps: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose `correct` says whether no step is wrong up to and including this one.
+
+    Args:
+        steps: rows of `labelled_steps`; those behind an unjudged step are left out, unless one before it is wrong.
+    """
+    of_solution = ["reward_type", "trajectory_id"]
+    is_wrong, is_open = (
+        judged.cast(pl.Int8).cum_max().over(of_solution, order_by="step_index") == 1
+        for judged in (pl.col("correct").eq_missing(False), pl.col("correct").is_null())
+    )
+    so_far = pl.when(is_wrong).then(False).when(is_open).then(None).otherwise(True)
+    return steps.with_columns(correct=so_far).drop_nulls("correct")
+
+
 def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
     """Steps of trajectories with truth: trajectory_id, step_index, step_count, question_id, correct, math_shepherd.
 

@@ -37,7 +37,12 @@ def label(
     ],
     model: Annotated[str, typer.Option(help="Labeler: local folder, GGUF file, hub id, or miniature:labeler.")],
     output: Annotated[Path, typer.Option(help="The rows with their labels: .jsonl or .parquet.")],
-    rewards: Annotated[str, typer.Option(help="Comma-separated reward types, e.g. cpmi,step_length.")] = "cpmi",
+    rewards: Annotated[
+        str, typer.Option(help="Comma-separated reward types, e.g. cpmi,step_length.")
+    ] = "cpmi,first_error,right_so_far",
+    weights: Annotated[
+        Path | None, typer.Option(help="File of `cpmi calibrate`, for first_error and right_so_far.")
+    ] = None,
     split: SplitOption = AUTO,
     map: MapOption = None,
     quiet: QuietOption = False,
@@ -51,7 +56,7 @@ def label(
     types = [name.strip() for name in rewards.split(",")]
     source = {"fields": parse_fields(map or []), "steps": split}
     with views.bar(ERR, "reading", quiet) as advance:
-        settings = definitions.labeling_settings(input, model, types, output, advance, **source)
+        settings = definitions.labeling_settings(input, model, types, output, advance, weights, **source)
     until = ["dataset/soft_labels"]
     outcome = definitions.run_with_progress(settings, settings.shard_keys, [], False, ERR, quiet, until)
     if outcome.failures:
@@ -60,9 +65,14 @@ def label(
     if not quiet:
         left_out = f"; {counted(rows - labelled, 'row')} without labels: see `reason`" if labelled < rows else ""
         lines = [f"{labelled:,} of {counted(rows, 'row')} labelled in {output}{left_out}"]
+        if labelled and "first_error" in types and weights is None:
+            lines.append(
+                "Look first at the step of a solution with the lowest first_error. Its weights are of other data: they "
+                f"rank steps; `{program()} calibrate` fits them to twenty solutions that you have judged"
+            )
         if labelled:
             lines.append(
-                "Whether to train on these labels is not known yet: judge fifty solutions with "
+                f"Whether to train on these labels is not known yet: judge {min(50, labelled)} solutions with "
                 f"`{program()} explore{settings.profile_option}`, which compares the labels with your judgements"
             )
         OUT.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

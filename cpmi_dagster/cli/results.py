@@ -128,28 +128,24 @@ def export(
             OUT.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-@app.command(epilog="Example: `cpmi calibrate -p judged.yaml --labels step_surprisal,step_length,cpmi_incremental`")
+@app.command(epilog="Example: `cpmi calibrate -p judged.yaml --output first_error.yaml`")
 def calibrate(
-    labels: Annotated[str, typer.Option(help="Reward types to combine, separated by commas.")],
-    apply: Annotated[
-        str | None, typer.Option(help="Profile whose steps are labelled; by default the one it is fitted on.")
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="Labels that it reads beside step length, separated by commas; all that are there if absent."
+        ),
     ] = None,
-    output: Annotated[Path, typer.Option(help="The file of labels to write.")] = Path("calibrated.jsonl"),
+    output: Annotated[Path, typer.Option(help="The file of weights to write.")] = Path("first_error.yaml"),
     format: FormatOption = "table",
     profile: ProfileOption = None,
 ) -> None:
-    """Combine labels by a regression on steps whose truth is known, and write the result as a new label."""
-    from cpmi_dagster.profiles.settings import load_settings
+    """Fit the labels `first_error` and `right_so_far` on twenty or more solutions that people have judged."""
     from cpmi_dagster.resources.commands import calibrate as calibration
 
-    judged = load_profile(profile)
-    labelled = load_settings(apply) if apply else judged
-    result = calibration.calibrate(judged, labels.split(","), labelled)
+    result = calibration.calibrate(load_profile(profile), labels.split(",") if labels else None)
     tables.show_frame(OUT, result.table, format)
-    count = calibration.write_labels(result.probabilities, output)
+    calibration.write_weights(result.weights, output)
     if format == "table":
-        if result.advice:
-            OUT.print(result.advice, markup=False, highlight=False)
-        summary = f"Fitted on {result.solutions:,} solutions. {output} labels {count:,} trajectories; to use it:"
-        setting = f"sources: {{step_labels: {{calibrated: {{path: {output}, probabilities: true}}}}}}"
-        OUT.print(f"{summary}\n{setting}", markup=False, highlight=False)
+        setting = f"rewards: {{weights: {output}}}"
+        OUT.print(f"{result.advice}\nTo use {output}: {setting}", markup=False, highlight=False)

@@ -14,7 +14,11 @@ MOST_ON_CPU = 2 * 2**30
 """Bytes on a CPU, which is no faster with more, and where nothing says that memory runs out."""
 HIDDEN_COPIES, INNER_COPIES = 18, 5
 """Values per token that a layer keeps for its gradient: of the hidden size, and of the inner size."""
-MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+MEMORY_LIMITS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+"""Files with the limit of a container, and with what it uses."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -42,14 +46,14 @@ def free_bytes(device: "torch.device") -> int:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with suppress(OSError, ValueError, IndexError):
         line = next(each for each in Path("/proc/meminfo").read_text().splitlines() if each.startswith("MemAvailable"))
-        pages = int(line.split()[1]) * 1024
-    for limit in MEMORY_LIMITS:
+        free = int(line.split()[1]) * 1024
+    for limit, used in MEMORY_LIMITS:
         with suppress(OSError, ValueError):
-            pages = min(pages, int(Path(limit).read_text()))
-    return pages
+            free = min(free, max(0, int(Path(limit).read_text()) - int(Path(used).read_text())))
+    return free
 
 
 def training_tokens(config: Any, itemsize: int, device: "torch.device", checkpointing: bool = False) -> int:

@@ -151,6 +151,7 @@ def judge_rows(
         model, readable.select("row_number", "id", "question", "steps"), BATCH_TOKENS, progress=advance
     )
     scores = dict(scored.group_by("row_number", maintain_order=True).agg("probability").iter_rows())
+    ids = dict(pl.concat([frame.select("row_number", "id") for frame in (solutions, given.rejected)]).iter_rows())
     rows = []
     for number, row in enumerate(given.rows):
         fields = {"text": row.text} if isinstance(row, Unreadable) else row
@@ -158,16 +159,19 @@ def judge_rows(
         judged = {"probabilities": None, "first_error": None, "reason": reasons.get(number)}
         if number in scores:
             judged = {"probabilities": scores[number], "first_error": first_error(scores[number], threshold)}
-        name = {"id": _name(number, fields)}
-        rows.append(plain({**name, **own, **name, "steps": steps_of.get(number, []), **judged}))
+        name = {"id": _name(number, fields, ids[number])}
+        steps = {"steps": steps_of[number]} if number in steps_of else {"steps": [], **own}
+        rows.append(plain({**name, **own, **name, **steps, **name, **judged}))
     return rows
 
 
-def _name(number: int, row: Mapping[str, Any]) -> Any:
-    """The id of a row, as it came; of a row of PRMBench both of its parts; else its number."""
+def _name(number: int, row: Mapping[str, Any], read: str) -> Any:
+    """The id of a row, as it came; of a row of PRMBench both of its parts; else as it is read, or its number."""
     if row.get("id") is not None:
         return row["id"]
-    return f"{row['idx']}:{row['classification']}" if row.keys() >= OF_PRMBENCH else number
+    if row.keys() >= OF_PRMBENCH:
+        return f"{row['idx']}:{row['classification']}"
+    return number if read == str(number) else read
 
 
 def first_error(probabilities: Sequence[float], threshold: float) -> int:

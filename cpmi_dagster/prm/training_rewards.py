@@ -16,16 +16,17 @@ from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.answers.verdicts import equivalent
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
-from cpmi_dagster.errors import ScoringError, SettingsError
+from cpmi_dagster.errors import MalformedRow, ScoringError, SettingsError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.hard_negatives import heuristic_negatives
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.judge_models import load_judge
 from cpmi_dagster.prm.judging import judge_rows
 from cpmi_dagster.prm.model import LoadedRewardModel
-from cpmi_dagster.rewards.labeling import label_in_full, labeler_demand
-from cpmi_dagster.scoring.trajectories import ReadingOptions, load_named_model
-from cpmi_dagster.trajectories.chats import ASSISTANT, REASONING, is_of_user, messages_of, read_chat, text_of
+from cpmi_dagster.rewards.labeling import LabelOptions, label_in_full, labeler_demand
+from cpmi_dagster.scoring.trajectories import load_named_model
+from cpmi_dagster.trajectories.chats import ASSISTANT, is_of_user, messages_of, read_chat, text_of
+from cpmi_dagster.trajectories.given_choices import LETTERS, LISTED, name_choice
 from cpmi_dagster.trajectories.given_rows import own_reason, read_table, to_plain
 
 PRM = "prm"
@@ -84,17 +85,22 @@ class RewardFunction:
         """The reward of each completion with outcome and steps; arguments as of a call."""
         if self.answers not in columns:
             raise ScoringError(f"there are no gold answers in `{self.answers}`; add it, or name another as `answers`")
+        if not len(completions):
+            return []
         questions = [_question(prompt) for prompt in to_plain(columns.get("question", prompts))]
-        texts = [each if isinstance(each, str) else read_chat(each, [ASSISTANT])[0] for each in to_plain(completions)]
-        golds = [_read(gold) for gold in to_plain(columns[self.answers])]
+        texts, reasons = zip(*map(_text_of, to_plain(completions)), strict=True)
+        given = to_plain(columns[self.answers])
         wrongs = to_plain(columns.get("negative_answers", [None] * len(texts)))
+        choices = [{name: column[number] for name, column in self._choices(columns)} for number in range(len(texts))]
+        finals = [extract_answer(text) for text in texts]
+        golds = [_read(*each) for each in zip(given, choices, finals, strict=True)]
         fields = ("question", "completion", "gold_answer", "negative_answers")
         values = zip(questions, texts, golds, wrongs, strict=True)
-        steps, reasons = self.step_rewards([dict(zip(fields, row, strict=True)) for row in values])
-        if reasons:
-            logger.warning("%d of %d completions have no step rewards: %s", len(reasons), len(texts), reasons[0])
-        said = map(_without_reasoning, to_plain(completions))
-        answers = [(gold or "", extract_answer(text) or "") for gold, text in zip(golds, said, strict=True)]
+        rows = [dict(zip(fields, row, strict=True)) | choice for row, choice in zip(values, choices, strict=True)]
+        steps, unscored = self.step_rewards(rows)
+        if lacking := [reason for reason in (*reasons, *unscored) if reason]:
+            logger.warning("%d of %d completions have no step rewards: %s", len(lacking), len(texts), lacking[0])
+        answers = [(gold or "", final or "") for gold, final in zip(golds, finals, strict=True)]
         same = equivalent(*zip(*answers, strict=True))
         rewards = []
         for number, (pair, is_same) in enumerate(zip(answers, same, strict=True)):
@@ -104,6 +110,11 @@ class RewardFunction:
                 total += self.step_weight * OVER_STEPS[self.over_steps](scores)
             rewards.append(CompletionReward(outcome, scores, total))
         return rewards
+
+    def _choices(self, columns: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
+        """The columns of the options of multiple-choice questions."""
+        names = [name for name in (*LISTED, *LETTERS) if name in columns and name != self.answers]
+        return [(name, to_plain(columns[name])) for name in names]
 
     def compute_score(
         self, data_source: str, solution_str: str, ground_truth: str, extra_info: Mapping[str, Any]
@@ -127,7 +138,7 @@ def reward_function(
     answers: str = "gold_answer",
     default_conditioning: Conditioning = PAPERS,
     form: str | None = None,
-    **options: Unpack[ReadingOptions],
+    **options: Unpack[LabelOptions],
 ) -> RewardFunction:
     """A reward function for reinforcement learning, of outcome and steps; loads the model once.
 
@@ -175,7 +186,7 @@ def _judge(model: LoadedRewardModel, rows: list[dict[str, Any]]) -> tuple[dict[i
 
 
 def _label(
-    labeler: LoadedModel, reward: str, conditioning: Conditioning, options: ReadingOptions, rows: list[dict[str, Any]]
+    labeler: LoadedModel, reward: str, conditioning: Conditioning, options: LabelOptions, rows: list[dict[str, Any]]
 ) -> tuple[dict[int, Any], list[str]]:
     count, seed = options.get("negatives", Negatives().count), options.get("seed", 0)
     for row in rows:
@@ -193,13 +204,6 @@ def _label(
     return {numbers[name]: reward for name, reward in rewards.iter_rows()}, [*reasons, *labelled.notes]
 
 
-def _without_reasoning(completion: Any) -> str:
-    """The text of a completion without a field of its message that holds its thoughts."""
-    if isinstance(completion, str):
-        return completion
-    return read_chat([{**each, **dict.fromkeys(REASONING)} for each in messages_of(completion)], [ASSISTANT])[0]
-
-
 def _question(prompt: Any) -> str:
     """The text of a prompt, or the last message of the user in a chat."""
     if isinstance(prompt, str):
@@ -207,9 +211,17 @@ def _question(prompt: Any) -> str:
     return next((text_of(message) for message in reversed(messages_of(prompt)) if is_of_user(message)), "")
 
 
-def _read(gold: Any) -> str | None:
+def _text_of(completion: Any) -> tuple[str, str | None]:
+    """The text of a completion, and the reason if it has none that can be read."""
+    try:
+        return completion if isinstance(completion, str) else read_chat(completion, [ASSISTANT])[0], None
+    except ValueError as error:
+        return "", str(error)
+
+
+def _read(gold: Any, choices: Mapping[str, Any], final_answer: str | None) -> str | None:
     """Extract a gold answer; None if there is none, which affects only its completion."""
     try:
-        return read_gold_answer(gold)
-    except ValueError:
+        return name_choice(choices, read_gold_answer(gold), gold, final_answer)
+    except (ValueError, MalformedRow):
         return None

@@ -391,7 +391,7 @@ def _is_whole(value: Mapping[str, Any]) -> bool:
 def _resolve_paths(values: dict[str, Any], profile: Path) -> dict[str, Any]:
     """Resolve relative paths against the profile: sources, models, accelerate's configuration, answers, `home`."""
     folder = profile.parent
-    kinds = {"sources": "path", "models": "name", "training": "accelerate"}
+    kinds = {"sources": "path", "models": "name", "training": "accelerate", "rewards": "weights"}
     values = {
         key: _resolve_below(value, kinds[key], folder) if key in kinds else value for key, value in values.items()
     }

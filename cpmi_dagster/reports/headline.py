@@ -35,6 +35,7 @@ from cpmi_dagster.reports.reward_rows import (
     FLOOR_ROW,
     GOLDLESS_ROWS,
     MAIN_ROWS,
+    TOGETHER_ROWS,
     main_rows,
 )
 from cpmi_dagster.rewards.controls import CORPUS_LABELS
@@ -104,7 +105,17 @@ def headline_table(frames: Mapping[str, pl.DataFrame], recipes: Sequence[Recipe]
     columns = {column.title: _column(column, frames.get(column.artifact)) for column in HEADLINE_COLUMNS}
     table = {
         row: {title: figures[row] for title, figures in columns.items() if row in figures}
-        for row in (*labels, *GOLDLESS_ROWS, BEST_FREE, MAJORITY, CEILING_ROW, FLOOR_ROW, CHANCE_ROW, CEILING)
+        for row in (
+            *labels,
+            *TOGETHER_ROWS,
+            *GOLDLESS_ROWS,
+            BEST_FREE,
+            MAJORITY,
+            CEILING_ROW,
+            FLOOR_ROW,
+            CHANCE_ROW,
+            CEILING,
+        )
     }
     return {row: figures for row, figures in table.items() if figures} if any(table[row] for row in labels) else {}
 

@@ -65,7 +65,7 @@ JUDGED_SOLUTIONS = f"{COUNTS}: Judged solutions"
 EARLY, STATED = f"{COUNTS}: Final answer before the last step", "Solutions"
 RIGHT, WRONG, LABELLED = "Right", "Wrong", "Labelled"
 MEAN, LOWEST, INNER = "Mean step", "Lowest step", ", without last steps"
-BY_FINAL_ANSWER = [name for name, entry in REWARD_TYPES.items() if "final_answer" in entry.demand.inputs]
+BY_FINAL_ANSWER = [name for name, entry in REWARD_TYPES.items() if {"final_answer", "labels"} & {*entry.demand.inputs}]
 """Reward types that tell final answers apart by definition."""
 MOST_SUSPICIOUS = 20
 MOST_READ = 2_000

@@ -5,6 +5,7 @@ row "CPMI", column "Label AUC"                 the same over all steps
 row "CPMI", column "First steps"               the same, by position
 row "CPMI", column "Lowest third by p(gold)"   without last steps, of the questions that the labeler knows least
 row "CPMI", column "First wrong step found"    share of solutions with an error whose lowest label is on it
+row "Right so far", column "Brier score"       mean squared error of a probability that all is right so far
 row "CPMI", column "Difference to MC"          paired difference of the AUC over all steps, over the same questions
 row "CPMI", column "Difference to best control"  likewise, to the free control with the highest AUC on other questions
 row "CPMI", column "Difference to MC, without last steps"    and so on
@@ -24,8 +25,9 @@ from cpmi_dagster.benchmarks.label_quality import (
     labelled_steps,
     paired_differences,
     true_steps,
+    with_truth_so_far,
 )
-from cpmi_dagster.benchmarks.resampling import Estimate, Resampled
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean
 from cpmi_dagster.contracts.keys import LOGPROBS, STATISTICS, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.reports.best_label import FREE_LABELS, Folds
 from cpmi_dagster.reports.inputs import Figure, ReportInputs
@@ -43,6 +45,8 @@ INNER = ", without last steps"
 """Behind the columns of differences between AUCs without last steps."""
 CORPUS_AUC = "AUC against the corpus's labels"
 FOUND = "First wrong step found"
+SO_FAR = [name for name, entry in REWARD_TYPES.items() if entry.is_so_far]
+BRIER, CONSTANT_BRIER = "Brier score", "Brier score of a constant"
 BY_POSITION = {f"{place.capitalize()} steps": is_there for place, is_there in PLACES.items()}
 BY_KNOWLEDGE = ("Lowest third by p(gold)", "Middle third by p(gold)", "Highest third by p(gold)")
 """Columns of label AUC without last steps, by the probability of the gold answer among itself and the hard negatives
@@ -127,10 +131,11 @@ def measure_label_quality(inputs: ReportInputs) -> Iterator[Figure]:
             yield from column_of(measure(steps.filter(is_there)), column)
         for column, of_third in aucs_by_knowledge(inputs, steps).items():
             yield from column_of(of_third, column)
-        firsts = first_wrong_steps(steps, *inputs.draws)
+        firsts = first_wrong_steps(steps.filter(~pl.col("reward_type").is_in(SO_FAR)), *inputs.draws)
         yield from column_of({name: figure.found for name, figure in firsts.items()}, FOUND)
         if blind := max((figure.blind for figure in firsts.values()), key=lambda each: each.n, default=None):
             yield CHANCE_ROW, FOUND, blind.estimate()
+        yield from _squared_errors(with_truth_so_far(steps.filter(pl.col("reward_type").is_in(SO_FAR))), inputs)
     # the corpus's own labels in the place of the truth, as in the authors' notebook
     rewards, trajectories = inputs.table(STEP_REWARDS), inputs.table(TRAJECTORIES)
     labels = trajectories.select("row_number", correct="shepherd_labels").drop_nulls()
@@ -142,6 +147,15 @@ def measure_label_quality(inputs: ReportInputs) -> Iterator[Figure]:
             steps = labelled_steps(rewards.filter(reward_type=name), trajectories, labels)
             against_corpus |= label_aucs(steps.filter(reward_type=name), *inputs.draws)
     yield from column_of(against_corpus, CORPUS_AUC)
+
+
+def _squared_errors(steps: pl.DataFrame, inputs: ReportInputs) -> Iterator[Figure]:
+    """Brier scores of probabilities that all is right so far, beside that of their mean truth."""
+    for (name,), rows in steps.group_by("reward_type", maintain_order=True):
+        truth = rows["correct"].cast(pl.Float64)
+        for column, probability in ((BRIER, rows["reward"]), (CONSTANT_BRIER, truth.mean())):
+            errors = (truth - probability) ** 2
+            yield reward_label(str(name)), column, bootstrap_mean(errors, *inputs.draws, rows["question_id"]).estimate()
 
 
 def gold_probabilities(inputs: ReportInputs) -> pl.DataFrame:

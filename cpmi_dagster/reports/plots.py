@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from cpmi_dagster.benchmarks.label_quality import with_truth_so_far
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, scored_steps
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
 from cpmi_dagster.contracts.keys import MODELS, PROBLEMS, STEP_REWARDS
@@ -27,7 +28,7 @@ from cpmi_dagster.reports.figure_style import (
 )
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.label_trust import BY_FINAL_ANSWER, final_answers, without_last_steps
-from cpmi_dagster.reports.labels import LABEL_AUC, TRUE_LABELS, WITHOUT_LAST, in_order
+from cpmi_dagster.reports.labels import LABEL_AUC, SO_FAR, TRUE_LABELS, WITHOUT_LAST, in_order, steps_with_truth
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.process_level import distribution_predictions
 from cpmi_dagster.reports.quality import BOUNDS
@@ -41,7 +42,7 @@ UNAIDED_STYLES = {BOUNDS["pass_at_n"]: ":", BOUNDS["majority"]: "--", BOUNDS["pa
 LINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": ":"}
 BANDED = ("MC", "CPMI")
 """Rows whose intervals are drawn; the tables hold the others."""
-BINS = 25
+BINS, PROBABILITY_BINS = 25, 10
 FEW_CURVES = 6
 """Models in a panel beyond which their training losses, which jump, would hide everything."""
 
@@ -59,6 +60,7 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
     models = inputs.table(MODELS).filter(pl.col("training_curve").list.len() > 0)
     figures = {
         "label_quality": _draw_label_quality(labels),
+        "calibration": _draw_calibration(steps_with_truth(inputs)),
         "best_of_n": _draw_best_of_n(choices, [row.row for row in main_rows(inputs.recipes)]),
         "distribution_figure": _draw_histograms(distribution_predictions(inputs), inputs.table(PROBLEMS)),
         "objectives": draw_training_curves(models) if models.height else None,
@@ -124,6 +126,29 @@ def _draw_label_quality(measured: pl.DataFrame) -> "Figure | None":
     panel.set_yticks(range(ranked.height), ranked["row"].to_list())
     panel.set_ylim(-0.6, ranked.height - 0.2)
     label_axes(panel, "label AUC without last steps, with 95 % interval")
+    return figure
+
+
+def _draw_calibration(steps: pl.DataFrame) -> "Figure | None":
+    """How many steps with a probability that all is right so far are: on the diagonal, as many as it says."""
+    steps = with_truth_so_far(steps.filter(pl.col("reward_type").is_in(SO_FAR))) if steps.height else steps
+    if steps.is_empty():
+        return None
+    bins = steps.with_columns(bin=(pl.col("reward") * PROBABILITY_BINS).floor().clip(0, PROBABILITY_BINS - 1))
+    points = bins.group_by("bin").agg(
+        pl.col("reward", "correct").mean(), n=pl.len(), solutions=pl.col("trajectory_id").n_unique()
+    )
+    points = points.filter(pl.col("solutions") >= FEWEST_UNITS).sort("bin")
+    if points.is_empty():
+        return None
+    figure, (panel,) = new_figure(3.0)
+    panel.plot([0, 1], [0, 1], **LINE)
+    panel.plot(points["reward"], points["correct"], "o-", color=RIGHT_STEPS, markersize=6)
+    for x, y, n in points.select("reward", "correct", "n").iter_rows():
+        panel.annotate(f"{n:,}", (x, y), (6, -12), textcoords="offset points", fontsize=8, color=INK)
+    panel.set_xlim(0, 1.02)
+    panel.set_ylim(0, 1.02)
+    label_axes(panel, "right so far, as the label says", "share of these steps (their number beside them)")
     return figure
 
 

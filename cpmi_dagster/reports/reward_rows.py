@@ -20,6 +20,10 @@ CONTROL_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry
 """Labels that a method has to beat: nothing follows from a bad score of one."""
 FREE_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.is_free)
 """Those of them that take the trajectory alone."""
+TOGETHER_ROWS = tuple(entry.label for entry in REWARD_TYPES.values() if entry.reads_labels)
+"""Those that are made of others."""
+TRAINED_TOGETHER_ROWS = tuple(entry.label for entry in REWARD_TYPES.values() if entry.is_so_far)
+"""Those of them that a reward model is trained on."""
 GOLDLESS_ROWS = tuple(entry.label for entry in REWARD_TYPES.values() if entry.reads_no_gold)
 """Those that take the labeler, but no gold answer: a method that reads one should do better."""
 CEILING_ROW, FLOOR_ROW = "Trained on true steps", "Trained on uniform labels"

@@ -20,8 +20,9 @@ from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.best_label import best_free
 from cpmi_dagster.reports.inputs import figures_by_column
-from cpmi_dagster.reports.labels import INNER, TO_CONTROL, WITHOUT_LAST
+from cpmi_dagster.reports.labels import FOUND, INNER, TO_CONTROL, WITHOUT_LAST
 from cpmi_dagster.reports.paper import format_estimate, format_figure
+from cpmi_dagster.reports.reward_rows import CHANCE_ROW, TRAINED_TOGETHER_ROWS
 from cpmi_dagster.rewards.registry import reward_label
 
 YES, NO, NOT_KNOWN = "Yes", "No", "Not known"
@@ -108,7 +109,7 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
         return answer(YES, because, f"Train on {label}.")
     if _is_below(apart):
         because = f"{measured} is {difference} below that of {free}, which costs nothing{beside}."
-        return answer(NO, because, f"Train on {free}, or label with a larger model.")
+        return answer(NO, because, _instead(quality, free))
     figures = f"{both}, apart {difference}" if both else f"apart {difference}"
     because = f"{measured} cannot be distinguished from that of {free}, which costs nothing: {figures}."
     # until the interval is as narrow as the difference is far from 0
@@ -126,6 +127,18 @@ def _judge_more(count: int, option: str, all_judged: bool) -> str:
     return (
         f"Judge {about} {with_explorer}, name its own_labels.jsonl as sources.step_truth in the profile, and run again."
     )
+
+
+def _instead(quality: Mapping[str, Mapping[str, Estimate]], free: str) -> str:
+    """What to train on: one label from several unless it is shown to be worse, or a free one that finds errors."""
+    apart = quality[TO_CONTROL + INNER]
+    together = next((row for row in TRAINED_TOGETHER_ROWS if row in apart and not _is_below(apart[row])), None)
+    if together:
+        return f"Train on {together}, or label with a larger model."
+    found = quality[FOUND]
+    if free in found and CHANCE_ROW in found and found[free].value < found[CHANCE_ROW].value:
+        return f"Label with a larger model: {free} finds fewer first wrong steps than a blind pick."
+    return f"Train on {free}, or label with a larger model."
 
 
 def _warn_of_early_answers(counts: Mapping[str, Estimate]) -> str:

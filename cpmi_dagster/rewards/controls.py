@@ -78,9 +78,8 @@ def _explode_labels(trajectories: pl.DataFrame, column: str) -> pl.DataFrame:
 
 def _outcomes(evidence: Evidence) -> pl.DataFrame:
     """The steps of trajectories with a gold answer and a final answer, with `is_right`, 1 or 0."""
-    known = evidence.trajectories.drop_nulls(["gold_answer", "final_answer"])
-    right = [float(evidence.same(*answers)) for answers in known.select("gold_answer", "final_answer").iter_rows()]
-    outcomes = known.select("trajectory_id", is_right=pl.Series(right, dtype=pl.Float64))
+    schema = {"trajectory_id": pl.String, "is_right": pl.Boolean}
+    outcomes = pl.DataFrame(list(evidence.outcomes.items()), schema, orient="row").cast({"is_right": pl.Float64})
     return evidence.steps.join(outcomes, on="trajectory_id", maintain_order="left")
 
 

@@ -7,7 +7,7 @@
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -22,6 +22,7 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.settings import Negatives
+from cpmi_dagster.rewards.hazard import read_weights, shipped_weights
 from cpmi_dagster.rewards.labelled_rows import add_labels, give_back
 from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of, reward_type
 from cpmi_dagster.rewards.reward_type import Demand, Evidence
@@ -31,12 +32,23 @@ from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
 from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.trajectories import Prepared, ReadingOptions, check_options, prepare_trajectories, settings_of
-from cpmi_dagster.trajectories.given_rows import read_table, table_rows
+from cpmi_dagster.trajectories.given_rows import read_table
 from cpmi_dagster.trajectories.rows import originals, separate_duplicates
 
 SECONDS_BETWEEN_LINES = 60.0
 """Between two states of the progress outside a terminal."""
+DEFAULT_REWARDS = ("cpmi", "first_error", "right_so_far")
 logger = logging.getLogger(__name__)
+
+
+class LabelOptions(ReadingOptions, total=False):
+    """Options of labelling: those of `ReadingOptions`, and weights.
+
+    Attributes:
+        weights: file that `cpmi calibrate` wrote, for `first_error` and `right_so_far`; by default the one that ships.
+    """
+
+    weights: str | Path
 
 
 @dataclass(frozen=True)
@@ -58,9 +70,9 @@ class LabelledSteps:
 def label(
     rows: Any,
     model: str | Path | LoadedModel,
-    rewards: Sequence[str] = ("cpmi",),
+    rewards: Sequence[str] = DEFAULT_REWARDS,
     default_conditioning: Conditioning = PAPERS,
-    **options: Unpack[ReadingOptions],
+    **options: Unpack[LabelOptions],
 ) -> Any:
     """The rows with rewards and soft labels of every step: what `cpmi label` writes for a file of them.
 
@@ -73,7 +85,7 @@ def label(
         model: the labeler: local folder, GGUF file, hub id, `miniature:labeler`, or a loaded model.
         rewards: names of reward types that need only trajectory and labeler.
         default_conditioning: which steps stand between question and answer, for types whose name does not say it.
-        options: see `ReadingOptions`.
+        options: see `LabelOptions`.
 
     Returns:
         The rows in their order and type, with their own columns (one with a name of ours becomes `input_…`) and steps
@@ -101,6 +113,7 @@ def label(
         True
     """
     demand, types = labeler_demand(rewards, default_conditioning, options), list(dict.fromkeys(rewards))
+    rows = list(rows) if isinstance(rows, Iterator) else rows
     given = read_table(rows)
     trajectories, repeated = separate_duplicates(given.trajectories)
     every = 0.1 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES
@@ -114,7 +127,8 @@ def label(
     unread = pl.concat([given.rejected.select(repeated.columns), repeated])
     is_list = isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows)
     first = originals(given.trajectories)
-    numbered = ((row, first.get(number, number)) for number, row in enumerate(rows if is_list else table_rows(rows)))
+    as_they_came = rows if is_list else [dict(row) for row in given.rows if isinstance(row, Mapping)]
+    numbered = ((row, first.get(number, number)) for number, row in enumerate(as_they_came))
     labelled_rows = list(
         add_labels(numbered, trajectories, unread, labelled.rejected, labelled.labels, types, labelled.notes)
     )
@@ -129,7 +143,7 @@ def label_in_full(
     model: str | Path | LoadedModel,
     rewards: Sequence[str] = ("cpmi",),
     default_conditioning: Conditioning = PAPERS,
-    **options: Unpack[ReadingOptions],
+    **options: Unpack[LabelOptions],
 ) -> LabelledSteps:
     """Rewards and soft labels of every step, as a run of the DAG with the same trajectory ids and seed makes them.
 
@@ -150,13 +164,13 @@ def label_in_full(
     )
     rows = steps.explode("step_index", "step").join(labels, on=["trajectory_id", "step_index"])
     rows = rows.sort("row", pl.col("reward_type").cast(pl.Enum(types)), "step_index").drop("row")
-    notes += notes_on_unlabelled(computed, trajectories.height, types)
+    notes += notes_on_unlabelled(computed, evidence, types)
     return LabelledSteps(rows, rejected, notes)
 
 
-def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: ReadingOptions) -> Demand:
+def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: LabelOptions) -> Demand:
     """What the reward types need; a type that needs more than trajectory and labeler is a `SettingsError`."""
-    check_options(options, ReadingOptions)
+    check_options(options, LabelOptions)
     settings_of(Rewards, {"types": (), "default_conditioning": conditioning})
     count = options.get("negatives", Negatives().count)
     for entry in map(reward_type, rewards):
@@ -184,7 +198,7 @@ def _evidence(
     prepared: Prepared,
     demand: Demand,
     conditioning: Conditioning,
-    options: ReadingOptions,
+    options: LabelOptions,
 ) -> tuple[Evidence, pl.DataFrame, list[str]]:
     """Evidence for the rewards, rejected trajectories, and notes on missing controls."""
     model, negatives = prepared
@@ -198,5 +212,13 @@ def _evidence(
     if demand.asks_for[CONTROLS]:
         step_logprobs, _, notes = control_logprobs(trajectories, model, scoring, progress)
     seed = options.get("seed", 0)
-    evidence = Evidence(trajectories, logprobs, step_logprobs=step_logprobs, conditioning=conditioning, seed=seed)
+    weights = read_weights(Path(options["weights"])) if "weights" in options else shipped_weights()
+    evidence = Evidence(
+        trajectories,
+        logprobs,
+        step_logprobs=step_logprobs,
+        conditioning=conditioning,
+        seed=seed,
+        weights=weights,
+    )
     return evidence, rejected, notes

@@ -13,6 +13,7 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
 from cpmi_dagster.contracts.keys import CONTROLS
 from cpmi_dagster.rewards.registry import reward_type
+from cpmi_dagster.trajectories.fields import read_identifier
 from cpmi_dagster.trajectories.given_columns import free_name
 from cpmi_dagster.trajectories.given_rows import own_reason, table_rows
 
@@ -84,8 +85,14 @@ def add_labels(
         lacking = "; ".join(f"{words.format(', '.join(kinds))}{why}" for (words, why), kinds in causes.items())
         reason = (CHANGED if number is None else unread.get(number)) if name is None else lacking or None
         own = {free_name(column, row, OURS[1:]): value for column, value in row.items()}
+        if name is None and not _are_steps(steps):  # as they came, they fit no column of steps
+            own, steps = {free_name("steps", row, OURS): steps} | own if "steps" in row else own, None
         ours = (steps, rewards or None, soft_labels or None, reason)
         yield own | dict(zip(OURS, ours, strict=True))
+
+
+def _are_steps(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(step, str) for step in value)
 
 
 def give_back(table: Any, labelled: list[dict[str, Any]], types: Sequence[str]) -> Any:
@@ -139,7 +146,7 @@ def explode_steps(labelled: Any, id_column: str = "id") -> pl.DataFrame:
     ids = [row.get(id_column) for row in given]
     if all(each is None for each in ids):
         ids = range(len(given))
-    names = [f"row {number}" if each is None else str(each) for number, each in enumerate(ids, start=1)]
+    names = [f"row {number}" if each is None else read_identifier(each) for number, each in enumerate(ids, start=1)]
     rows = [
         (name, step, text, kind, reward, soft_label)
         for name, row in zip(names, given, strict=True)

@@ -1,6 +1,7 @@
 """The registry of reward types, and what several of them need together.
 
-A new reward type is a formula and an entry beside it, in `methods`, `variants` or `controls`. Profiles, costs, soft
+A new reward type is a formula and an entry beside it, in `methods`, `variants`, `first_error` or
+`controls`. Profiles, costs, soft
 labels, the plan and the reports read everything about it from here; no other module tests a reward type's name.
 """
 
@@ -16,11 +17,12 @@ from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.text import did_you_mean
 from cpmi_dagster.rewards.controls import CONTROLS
+from cpmi_dagster.rewards.first_error import TOGETHER
 from cpmi_dagster.rewards.methods import METHODS
 from cpmi_dagster.rewards.reward_type import ALL, DEFAULT, Demand, RewardType
 from cpmi_dagster.rewards.variants import VARIANTS
 
-REWARD_TYPES: dict[str, RewardType] = by_name((*METHODS, *VARIANTS, *CONTROLS))
+REWARD_TYPES: dict[str, RewardType] = by_name((*METHODS, *VARIANTS, *TOGETHER, *CONTROLS))
 """Every reward type by name, in the order in which tables and plots list them."""
 
 

@@ -19,7 +19,8 @@ import polars as pl
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, POLICY_ROLLOUTS, PROVER_ROLLOUTS
-from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, Rollouts, StepTruth
+from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, Rollouts, StepRewards, StepTruth
+from cpmi_dagster.rewards.hazard import Weights, shipped_weights
 
 STEP = ["trajectory_id", "step_index"]
 DEFAULT = "default"
@@ -27,7 +28,7 @@ DEFAULT = "default"
 ALL = None
 """In the place of a number: all."""
 Steps = int | None
-Input = Literal["step_texts", "final_answer", "truth", "corpus_labels"]
+Input = Literal["step_texts", "final_answer", "truth", "corpus_labels", "labels"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Demand:
         negatives: number of hard negatives that are scored too; M or 0 for a profile.
         policy_steps: the rollout model completes prefixes of at most this many steps.
         prover_steps: likewise the prover, which also completes the question alone.
-        inputs: log-probabilities of the steps' texts, or facts that some trajectories lack.
+        inputs: log-probabilities of the steps' texts, facts that some trajectories lack, or the rewards of the other
+            types that are computed.
     """
 
     conditionings: tuple[str, ...] = ()
@@ -79,7 +81,7 @@ class Evidence:
     """The tables and settings that rewards are computed from; a table that no type reads may be empty.
 
     Attributes:
-        trajectories: trajectory_id, row_number, steps, shepherd_labels, final_answer, gold_answer.
+        trajectories: trajectory_id, row_number, question, steps, shepherd_labels, final_answer, gold_answer.
         logprobs: `labels.answer_logprobs`.
         policy_rollouts: `labels.policy_rollouts`, prefixes 1..n.
         prover_rollouts: `labels.prover_rollouts`, prefixes 0..n.
@@ -89,6 +91,8 @@ class Evidence:
         alpha: weight of the prover's advantage in PAV.
         seed: seed of random rewards.
         same: gold answer, final answer -> whether they are equivalent.
+        labels: trajectory_id, step_index, reward_type, reward of the types that read no other types.
+        weights: of the hazard of the first error.
     """
 
     trajectories: pl.DataFrame
@@ -101,6 +105,15 @@ class Evidence:
     alpha: float = 1.0
     seed: int = 0
     same: Callable[[str, str], bool] = is_equivalent
+    labels: pl.DataFrame = field(default_factory=StepRewards.create_empty)
+    weights: Weights = field(default_factory=shipped_weights)
+
+    @cached_property
+    def outcomes(self) -> dict[str, bool]:
+        """Whether the final answer is right, by trajectory_id, of those with a gold answer and a final answer."""
+        known = self.trajectories.drop_nulls(["gold_answer", "final_answer"])
+        rows = known.select("trajectory_id", "gold_answer", "final_answer").iter_rows()
+        return {name: self.same(gold, final) for name, gold, final in rows}
 
     @cached_property
     def steps(self) -> pl.DataFrame:
@@ -140,9 +153,11 @@ class RewardType:
         scale: scale of rewards (of a merge, after the first steps); None if no number means right, as for lengths.
             Probabilities are soft labels as they are, others are normalised by Eq. 7.
         merge: reward type of the first steps, which are normalised as that type.
-        kind: a `method` of labeling, a `control` that methods have to beat, or labels that come with the `corpus`.
+        kind: a `method` of labeling, a `control` that methods have to beat, labels that come with the `corpus`, or one
+            label `together` from several.
         in_main_tables: has a row in the paper's main tables.
         is_free: a control that needs only the trajectory; a label must beat the best of these.
+        is_so_far: of all steps up to and including this one, so that its lowest value names no step.
     """
 
     name: str
@@ -151,9 +166,10 @@ class RewardType:
     demand: Demand = Demand()
     scale: Scale | None = DIFFERENCE
     merge: Merge | None = None
-    kind: Literal["method", "control", "corpus"] = "method"
+    kind: Literal["method", "control", "corpus", "together"] = "method"
     in_main_tables: bool = False
     is_free: bool = False
+    is_so_far: bool = False
 
     @property
     def meaning(self) -> str:
@@ -168,6 +184,11 @@ class RewardType:
     def is_probability(self) -> bool:
         """Whether its rewards are soft labels as they are."""
         return self.scale == PROBABILITY
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether it is made of the rewards of other types."""
+        return "labels" in self.demand.inputs
 
     @property
     def is_billed(self) -> bool:

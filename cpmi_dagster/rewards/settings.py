@@ -1,12 +1,15 @@
 """Settings of rewards and of their soft labels."""
 
-from typing import Annotated
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.rewards.hazard import Weights, read_weights, shipped_weights
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_type
 
 
@@ -30,7 +33,30 @@ class Rewards(Frozen):
         default=PAPERS,
         description="what of the solution CPMI is conditioned on; reward types that name no other use it",
     )
+    weights: Path | None = Field(
+        default=None,
+        description="file of `cpmi calibrate`, for `first_error` and `right_so_far`; null takes the one that ships",
+    )
     alpha: float = Field(default=1.0, ge=0, description="weight of the prover's advantage in PAV (Eq. 2)")
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> Self:
+        try:
+            assert self.fitted
+        except SettingsError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def fitted(self) -> Weights:
+        """The weights of the hazard of the first error."""
+        return shipped_weights() if self.weights is None else read_weights(self.weights)
+
+    @property
+    def weights_hash(self) -> str | None:
+        """Hash of the weights; None if no type reads them."""
+        reads = any(REWARD_TYPES[name].reads_labels for name in self.types)
+        return blake2b(self.fitted.model_dump_json().encode(), digest_size=16).hexdigest() if reads else None
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ t000000007  1     cpmi         -0.42
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import polars as pl
 
@@ -43,21 +44,31 @@ def step_rewards(evidence: Evidence, types: Iterable[str]) -> pl.DataFrame:
         SettingsError: a reward type does not exist.
         ScoringError: rollouts of a prefix or scores of a context are missing.
     """
-    by_type = [reward_type(name).compute(evidence).with_columns(reward_type=pl.lit(name)) for name in types]
+    names = list(types)
+    alone = _rewards_of(evidence, [name for name in names if not reward_type(name).reads_labels])
+    together = _rewards_of(replace(evidence, labels=alone), [name for name in names if reward_type(name).reads_labels])
+    return pl.concat([alone, together]).sort(StepRewards.primary_key())
+
+
+def _rewards_of(evidence: Evidence, names: Iterable[str]) -> pl.DataFrame:
+    by_type = [reward_type(name).compute(evidence).with_columns(reward_type=pl.lit(name)) for name in names]
     labelled = pl.concat(by_type, how="vertical_relaxed") if by_type else StepRewards.create_empty()
-    return StepRewards.cast(labelled.select(StepRewards.column_names())).sort(StepRewards.primary_key())
+    return StepRewards.cast(labelled.select(StepRewards.column_names()))
 
 
-def notes_on_unlabelled(rewards: pl.DataFrame, trajectories: int, types: Iterable[str]) -> list[str]:
-    """A sentence for each reward type that some trajectories lack, since an input of it is missing.
+def notes_on_unlabelled(rewards: pl.DataFrame, evidence: Evidence, types: Iterable[str]) -> list[str]:
+    """A sentence for each reward type that some trajectories lack, or have with less known, as an input is missing.
 
     Args:
         rewards: columns of `labels.step_rewards`.
-        trajectories: number of all trajectories.
+        evidence: that they were computed from.
         types: names of reward types.
     """
-    notes = []
+    notes, trajectories = [], evidence.trajectories.height
     for name in types:
+        if reward_type(name).reads_labels and (count := trajectories - len(evidence.outcomes)):
+            named = counted(count, "trajectory", "trajectories")
+            notes.append(f"`{name}` of {named} does not know whether the final answer is right: none is found")
         for lacking in (LACKING[given] for given in reward_type(name).demand.inputs if given in LACKING):
             if count := trajectories - rewards.filter(reward_type=name)["trajectory_id"].n_unique():
                 notes.append(f"`{name}` has no rewards for {counted(count, 'trajectory', 'trajectories')} {lacking}")

@@ -10,11 +10,9 @@ because they contain no steps of a solution.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BeforeValidator
-
-from cpmi_dagster.files.text import Text, cut, encodable
+from cpmi_dagster.files.text import cut, encodable
 from cpmi_dagster.trajectories.fields import read_cell
 
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
@@ -97,7 +95,10 @@ def text_of(message: Mapping[str, Any]) -> str:
             raise ValueError(f"a message says {type(text).__name__}; it must be text, or a list of parts that are")
     content, reasoning = content or "", reasoning or ""
     # some servers repeat the reasoning in the content
-    return content if reasoning.strip() in content else f"{reasoning}\n\n{content}"
+    if reasoning.strip() in content:
+        return content
+    # thoughts announce no answer, and those without content behind them do not end
+    return f"<think>\n{reasoning}\n</think>\n\n{content}" if content.strip() else f"<think>\n{reasoning}"
 
 
 def _text_of_part(part: Any) -> str:
@@ -151,6 +152,3 @@ def _of_cell(text: str, role: str) -> Any:
         return unwrap_text(value, role)
     holds_one_text = isinstance(value, list) and len(value) == 1 and isinstance(value[0], str)
     return value[0] if holds_one_text else text
-
-
-QuestionText = Annotated[Text, BeforeValidator(lambda value: unwrap_text(value, USER))]

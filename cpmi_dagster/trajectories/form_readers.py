@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cpmi_dagster.answers.extraction import final_answer
+from cpmi_dagster.answers.extraction import final_answer, without_tags
 from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.files.text import encodable
@@ -136,11 +136,19 @@ def read_steps(row: Row, _: Splitting) -> Trajectory:
 def read_solution(row: Row, splitting: Splitting) -> Trajectory:
     """A question and its solution, which is split into steps."""
     question, name = read_field(row, QUESTION, _read_question), name_in(row, SOLUTION)
-    listed = read_cell(row[name], "[")
+    listed = _read_list_of_texts(row[name])
     if isinstance(listed, list | tuple) and len(listed) > 1 and all(isinstance(step, str) for step in listed):
         return _with_labels(row, question, read_list(row, name, _read_step))
     solution = read_field(row, SOLUTION, lambda value: read_text(unwrap_text(value, ASSISTANT)))
     return _with_labels(row, question, _split(solution, name, splitting))
+
+
+def _read_list_of_texts(value: Any) -> Any:
+    """A list, also as text in a CSV cell; a text that only begins like a list as it is."""
+    try:
+        return read_cell(value, "[")
+    except ValueError:
+        return value
 
 
 def read_chat_row(row: Row, splitting: Splitting) -> Trajectory:
@@ -177,7 +185,7 @@ def _trajectory(
     gold = name_choice(row, _read_gold_answer(row), row.get(name_in(row, GOLD_ANSWER)), stated)
     return Trajectory(
         question=with_options(row, question),
-        steps=texts,
+        steps=tuple(clean(without_tags(text)) or text for text in texts),
         shepherd_labels=None if labels is None else tuple(labels),
         final_answer=stated,
         source_id=read_optional(row, "id", read_identifier),
@@ -189,14 +197,15 @@ def _trajectory(
 
 
 def _read_gold_answer(row: Row) -> str | None:
-    """The gold answer, if any; only the field `gold_answer` must be readable."""
-    name = name_in(row, GOLD_ANSWER)
-    try:
-        return read_optional(row, name, read_gold_answer)
-    except MalformedRow:
-        if name == "gold_answer":
-            raise
-        return None
+    """The first gold answer that can be read, if any; only the field `gold_answer` must be."""
+    for name in GOLD_ANSWER.split("|"):
+        try:
+            if (gold := read_optional(row, name, read_gold_answer)) is not None:
+                return gold
+        except MalformedRow:
+            if name == "gold_answer":
+                raise
+    return None
 
 
 def _with_labels(row: Row, question: str, steps: Sequence[str]) -> Trajectory:

@@ -2,27 +2,35 @@
 
 {"choices": ["2", "3", "8"], "answer": 2}                            -> C      from 0, as MMLU
 {"A": "2", "B": "3", "C": "8", "answer": 3}                          -> C      from 1, as KMMLU
+{"choices": {"text": ["2", "3"], "label": ["1", "2"]}, "answer": 2}  -> B      by its name
 the same, and the solution states "8"                                -> 8
 """
 
 import re
 import string
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from cpmi_dagster.answers.gold import answer_text
-from cpmi_dagster.answers.options import read_options, render_choices
+from cpmi_dagster.answers.options import FEWEST, read_options, render_choices
 from cpmi_dagster.errors import MalformedRow
-from cpmi_dagster.trajectories.fields import read_cell
+from cpmi_dagster.trajectories.fields import read_cell, read_optional
 
 LISTED = ("choices", "options")
 LETTERS = string.ascii_uppercase
 _WHOLE = re.compile(r"\d{1,2}(?:\.0)?")
-_LETTER = re.compile(r"\W*(?:option\s+)?([A-Z])\b(?:\W.*)?", re.IGNORECASE | re.DOTALL)
+_LETTER = re.compile(r"\W*(?:option\s+)?([A-Z])(?:[.):](?:\s.*)?)?\W*", re.IGNORECASE | re.DOTALL)
+
+
+class Choices(NamedTuple):
+    """The texts of the choices of a row, and what their numbers or names are, as texts."""
+
+    texts: list[str]
+    names: list[str]
 
 
 def name_choice(row: Mapping[str, Any], gold: str | None, value: Any, final_answer: str | None) -> str | None:
-    """The gold answer of a row, where it is the number of a choice: its letter, or its text if the solution states it.
+    """An answer of a row, where it is the number of a choice: its letter, or its text if the solution states that.
 
     Args:
         gold: as read.
@@ -30,43 +38,62 @@ def name_choice(row: Mapping[str, Any], gold: str | None, value: Any, final_answ
         final_answer: of the solution.
 
     Raises:
-        MalformedRow: there is no choice of that number, or the number may also be a choice itself.
+        MalformedRow: the choices cannot be read, there is none of that number, or the number may also be a choice.
     """
-    texts, first = _choices(row)
-    if gold is None or not texts or not _WHOLE.fullmatch(gold):
+    if gold is None or not _WHOLE.fullmatch(gold):
         return gold
-    number = int(float(gold)) - first
+    texts, names = _choices(row)
+    if not texts:
+        return gold
+    named = str(int(float(gold)))
+    number = names.index(named) if named in names else None
     if gold in texts and isinstance(value, str):
-        if number in range(len(texts)) and texts[number] != gold:
+        if number is not None and texts[number] != gold:
             raise MalformedRow(f"the gold answer `{gold}` may be a choice or the number of one; write its letter")
         return gold
-    if number not in range(len(texts)):
+    if number is None:
         if gold in texts:
             return gold
-        last = first + len(texts) - 1
-        raise MalformedRow(f"the gold answer {gold} is not the number of a choice, {first} to {last}; write its letter")
-    is_text = final_answer is not None and not _is_letter(final_answer, len(texts))
+        listed = f"{names[0]} to {names[-1]}"
+        raise MalformedRow(f"the gold answer {gold} is not the number of a choice, {listed}; write its letter")
+    is_text = final_answer is not None and (final_answer == texts[number] or not _is_letter(final_answer, len(texts)))
     return texts[number] if is_text else LETTERS[number]
 
 
 def with_options(row: Mapping[str, Any], question: str) -> str:
     """The question with the choices of its row under it, if it lists no options and does not name all of them."""
-    texts, _ = _choices(row)
+    try:
+        texts = _choices(row).texts
+    except MalformedRow:  # a defect only where the gold answer is a number of one
+        texts = []
     is_listed = not texts or read_options(question) or all(text in question for text in texts)
     return question if is_listed else render_choices(question, texts)
 
 
-def _choices(row: Mapping[str, Any]) -> tuple[list[str], int]:
-    """The texts of the choices, and the number of the first."""
-    for name in LISTED:
-        listed = read_cell(row.get(name), "[")
-        if isinstance(listed, Mapping):  # by letter, or columns of texts and labels
-            listed = listed.get("text", list(listed.values()))
+def _choices(row: Mapping[str, Any]) -> Choices:
+    """The choices of a row, a list or by name; none if it has none."""
+    for field in LISTED:
+        listed, names = read_optional(row, field, _read_list), None
+        if isinstance(listed, Mapping):  # by letter or number, or columns of texts and labels
+            texts = listed.get("text", list(listed.values()))
+            names = listed.get("label") if "text" in listed else list(listed)
+            listed = texts
         if isinstance(listed, Sequence) and not isinstance(listed, str) and 1 < len(listed) <= len(LETTERS):
-            return [str(answer_text(each)).strip() for each in listed], 0
+            texts = [str(answer_text(each)).strip() for each in listed]
+            known = [str(name).strip() for name in names or ()]
+            if len(known) != len(texts) or not all(map(_WHOLE.fullmatch, known)):
+                known = [str(number) for number in range(len(texts))]
+            return Choices(texts, known)
     columns = [row[letter] for letter in LETTERS if row.get(letter) is not None]
-    named = len(columns) > 1 and all(row.get(letter) is not None for letter in LETTERS[: len(columns)])
-    return ([str(answer_text(each)).strip() for each in columns], 1) if named else ([], 0)
+    if len(columns) < FEWEST or any(row.get(letter) is None for letter in LETTERS[: len(columns)]):
+        return Choices([], [])
+    texts = [str(answer_text(each)).strip() for each in columns]
+    return Choices(texts, [str(number) for number in range(1, len(texts) + 1)])
+
+
+def _read_list(value: Any) -> Any:
+    """A list or object, also as text in a CSV cell."""
+    return read_cell(read_cell(value, "["), "{")
 
 
 def _is_letter(answer: str, count: int) -> bool:

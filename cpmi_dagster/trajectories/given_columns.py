@@ -12,7 +12,8 @@ from typing import Any
 
 from cpmi_dagster.files.text import encodable
 
-MOST_BITS = 63
+MOST_OF_AN_INTEGER, MOST_OF_A_FLOAT = 63, 53
+"""Bits."""
 
 
 def free_name(name: str, row: Mapping[str, Any], ours: Collection[str]) -> str:
@@ -37,24 +38,34 @@ def plain(value: Any) -> Any:
 def as_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of plain values as columns of Parquet can hold them.
 
-    A column of lists of truth values, of numbers or of texts stays one. Elsewhere objects and lists are JSON text, since
-    another row may hold something else, and so are integers of over 64 bits.
+    A column of truth values, of numbers or of texts, or of lists of one of these, stays one. Elsewhere all but texts
+    are JSON text: objects, values of several kinds, and numbers that a column of them would round.
     """
-    kept = dict.fromkeys(name for row in rows for name in row)
-    lists = {name for name in kept if _is_of_lists([row[name] for row in rows if row.get(name) is not None])}
-    return [{name: value if name in lists else _as_cell(value) for name, value in row.items()} for row in rows]
+    columns: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    whole = {name for name, values in columns.items() if _is_of_one_kind(values)}
+    return [{name: value if name in whole else _as_text(value) for name, value in row.items()} for row in rows]
 
 
-def _is_of_lists(values: Sequence[Any]) -> bool:
-    kinds = {type(item) for value in values if isinstance(value, list) for item in value} - {type(None)}
-    is_plain = bool(kinds) and any(kinds <= same for same in ({bool}, {int, float}, {str}))
-    return is_plain and all(isinstance(value, list) and not any(map(_is_long, value)) for value in values)
+def _is_of_one_kind(values: Sequence[Any]) -> bool:
+    known = [value for value in values if value is not None]
+    lists = [value for value in known if isinstance(value, list)]
+    if lists:
+        items = [item for value in lists for item in value if item is not None]
+        return len(lists) == len(known) and bool(items) and _are_alike(items)
+    return _are_alike(known)
 
 
-def _is_long(value: Any) -> bool:
-    return isinstance(value, int) and value.bit_length() > MOST_BITS
+def _are_alike(values: Sequence[Any]) -> bool:
+    kinds = {type(value) for value in values}
+    if kinds <= {int, float}:
+        exact = MOST_OF_A_FLOAT if float in kinds else MOST_OF_AN_INTEGER
+        return all(value.bit_length() <= exact for value in values if isinstance(value, int))
+    return kinds <= {bool} or kinds <= {str}
 
 
-def _as_cell(value: Any) -> Any:
-    is_text = _is_long(value) or isinstance(value, dict | list)
-    return json.dumps(value, ensure_ascii=False, default=str) if is_text else value
+def _as_text(value: Any) -> Any:
+    is_kept = value is None or isinstance(value, str)
+    return value if is_kept else json.dumps(value, ensure_ascii=False, default=str)

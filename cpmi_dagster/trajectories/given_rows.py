@@ -5,7 +5,7 @@
    rejected       row_number 1, id "1", "the row has columns a; it needs …"
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import MalformedRow, ScoringError, first_line
 from cpmi_dagster.trajectories.fields import read_list
+from cpmi_dagster.trajectories.given_choices import name_choice
 from cpmi_dagster.trajectories.identifiers import name_trajectory
 from cpmi_dagster.trajectories.rows import Reading, Row, Unreadable, number_rows, separate_defects
 
@@ -49,14 +50,16 @@ def read_table(table: Any, keeps_empty: bool = False) -> GivenRows:
 def read_given(rows: Sequence[Row], reading: Reading) -> GivenRows:
     """Read rows in any form; one that cannot be read is rejected with its reason.
 
-    A row's id is its own. Without one it is the number of the row, from 0, or `row 3` if other rows have ids.
+    A row's id is its own. Without one it is the number of the row, from 0, or, counted from 1, `row 3` if other rows
+    have ids.
 
     Raises:
         SourceError: the reading names a file, and the first row is an object without a form.
     """
     named = [reading.named(row) for row in rows]
-    negatives, wrong = zip(*map(_read_negatives, named), strict=True) if named else ((), ())
     numbered = number_rows(named, 0, 1, reading=reading) if named else MathShepherd.create_empty()
+    given = zip(named, numbered["final_answer"], strict=True)
+    negatives, wrong = zip(*(_read_negatives(*each) for each in given), strict=True) if named else ((), ())
     numbers, has_ids = numbered["row_number"].to_list(), numbered["source_id"].count() > 0
     names = [f"row {number + 1}" if has_ids else str(number) for number in numbers]
     read = numbered.with_columns(
@@ -76,14 +79,15 @@ def own_reason(reason: str, trajectory_id: str) -> str:
     return reason.removeprefix(f"trajectory `{trajectory_id}`").lstrip(": ")
 
 
-def _read_negatives(row: Row) -> tuple[list[str] | None, str | None]:
-    """The negative answers of a row, and the reason if they cannot be read."""
+def _read_negatives(row: Row, final_answer: str | None) -> tuple[list[str] | None, str | None]:
+    """The negative answers of a row, as its gold answer is read, and the reason if they cannot be read."""
     if isinstance(row, Unreadable) or row.get("negative_answers") is None:
         return None, None
     try:
         answers = read_list(row, "negative_answers", read_gold_answer, least=0)
         if None in answers:
             raise MalformedRow(f"`negative_answers.{answers.index(None)}`: it is empty")
+        answers = [name_choice(row, answer, None, final_answer) for answer in answers]
     except MalformedRow as error:
         return None, str(error)
     return [answer for answer in answers if answer is not None], None
@@ -95,6 +99,8 @@ def table_rows(table: Any) -> list[dict[str, Any]]:
     try:
         if isinstance(given, str | bytes | Path):
             raise TypeError("it is the name of a file")
+        if isinstance(given, Iterator):
+            raise TypeError("it can be read only once")
         if hasattr(given, "notna"):  # pandas, which has no null but NaN
             rows = given.astype(object).where(given.notna(), None).to_dict("records")
         elif isinstance(given, list | tuple) and all(isinstance(row, Mapping) for row in given):
@@ -106,7 +112,26 @@ def table_rows(table: Any) -> list[dict[str, Any]]:
             f"the trajectories are no table ({first_line(error)}); give a list of dicts, a pandas or polars frame, or "
             "a datasets.Dataset"
         ) from error
-    return [to_plain(row) for row in rows]
+    return [dict(name_classes(to_plain(row), class_names(table))) for row in rows]
+
+
+def class_names(table: Any) -> dict[str, list[str]]:
+    """The names of the classes in each column of a `datasets.Dataset` that holds their numbers."""
+    return {name: kind.names for name, kind in (getattr(table, "features", None) or {}).items() if _is_class(kind)}
+
+
+def _is_class(feature: Any) -> bool:
+    return type(feature).__name__ == "ClassLabel"
+
+
+def name_classes(row: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> Mapping[str, Any]:
+    """A row with the names of classes in place of their numbers."""
+    named = {
+        column: classes[value]
+        for column, classes in names.items()
+        if isinstance(value := row.get(column), int) and value in range(len(classes))
+    }
+    return {**row, **named} if named else row
 
 
 def to_plain(value: Any) -> Any:

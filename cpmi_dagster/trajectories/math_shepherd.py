@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cpmi_dagster.answers.extraction import extract_answer
+from cpmi_dagster.answers.extraction import final_answer
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.files.bounded_reading import MOST_ITEMS
 
@@ -73,7 +73,7 @@ def parse_row(input: str, label: str, value: Sequence[str] | None = None) -> Tra
             not fit the input.
     """
     question, steps, labels = split_marked_text(input, label, value)
-    return Trajectory(question, steps, labels, extract_answer(steps[-1]))
+    return Trajectory(question, steps, labels, final_answer(steps))
 
 
 def split_marked_text(

@@ -16,7 +16,9 @@ _TAG = r"<\|?(?:extra_\d+|end_of_step|step_end|step_sep|eos_step|prm_step)\|?>|<
 _MARK = rf"(?:(?<![^\W\d_]){MARKER}(?![^\W\d_])|{_TAG})"
 _END = re.compile(_MARK, re.IGNORECASE)
 _LAST = re.compile(rf"(?:\s*{_MARK})+(?P<verdict>\s*|\s[+-])\Z", re.IGNORECASE)
+_FIRST = re.compile(r"\A\s*<step>\s*", re.IGNORECASE)
 _VERDICT = re.compile(r"\s[+-]\Z")
+_VERDICT_OF_ONE = re.compile(r"[.!?)\]}$]\s[+-]\Z")
 _FEWEST_VERDICTS = 2
 
 
@@ -33,11 +35,12 @@ def read_marks(steps: Sequence[str]) -> tuple[tuple[str, ...], tuple[bool, ...] 
     Raises:
         MalformedRow: a mark stands within a step, or one step lacks the verdict that all others have.
     """
-    texts = [_LAST.sub(lambda end: end["verdict"].rstrip(), step) for step in steps]
+    texts = [_LAST.sub(lambda end: end["verdict"].rstrip(), _FIRST.sub("", step)) for step in steps]
     for number, text in enumerate(texts, start=1):
         if mark := _END.search(text):
             raise MalformedRow(f"step {number} holds `{mark[0]}`, which ends a step; make it two steps, or remove it")
-    lacking = [number for number, text in enumerate(texts, start=1) if not _VERDICT.search(text)]
+    verdict = _VERDICT if len(texts) > 1 else _VERDICT_OF_ONE  # alone, a sign may be the answer
+    lacking = [number for number, text in enumerate(texts, start=1) if not verdict.search(text)]
     if not texts or len(texts) - len(lacking) < (_FEWEST_VERDICTS if lacking else 1) or len(lacking) > 1:
         return tuple(texts), None
     if lacking:

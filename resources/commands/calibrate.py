@@ -1,181 +1,290 @@
-"""`cpmi calibrate`: one label from several, fitted on steps whose truth is known.
+"""`cpmi calibrate`: weights of the first error, fitted on solutions whose steps people have judged.
 
-    label                 Coefficient   AUC, without last steps
-    Step surprisal        0.61          0.66 [0.55, 0.78]
-    Step length           0.35          0.65 [0.56, 0.74]
-    CPMI (incremental)    0.44          0.64 [0.57, 0.73]
-    Together                            0.74 [0.66, 0.82]
-    More than the best                  0.08 [0.03, 0.13]
-    If the interval of the gain includes 0: use step length alone
-    -> calibrated.jsonl   {"trajectory_id": "t000000036", "rewards": [0.91, 0.72, 0.13]}
+    label                        First wrong step found   AUC, without last steps
+    First error, fitted          0.43 [0.33, 0.53]        0.84 [0.78, 0.89]
+    First error, as it ships     0.35 [0.26, 0.45]        0.82 [0.76, 0.88]
+    Step length                  0.32 [0.24, 0.41]        0.63 [0.56, 0.70]
 
-A profile that names the file in `sources.step_labels` has the combination as a reward type. The probability of a judged
-step comes from a regression on other questions, so that it can be compared with the judgement.
+    than the weights that ship   0.08 [-0.02, 0.18]
+    than the best single label   0.11 [0.01, 0.21]
+    -> first_error.yaml, for `rewards: {weights: ./first_error.yaml}`
+
+Each question is read by coefficients that are fitted on the other four parts of the questions, here as in every later
+run: the figures are those of questions that have not shaped them.
 """
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+import yaml
 
-from cpmi_dagster.benchmarks.label_quality import (
-    FEWEST_SOLUTIONS,
-    IS_LAST,
-    STEP,
-    label_aucs,
-    out_of_fold,
-    regression_on,
-    steps_with_labels,
-)
-from cpmi_dagster.benchmarks.resampling import Estimate, shown
+from cpmi_dagster.benchmarks.label_quality import IS_LAST, first_wrong_steps, label_aucs
+from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, Resampled, shown
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.errors import BenchmarkError, UsageError
+from cpmi_dagster.files.text import counted
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.reports.best_label import FREE_LABELS, Folds, best_free, best_of
+from cpmi_dagster.reports.best_label import Folds
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.labels import steps_with_truth
+from cpmi_dagster.reports.labels import in_order, steps_with_truth
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.rewards.registry import reward_label
+from cpmi_dagster.rewards.hazard import (
+    LABELS,
+    OUTCOME,
+    Fit,
+    Solution,
+    Weights,
+    first_error_probabilities,
+    read_solutions,
+    shipped_weights,
+)
+from cpmi_dagster.rewards.hazard_fit import AtRisk, Judged, fit_hazard, steps_at_risk
+from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
+from cpmi_dagster.rewards.reward_type import Evidence
+from cpmi_dagster.trajectories.step_truth import with_truth
 
-TOGETHER = "together"
+FEWEST_SOLUTIONS = 20
+FITTED, AS_SHIPPED = "fitted", "shipped"
+NAMES = {FITTED: "First error, fitted", AS_SHIPPED: "First error, as it ships"}
+HEADER = "# Written by cpmi calibrate; rewards: {weights: THIS FILE} in a profile takes it.\n"
 
 
-class Calibration(NamedTuple):
-    """A combination of labels.
+class Figures(NamedTuple):
+    """A label's share of first wrong steps found, and its AUC without last steps; None from too few solutions."""
+
+    found: Estimate | None
+    auc: Estimate | None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Weights, and what they are worth on questions that have not shaped them.
 
     Attributes:
-        coefficients: log-odds per standard deviation of each label, by reward type.
-        alone: label AUC without last steps, by reward type.
-        together: label AUC of the combination, cross-validated by question.
-        gain: of `together` over the best label, chosen on other questions; None if too few have a wrong step.
-        instead: the label to use alone if the gain is not shown to be positive; else empty.
-        solutions: number of fitted solutions.
-        probabilities: trajectory_id, step_index and reward of each step.
+        figures: by label: `fitted`, `shipped`, and each reward type.
+        gains: first wrong steps found beyond the shipped weights, and beyond the best single label chosen on other
+            questions; by `shipped` and `single`; without those that too few solutions allow.
+        brier: mean squared error of `right_so_far` as fitted, as shipped, and of a constant.
     """
 
-    coefficients: dict[str, float]
-    alone: dict[str, Estimate]
-    together: Estimate
-    gain: Estimate | None
-    instead: str
-    solutions: int
-    probabilities: pl.DataFrame
-
-    @property
-    def advice(self) -> str:
-        """Which label to use alone; empty if the combination is shown to be better."""
-        if not self.instead:
-            return ""
-        named = f"{reward_label(self.instead)} ({self.instead})"
-        return f"Together they are not shown to be better than one label: use {named} alone."
+    weights: Weights
+    figures: Mapping[str, Figures]
+    gains: Mapping[str, Estimate]
+    brier: tuple[float, float, float]
 
     @property
     def table(self) -> pl.DataFrame:
-        """The table of the module's docstring: label, coefficient, AUC."""
-        weights = self.coefficients
-        rows = [(reward_label(name), round(weights[name], 3), shown(auc)) for name, auc in self.alone.items()]
-        rows += [("Together", None, shown(self.together))]
-        rows += [("More than the best", None, shown(self.gain))] if self.gain else []
-        schema = {"label": pl.String, "coefficient": pl.Float64, "AUC, without last steps": pl.String}
-        return pl.DataFrame(rows, schema, orient="row")
+        """The first table of the module's docstring."""
+        rows = [
+            (NAMES.get(name) or reward_label(name), *("" if each is None else shown(each) for each in figures))
+            for name, figures in self.figures.items()
+        ]
+        columns = ("label", "First wrong step found", "AUC, without last steps")
+        return pl.DataFrame(rows, dict.fromkeys(columns, pl.String), orient="row")
 
-
-def calibrate(judged: Settings, names: Sequence[str], asked: Settings) -> Calibration:
-    """Fit a regression on the judged steps of one profile, and apply it to the steps of another.
-
-    Args:
-        judged: a finished profile with `sources.step_truth`.
-        names: reward types that both profiles have.
-        asked: a finished profile, possibly the same.
-
-    Raises:
-        UsageError: fewer than two names, or one twice.
-        BenchmarkError: a profile lacks a label, or too few solutions are judged.
-    """
-    if len(set(names)) < max(2, len(names)):
-        raise UsageError("--labels needs at least two reward types, each once, such as step_surprisal,step_length")
-    lake = Lake.of(judged)
-    fitted, rewards = lake.read(STEP_REWARDS), Lake.of(asked).read(STEP_REWARDS)
-    for settings, present in ((judged, fitted), (asked, rewards)):
-        if missing := sorted(set(names) - set(present["reward_type"].unique())):
-            raise BenchmarkError(
-                f"profile `{settings.profile}` has no labels `{', '.join(missing)}`; add them to rewards.types and "
-                "run it"
-            )
-    frames = {STEP_REWARDS: fitted, TRAJECTORIES: lake.read(TRAJECTORIES), TRUTH: lake.read(TRUTH)}
-    inputs = ReportInputs(frames, bootstrap_samples=judged.benchmarks.bootstrap_samples, seed=judged.seed)
-    steps = steps_with_truth(inputs)
-    if steps.is_empty():
-        raise BenchmarkError(f"profile `{judged.profile}` has no judged steps; name them in sources.step_truth")
-    return combined(steps, rewards, names, *inputs.draws, is_judged=asked.home == judged.home)
-
-
-def combined(
-    steps: pl.DataFrame, rewards: pl.DataFrame, names: Sequence[str], samples: int, seed: int, is_judged: bool
-) -> Calibration:
-    """A logistic regression on several labels of judged steps, applied to `rewards`.
-
-    Args:
-        steps: rows of `labelled_steps`.
-        rewards: rows of `StepRewards`.
-        is_judged: `rewards` includes the judged steps, whose probabilities come from regressions on other questions.
-
-    Raises:
-        BenchmarkError: too few solutions are judged.
-    """
-    labelled = steps_with_labels(steps, names)
-    solutions = labelled["trajectory_id"].n_unique()
-    features, correct, questions = (labelled[of].to_numpy() for of in (names, "correct", "question_id"))
-    scores = out_of_fold(features, correct, questions, seed)
-    if solutions < FEWEST_SOLUTIONS or scores is None:
-        raise BenchmarkError(
-            f"{solutions} judged solutions have these labels, and a regression needs {FEWEST_SOLUTIONS} with right and "
-            f"wrong steps; judge {max(1, FEWEST_SOLUTIONS - solutions)} more that have them with `cpmi explore`; if "
-            "there are none, label more"
+    @property
+    def advice(self) -> str:
+        """What the figures say of the weights, in sentences."""
+        fitted, shipped, constant = self.brier
+        lines = [
+            f"Fitted on {counted(self.weights.solutions, 'judged solution')}, shrunk towards the weights that ship."
+        ]
+        for name, words in ((AS_SHIPPED, "the weights that ship"), ("single", "the best single label")):
+            if gain := self.gains.get(name):
+                is_shown = gain.low is not None and gain.low > 0
+                is_worse = gain.high is not None and gain.high < 0
+                verdict = "more" if is_shown else "fewer" if is_worse else "not shown to be more"
+                lines.append(f"First wrong steps found beyond {words}: {shown(gain)}, {verdict}.")
+            else:
+                lines.append(f"Whether it finds more first wrong steps than {words} cannot be told from so few.")
+        level = "calibrated" if fitted < min(shipped, constant) else "no better calibrated than before"
+        lines.append(
+            f"right_so_far is {level}: mean squared error {fitted:.3f}, as it ships {shipped:.3f}, of a constant "
+            f"{constant:.3f}."
         )
-    scored = labelled.with_columns(score=scores, known=1 / (1 + np.exp(-scores)))
-    inner = steps.filter(~IS_LAST, pl.col("reward_type").is_in(names)).join(labelled, on=STEP, how="semi")
-    together = inner.filter(reward_type=names[0]).join(scored.select(*STEP, "score"), on=STEP, maintain_order="left")
-    together = together.with_columns(reward="score", reward_type=pl.lit(TOGETHER)).select(inner.columns)
-    measured = pl.concat([inner, together])
-    aucs, regression = label_aucs(measured, samples, seed), regression_on(features, correct)
-    both = Folds.of(measured, label_aucs, samples, seed).compare([TOGETHER], names)
-    gain = both and both[0].minus(both[1])
-    is_better = gain is not None and gain.low is not None and gain.low > 0
-    wide = rewards.filter(pl.col("reward_type").is_in(names)).pivot("reward_type", index=STEP, values="reward")
-    wide = wide.drop_nulls(names).sort(STEP)
-    wide = wide.with_columns(reward=regression.predict_proba(wide[names].to_numpy())[:, 1])
-    if is_judged:
-        wide = wide.join(scored.select(*STEP, "known"), on=STEP, how="left", maintain_order="left")
-        wide = wide.with_columns(reward=pl.coalesce("known", "reward"))
-    return Calibration(
-        coefficients=dict(zip(names, regression[-1].coef_[0].tolist(), strict=True)),
-        alone={name: aucs[name].estimate() for name in names},
-        together=aucs[TOGETHER].estimate(),
-        gain=gain,
-        instead="" if is_better else best_alone(steps.filter(~IS_LAST), names, samples, seed),
-        solutions=solutions,
-        probabilities=wide.select(*STEP, "reward"),
+        return "\n".join(lines)
+
+
+def calibrate(settings: Settings, names: Sequence[str] | None = None) -> Calibration:
+    """Fit the hazard of the first error on a profile's judged solutions.
+
+    Args:
+        settings: a finished profile with `sources.step_truth`.
+        names: labels that it reads beside step length and places; by default all that the profile has.
+
+    Raises:
+        UsageError: a label is none that the hazard reads.
+        BenchmarkError: the profile lacks a label or judged solutions, or they are all right or all wrong.
+    """
+    if unknown := sorted(set(names or ()) - set(LABELS)):
+        raise UsageError(f"--labels {', '.join(unknown)}: the first error is read from {', '.join(LABELS)}")
+    lake = Lake.of(settings)
+    rewards = lake.read(STEP_REWARDS)
+    present = [name for name in LABELS if name in rewards["reward_type"].unique()]
+    if missing := [name for name in names or () if name not in present]:
+        raise BenchmarkError(
+            f"profile `{settings.profile}` has no labels {', '.join(missing)}; add them to rewards.types and run it"
+        )
+    frames = {STEP_REWARDS: rewards, TRAJECTORIES: lake.read(TRAJECTORIES), TRUTH: lake.read(TRUTH)}
+    evidence = Evidence(frames[TRAJECTORIES], same=settings.answers.comparison.same)
+    judged = judged_solutions(evidence, frames[TRUTH], rewards)
+    check_judged(judged, settings.profile)
+    weights = fitted_weights(judged, present if names is None else list(names), settings.profile)
+    inputs = ReportInputs(frames, bootstrap_samples=settings.benchmarks.bootstrap_samples, seed=settings.seed)
+    return measured(weights, judged, steps_with_truth(inputs), *inputs.draws)
+
+
+def judged_solutions(evidence: Evidence, truth: pl.DataFrame, rewards: pl.DataFrame) -> list[Judged]:
+    """The solutions with judged steps, and what people said of each step."""
+    labelled = evidence.trajectories.join(rewards, on="trajectory_id", how="semi")
+    known = with_truth(labelled, truth.select("row_number", "correct"))
+    solutions = read_solutions(known, rewards, evidence.outcomes)
+    both = zip(solutions, known["correct"].to_list(), strict=True)
+    return [(solution, correct) for solution, correct in both if correct and correct[0] is not None]
+
+
+def check_judged(judged: Sequence[Judged], profile: str) -> None:
+    """Refuse too few judged solutions, or such as are all right or all wrong.
+
+    Raises:
+        BenchmarkError: says how many more to judge.
+    """
+    if (count := len(judged)) < FEWEST_SOLUTIONS:
+        raise BenchmarkError(
+            f"profile `{profile}` has {counted(count, 'judged solution')} with labels, and a fit takes "
+            f"{FEWEST_SOLUTIONS}; judge {FEWEST_SOLUTIONS - count} more with `cpmi explore`, or name a file of them in "
+            "sources.step_truth"
+        )
+    wrong = sum(False in correct for _, correct in judged)
+    if wrong in (0, count):
+        raise BenchmarkError(
+            f"all {count} judged solutions of profile `{profile}` are {'wrong' if wrong else 'right'}: a fit takes "
+            "both; judge others"
+        )
+
+
+def fitted_weights(judged: Sequence[Judged], names: Sequence[str], profile: str) -> Weights:
+    """Fits with and without the final answer, with all labels and without any, around the weights that ship."""
+    shipped, fits = shipped_weights().by_labels, []
+    sets = [(*outcome, *labels) for outcome in ((OUTCOME,), ()) for labels in dict.fromkeys((tuple(names), ()))]
+    for labels in sets:
+        steps = steps_at_risk(judged, labels)
+        if len(np.unique(steps.solutions)) >= FEWEST_SOLUTIONS and 0 < steps.is_wrong.sum() < len(steps.is_wrong):
+            nearest = max(
+                (fit for read, fit in shipped.items() if read <= frozenset(labels)), key=lambda fit: len(fit.features)
+            )
+            fits.append(fit_hazard(steps, labels, widened(nearest, steps)))
+    named = f"{counted(len(judged), 'judged solution')} of profile {profile}"
+    return Weights(fitted_on=named, solutions=len(judged), is_calibrated=True, fits=tuple(fits))
+
+
+def widened(fit: Fit, steps: AtRisk) -> Fit:
+    """A fit with the features of some steps: what it does not read adds nothing."""
+    own = {name: place for place, name in enumerate(fit.features)}
+    deviations = np.where(steps.features.std(axis=0) > 0, steps.features.std(axis=0), 1.0)
+    means, deviations = (
+        tuple(
+            of_fit[own[name]] if name in own else float(value) for name, value in zip(steps.names, values, strict=True)
+        )
+        for of_fit, values in ((fit.means, steps.features.mean(axis=0)), (fit.deviations, deviations))
+    )
+    coefficients = tuple(
+        tuple(each[own[name]] if name in own else 0.0 for name in steps.names) for each in fit.coefficients
+    )
+    return Fit(
+        labels=fit.labels,
+        features=steps.names,
+        means=means,
+        deviations=deviations,
+        intercepts=fit.intercepts,
+        coefficients=coefficients,
     )
 
 
-def best_alone(inner: pl.DataFrame, names: Sequence[str], samples: int, seed: int) -> str:
-    """The best single label; a free control instead, unless the best is shown to be better."""
-    aucs = label_aucs(inner, samples, seed)
-    best, free = best_of(aucs, names) or names[0], best_free(aucs)
-    if free is None or free == best:
-        return best
-    both = Folds.of(inner, label_aucs, samples, seed).compare(names, FREE_LABELS)
-    low = both[0].minus(both[1]).low if both else None
-    return best if low is not None and low > 0 else free
+def measured(weights: Weights, judged: Sequence[Judged], steps: pl.DataFrame, samples: int, seed: int) -> Calibration:
+    """Figures of the fitted and the shipped weights beside those of every label of the profile.
+
+    Args:
+        steps: rows of `labelled_steps`; empty if too few steps are judged for figures.
+    """
+    shipped, types, brier = shipped_weights(), [], []
+    solutions = [solution for solution, _ in judged]
+    for each in (weights, shipped):
+        brier.append(_brier([1 - np.cumsum(first_error_probabilities(one, each)) for one in solutions], judged))
+    constant = _brier([np.full(len(one.lengths), _share(judged)) for one in solutions], judged)
+    figures: dict[str, Figures] = {}
+    gains: dict[str, Estimate] = {}
+    if not steps.is_empty():
+        columns = steps.filter(reward_type=steps["reward_type"][0]).drop("reward", "reward_type")
+        ours = [
+            columns.join(_first_error(solutions, each), on=["trajectory_id", "step_index"]).with_columns(
+                reward_type=pl.lit(name)
+            )
+            for name, each in ((FITTED, weights), (AS_SHIPPED, shipped))
+        ]
+        together = [name for name, entry in REWARD_TYPES.items() if entry.reads_labels]
+        singles = steps.filter(~pl.col("reward_type").is_in(together))
+        singles = singles.join(ours[0], on="trajectory_id", how="semi")
+        every = pl.concat([*(each.select(singles.columns) for each in ours), singles])
+        types = [FITTED, AS_SHIPPED, *in_order(singles["reward_type"].unique())]
+        found, aucs = _found(every, samples, seed), label_aucs(every.filter(~IS_LAST), samples, seed)
+        figures = {name: Figures(_enough(found.get(name)), _enough(aucs.get(name))) for name in types}
+        folds = Folds.of(every, _found, samples, seed)
+        pairs = {AS_SHIPPED: (found[FITTED], found[AS_SHIPPED])} if FITTED in found else {}
+        pairs |= {"single": both} if (both := folds.compare([FITTED], types[2:])) else {}
+        gains = {
+            name: ours.minus(other)
+            for name, (ours, other) in pairs.items()
+            if min(ours.units, other.units) >= FEWEST_UNITS
+        }
+    return Calibration(weights, figures, gains, (*brier, constant))
 
 
-def write_labels(probabilities: pl.DataFrame, path: Path) -> int:
-    """Write probabilities as user-supplied labels; returns the number of trajectories."""
-    rows = probabilities.group_by("trajectory_id", maintain_order=True).agg(rewards="reward")
-    write_whole(path, "".join(json.dumps(row) + "\n" for row in rows.iter_rows(named=True)))
-    return rows.height
+def _first_error(solutions: Sequence[Solution], weights: Weights) -> pl.DataFrame:
+    rows = [
+        (each.trajectory_id, step, float(1 - at))
+        for each in solutions
+        for step, at in enumerate(first_error_probabilities(each, weights))
+    ]
+    schema = {"trajectory_id": pl.String, "step_index": pl.Int64, "reward": pl.Float64}
+    return pl.DataFrame(rows, schema, orient="row")
+
+
+def _found(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resampled]:
+    return {name: figure.found for name, figure in first_wrong_steps(steps, samples, seed).items()}
+
+
+def _enough(figure: Resampled | None) -> Estimate | None:
+    return figure.estimate() if figure is not None and figure.units >= FEWEST_UNITS else None
+
+
+def _right_so_far(correct: Sequence[bool | None]) -> list[float]:
+    """1 before the first wrong step and 0 from it on, up to the first step that nobody has judged before it."""
+    first = next((step for step, value in enumerate(correct) if not value), len(correct))
+    if first == len(correct) or correct[first] is None:
+        return [1.0] * first
+    return [1.0] * first + [0.0] * (len(correct) - first)
+
+
+def _share(judged: Sequence[Judged]) -> float:
+    return float(np.mean([value for _, correct in judged for value in _right_so_far(correct)]))
+
+
+def _brier(probabilities: Sequence[np.ndarray], judged: Sequence[Judged]) -> float:
+    errors = [
+        (probability[: len(truth)] - truth) ** 2
+        for probability, (_, correct) in zip(probabilities, judged, strict=True)
+        if (truth := _right_so_far(correct))
+    ]
+    return float(np.concatenate(errors).mean())
+
+
+def write_weights(weights: Weights, path: Path) -> None:
+    """Write weights as YAML, for `rewards.weights`."""
+    values = weights.model_dump(mode="json")
+    write_whole(path, HEADER + yaml.safe_dump(values, default_flow_style=None, sort_keys=False, width=10_000))

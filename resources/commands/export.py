@@ -237,7 +237,8 @@ def _labelled(lake: Lake, settings: Settings, reward_type: str, others: Sequence
 def made_with(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str]:
     """The models behind labels with their revision or hash, and the settings of the run that made them, by words."""
     entry = REWARD_TYPES.get(reward_type)
-    asks_for = (entry.demand if entry else Demand()).asks_for
+    reads_labels = entry is not None and entry.reads_labels
+    asks_for = (settings.demand if reads_labels else entry.demand if entry else Demand()).asks_for
     labeler = LOGPROBS if asks_for[LOGPROBS] else CONTROLS
     record = lake.record(STEP_REWARDS, settings.shard_keys[0])
     settings_then = record.settings if record else {}
@@ -252,6 +253,7 @@ def made_with(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str
         "sampled hard negatives": asks_for[NEGATIVES] and models(NEGATIVES),
         "completed solutions": asks_for[POLICY_ROLLOUTS] and models(POLICY_ROLLOUTS),
         "completed solutions as the prover": asks_for[PROVER_ROLLOUTS] and models(PROVER_ROLLOUTS),
+        "hazard of the first error fitted on": reads_labels and settings.rewards.fitted.origin,
         "prompt templates": asks_for[LOGPROBS] and settings_then.get("scoring.templates"),
         "rollouts of a prefix": asks_for[POLICY_ROLLOUTS] and settings_then.get("rollouts.policy_count"),
         "seed": str(settings_then.get("seed", "")),

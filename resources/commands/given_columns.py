@@ -24,15 +24,15 @@ from cpmi_dagster.rewards.dataset import KEY
 from cpmi_dagster.trajectories.forms import list_unread_fields
 from cpmi_dagster.trajectories.given_columns import as_cells, free_name, plain
 from cpmi_dagster.trajectories.identifiers import name_trajectory
-from cpmi_dagster.trajectories.rows import Row, Unreadable, number_rows, originals, separate_defects
+from cpmi_dagster.trajectories.rows import Reading, Row, Unreadable, number_rows, originals, separate_defects
 
 READ = ("source_id", "question", "steps", "labels", "task", "gold_answer", "split", "defect", "excerpt")
 """What is read of a row."""
 BATCH_ROWS = 10_000
 
 
-def own_rows(settings: Settings, lake: Lake) -> Iterator[tuple[Row, int | None]]:
-    """Each row of the user's files as it came, with the row_number of its trajectory.
+def own_rows(settings: Settings, lake: Lake) -> Iterator[tuple[Row, int | None, Reading]]:
+    """Each row of the user's files as it came, with the row_number of its trajectory, and how it is read.
 
     A duplicate has that of the first equal row. A row that has changed, or was not there, has None.
 
@@ -54,7 +54,7 @@ def own_rows(settings: Settings, lake: Lake) -> Iterator[tuple[Row, int | None]]
             for row, (number, *read) in zip(batch, now.iter_rows(), strict=True):
                 known = numbers.get(_hash(read), [])
                 place = number if number in known else next(iter(known), None)
-                yield row, place if place is None else first.get(place, place)
+                yield row, place if place is None else first.get(place, place), source.reading
             start += len(batch)
 
 
@@ -73,19 +73,21 @@ def given_columns(settings: Settings, lake: Lake, rows: pl.DataFrame) -> tuple[p
         rows: of the export; a column of the user's with the name of one of its columns becomes `input_…`.
 
     Returns:
-        trajectory_id, then the columns; objects, and lists of them, are JSON. No columns if the profile labels no rows of
-        the user's.
+        trajectory_id, then the columns; objects, and lists of them, are JSON. No columns if the profile labels no rows
+        of the user's.
     """
     given = pl.DataFrame(schema={KEY: pl.String})
     if settings.sources.sample or not settings.has_own_trajectories:
         return given, ""
     wanted, kept = set(rows[KEY]), []
     try:
-        for row, number in own_rows(settings, lake):
+        for row, number, reading in own_rows(settings, lake):
             name = None if number is None else name_trajectory(number)
             if name in wanted and not isinstance(row, Unreadable):
                 wanted.remove(name)
-                others = {each: row[each] for each in row if each in ("split", *list_unread_fields(row))}
+                read = reading.named(row)
+                unread = row.keys() if isinstance(read, Unreadable) else {"split", *list_unread_fields(read)}
+                others = {each: row[each] for each in row if each in unread}
                 named = {free_name(each, others, rows.columns): plain(others[each]) for each in others}
                 kept.append({KEY: name, **named})
     except SourceError as error:

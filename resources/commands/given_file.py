@@ -4,11 +4,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cpmi_dagster.errors import SourceError
-from cpmi_dagster.files.places import expanded
+from cpmi_dagster.errors import SourceError, UsageError
 from cpmi_dagster.files.whole_files import check_writable
+from cpmi_dagster.miniature.names import local_path
+from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.resources.sources.data_sources import DataSources, source_at
 from cpmi_dagster.trajectories.given_rows import GivenRows, read_given
+
+
+def check_outputs(source: TrajectorySource, *outputs: Path) -> None:
+    """Refuse outputs that are files of the source, would be read with its folder, or cannot be written.
+
+    Raises:
+        UsageError: an output is an input, or would be one.
+        SourceError: there is no such source, or an output cannot be written.
+    """
+    folder = None if source.path is None else local_path(str(source.path)).absolute()
+    inputs = [] if folder is None else DataSources().files(source)
+    for output in outputs:
+        if any(output.exists() and output.samefile(file) for file in inputs):
+            raise UsageError(f"the output {output} is the input, which it would replace; give another name")
+        if folder is not None and folder.is_dir() and folder in output.absolute().parents:
+            raise UsageError(
+                f"the output {output} is in the folder of the input, and would be read with it; give another"
+            )
+    check_writable(*outputs)
 
 
 def read_file(place: str, outputs: Sequence[Path], keeps_empty: bool = False, **settings: Any) -> GivenRows:
@@ -25,11 +45,8 @@ def read_file(place: str, outputs: Sequence[Path], keeps_empty: bool = False, **
             is the file itself.
     """
     source = source_at(place, settings)
+    check_outputs(source, *outputs)
     rows = [row for row, _, _ in DataSources().places(source)]
     if not rows:
         raise SourceError(f"{source.place} has no rows; give a file of solutions")
-    for output in outputs:
-        if output.exists() and expanded(place).exists() and output.samefile(expanded(place)):
-            raise SourceError(f"the output {output} is the input, which would be overwritten; give another")
-    check_writable(*outputs)
     return read_given(rows, source.reading._replace(keeps_empty=keeps_empty))

@@ -26,12 +26,14 @@ from cpmi_dagster.contracts.keys import (
 from cpmi_dagster.contracts.tables import SoftLabels
 from cpmi_dagster.errors import SettingsError, UsageError
 from cpmi_dagster.files.places import expanded
-from cpmi_dagster.files.whole_files import check_writable, whole_file
+from cpmi_dagster.files.whole_files import whole_file
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.given_columns import own_rows
+from cpmi_dagster.resources.commands.given_file import check_outputs
 from cpmi_dagster.resources.commands.starter import starter_for
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import hash_of
+from cpmi_dagster.resources.sources.data_sources import source_at
 from cpmi_dagster.rewards.labelled_rows import OURS, add_labels
 from cpmi_dagster.trajectories.given_columns import as_cells, plain
 from cpmi_dagster.trajectories.rows import Unreadable
@@ -47,6 +49,7 @@ def labeling_settings(
     rewards: Sequence[str],
     output: Path,
     advance: Callable[[int, int], None] = lambda count, total: None,
+    weights: Path | None = None,
     **settings: Any,
 ) -> Settings:
     """Write the profile that labels a file, beside its home, and load it.
@@ -57,6 +60,7 @@ def labeling_settings(
         rewards: reward types.
         output: file of the labels.
         advance: called with the percent of the source just read, and 100.
+        weights: file of `cpmi calibrate`; by default the one that ships.
         settings: of the source, as in `starter_for`.
 
     Raises:
@@ -67,14 +71,13 @@ def labeling_settings(
     if output.suffix not in FORMATS:
         raise UsageError(f"--output {output}: labels are written as {' or '.join(FORMATS)}; give it such an ending")
     place = expanded(source)
-    if output.exists() and place.exists() and output.samefile(place):
-        raise UsageError(f"--output {output} is the input, which it would replace; give another name")
-    check_writable(output)
+    check_outputs(source_at(source, settings), output)
     facts = {"source": str(place.absolute()) if place.exists() else source, "model": model, **settings}
     name = f"label-{hash_of(facts)[:NAME_CHARACTERS]}"
     HOMES.mkdir(exist_ok=True)
     starter = starter_for(source, model, HOMES / f"{name}.yaml", force=True, advance=advance, **settings)
-    profile = yaml.safe_load(starter.text) | {"rewards": {"types": list(rewards)}, "recipes": []}
+    wanted = {"types": list(rewards), **({"weights": str(weights.absolute())} if weights else {})}
+    profile = yaml.safe_load(starter.text) | {"rewards": wanted, "recipes": []}
     with whole_file(starter.path) as unfinished:
         unfinished.write_text(yaml.safe_dump(profile, sort_keys=False, allow_unicode=True), encoding="utf-8")
         try:
@@ -119,7 +122,8 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
     )
     labels = rewards.join(lake.read(SOFT_LABELS), on=SoftLabels.primary_key())
     given = (
-        ({"text": row.text} if isinstance(row, Unreadable) else row, number) for row, number in own_rows(settings, lake)
+        ({"text": row.text} if isinstance(row, Unreadable) else row, number)
+        for row, number, _ in own_rows(settings, lake)
     )
     records = (lake.record(CONTROLS, shard) for shard in shards)
     notes = [note for record in records if record for note in record.notes]

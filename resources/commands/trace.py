@@ -7,6 +7,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import Settings
@@ -14,6 +15,9 @@ from cpmi_dagster.resources.lake.database import reader
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.rewards.hazard import explain, read_solutions
+from cpmi_dagster.rewards.registry import REWARD_TYPES
+from cpmi_dagster.rewards.reward_type import Evidence
 from cpmi_dagster.trajectories.identifiers import shard_key
 
 NAMED = """
@@ -55,6 +59,7 @@ MANY_ROWS = {
         where trajectory_id = $id and ($step is null or step_index = $step) order by all
     """,
 }
+WHY = "log-odds that a step is the first wrong one"
 GROUPS = ("sources", "alignment", "selection", "labels")
 
 
@@ -96,10 +101,22 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
             raise CpmiError(f"trajectory {trajectory_id} has no step {step}; its steps are 0 to {last}")
         tables = {title: _rows(connection, sql, trajectory_id, step) for title, sql in MANY_ROWS.items()}
     shard = shard_key(facts["trajectory"]["question_id"], settings.shards)
+    if set(tables["rewards"]["reward_type"]) & {name for name, entry in REWARD_TYPES.items() if entry.reads_labels}:
+        tables[WHY] = _why(settings, lake.read(STEP_REWARDS, shard), facts["trajectory"], step)
     groups = GROUPS if facts["selection"] else GROUPS[:-1]
     tables_read = {key: table for key, table in TABLES.items() if table.group in groups}
     records = {key: lake.record(key, shard if table.partitioning else None) for key, table in tables_read.items()}
     return Trace(facts, tables, {key: record for key, record in records.items() if record}, step)
+
+
+def _why(settings: Settings, rewards: pl.DataFrame, trajectory: Mapping[str, Any], step: int | None) -> pl.DataFrame:
+    """What each label adds to the log-odds that a step is the first wrong one."""
+    frame = pl.DataFrame([trajectory], infer_schema_length=None)
+    evidence = Evidence(frame, same=settings.answers.comparison.same)
+    own = rewards.filter(trajectory_id=trajectory["trajectory_id"])
+    [solution] = read_solutions(frame, own, evidence.outcomes)
+    why = explain(solution, settings.rewards.fitted)
+    return why if step is None else why.filter(step_index=step)
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str, step: int | None) -> pl.DataFrame:

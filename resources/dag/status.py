@@ -79,7 +79,7 @@ def describe_labels(settings: Settings) -> str:
     records = [record for name in lake.partitions(STEP_REWARDS) if (record := lake.record(STEP_REWARDS, name))]
     if not records:
         return "none yet"
-    types = dict.fromkeys(name for record in records for name in record.settings.get("rewards", {}).get("types", ()))
+    types = dict.fromkeys(name for record in records for name in record.settings.get("rewards.types", ()))
     models = dict.fromkeys(record.model for record in records if record.model)
     labelled = max(record.written_at for record in records)
     by = f" by {' and '.join(models)}" if models else ""

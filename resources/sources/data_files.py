@@ -12,7 +12,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -121,18 +121,6 @@ def class_names(file: Path) -> dict[str, list[str]]:
         return {name: kind["names"] for name, kind in features.items() if kind.get("_type") == "ClassLabel"}
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}  # a damaged file is an error of its reading
-
-
-def name_classes(row: Row, names: Mapping[str, Sequence[str]]) -> Row:
-    """A row with the names of classes in place of their numbers."""
-    if not names or isinstance(row, Unreadable):
-        return row
-    named = {
-        column: classes[value]
-        for column, classes in names.items()
-        if isinstance(value := row.get(column), int) and value in range(len(classes))
-    }
-    return {**row, **named}
 
 
 def database_files(path: Path) -> list[Path]:

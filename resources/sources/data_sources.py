@@ -25,11 +25,12 @@ from cpmi_dagster.resources.sources.data_files import (
     class_names,
     database_files,
     local_files,
-    name_classes,
     read_files,
     read_relation,
 )
 from cpmi_dagster.resources.sources.hub import HubLock
+from cpmi_dagster.trajectories.given_rows import class_names as classes_of_table
+from cpmi_dagster.trajectories.given_rows import name_classes
 from cpmi_dagster.trajectories.rows import Row, Unreadable
 
 if TYPE_CHECKING:
@@ -132,7 +133,8 @@ class DataSources:
         classes = class_names(files[0]) if isinstance(source, TrajectorySource) else {}
         rows = read_files(files) if source.relation is None else read_relation(files[0], source.relation)
         for row, share, place in rows:
-            yield ReadRow(name_classes(row, classes), share, place)
+            named = row if isinstance(row, Unreadable) else name_classes(row, classes)
+            yield ReadRow(named, share, place)
         if [file_state(file) for file in files] != before:
             raise changed_while_read(source.place)
 
@@ -164,14 +166,13 @@ def hub_rows(source: DataSource, revision: str | None) -> Iterator[ReadRow]:
     Raises:
         SourceError: the hub has no such data set, or cannot be reached.
     """
-    from datasets import ClassLabel, load_dataset
+    from datasets import load_dataset
 
     try:
         rows = load_dataset(str(source.hub), source.config, split=source.split, revision=revision).with_format("arrow")
     except (OSError, ValueError) as error:
         raise SourceError(f"the data set `{source.hub}` cannot be read from the hub: {first_line(error)}") from error
-    classes = {name: kind.names for name, kind in rows.features.items() if isinstance(kind, ClassLabel)}
-    classes = classes if isinstance(source, TrajectorySource) else {}
+    classes = classes_of_table(rows) if isinstance(source, TrajectorySource) else {}
     for start in range(0, len(rows), HUB_BATCH):
         batch = cast("pa.Table", rows[start : start + HUB_BATCH])
         for number, row in enumerate(batch.to_pylist(), start=start + 1):

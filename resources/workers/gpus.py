@@ -11,7 +11,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -101,9 +100,13 @@ class GpuDealer:
         shares = -(-self._processes // len(names))
         for share, (index, name) in product(range(shares), enumerate(names)):
             lock = file_lock(self._folder / f"{name}-{share}.lock")
-            with suppress(Timeout):
+            try:
                 lock.acquire(blocking=False)
-                return f"cuda:{index}", lock
+            except Timeout:
+                continue
+            except OSError as error:
+                raise no_lock(self._folder, error) from error
+            return f"cuda:{index}", lock
         LOG.warning("%d processes share this machine's GPUs already; this one takes the first GPU too", self._processes)
         return "cuda:0", None
 

@@ -5,7 +5,13 @@ from functools import partial
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.label_quality import first_wrong_steps, label_aucs, labelled_steps, paired_differences
+from cpmi_dagster.benchmarks.label_quality import (
+    first_wrong_steps,
+    label_aucs,
+    labelled_steps,
+    paired_differences,
+    with_truth_so_far,
+)
 
 IDS = ["t0", "t1", "t2"]
 TRAJECTORIES = pl.DataFrame({
@@ -85,3 +91,14 @@ def test_the_lowest_label_of_a_solution_is_on_its_first_wrong_step_or_not(reward
     rows = WITHIN.with_columns(correct=pl.Series(correct), reward=pl.Series(rewards))
     figures = first_wrong_steps(rows, samples=20, seed=0)["mc"]
     assert (figures.found.value, figures.found.n, figures.blind.value) == (found, 1, pytest.approx(1 / steps))
+
+
+def test_truth_so_far_is_false_from_the_first_wrong_step_on_and_unknown_behind_an_unjudged_one():
+    judged = [[True, False, None], [True, None, True], [True, None, False]]
+    steps = pl.DataFrame(
+        {"reward_type": "cpmi", "trajectory_id": ["a", "b", "c"], "step_index": [[0, 1, 2]] * 3, "correct": judged}
+    ).explode("step_index", "correct")
+    so_far = with_truth_so_far(steps)
+    assert so_far.select("trajectory_id", "step_index", "correct").rows() == [
+        ("a", 0, True), ("a", 1, False), ("a", 2, False), ("b", 0, True), ("c", 0, True), ("c", 2, False),
+    ]  # fmt: skip

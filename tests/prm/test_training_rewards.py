@@ -35,7 +35,7 @@ def test_steps_have_the_rewards_of_label_and_the_outcome_is_the_final_answer(lab
         {"question": QUESTION, "steps": split_steps(text), "gold_answer": "5", "negative_answers": WRONGS[0]}
         for text in COMPLETIONS
     ]
-    expected = explode_steps(label(rows, labeler))["reward"].to_list()
+    expected = explode_steps(label(rows, labeler, ["cpmi"]))["reward"].to_list()
     assert [*right.steps, *wrong.steps] == pytest.approx(expected, abs=1e-5)
     assert (right.outcome, wrong.outcome) == (1.0, 0.0)
     assert right.total == pytest.approx(2.0 + 0.5 * min(right.steps))

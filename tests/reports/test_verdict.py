@@ -45,6 +45,22 @@ def test_the_whole_interval_decides_and_else_it_is_said_what_to_do(low, high, mi
         assert "is 0.100 [0.020, 0.180; n=40] below that of Step length" in verdict.because
 
 
+def test_one_label_from_several_is_advised_where_it_is_not_worse_and_no_label_that_finds_less_than_a_blind_pick():
+    no = quality(-0.18, -0.02, -0.1)
+    together = frame(("Right so far", APART, 0.05, -0.01, 0.1), ("Right so far", "Without last steps", 0.8, 0.7, 0.9))
+    worse = frame(("Right so far", APART, -0.2, -0.3, -0.1))
+    blind = frame(
+        *((row, "First wrong step found", share, None, None) for row, share in (("Step length", 0.05), ("Chance", 0.2)))
+    )
+    for more, words in (
+        (together, "Train on Right so far"),
+        (worse, "Train on Step length"),
+        (blind, "fewer first wrong"),
+    ):
+        frames = {"label_quality": pl.concat([no, more]), "label_trust": judged(60)}
+        assert words in judge_label(frames, "cpmi").following
+
+
 @pytest.mark.parametrize(("solutions", "labelled", "more"), [(0, 400, 50), (12, 400, 38), (12, 40, 28)])
 def test_an_answer_needs_fifty_judged_solutions_or_all_there_are(solutions, labelled, more):
     frames = {"label_quality": quality(0.02, 0.18, 0.1), "label_trust": judged(solutions, labelled)}

@@ -12,7 +12,7 @@ from cpmi_dagster.resources.lake.records import Record
 
 COUNT, STEPS, SHARDS = 100, 3, ("000", "001")
 HOSTILE = "<script>alert('x')</script> & \"quoted\" {{ 7 * 7 }} $\\frac{1}{2}$"
-SOFT_LABELS = {"cpmi": 0.9, "mc": 0.8, "<b>own</b>": 0.5}
+SOFT_LABELS = {"cpmi": 0.9, "mc": 0.8, "<b>own</b>": 0.5, "first_error": 0.5}
 
 
 def identifier(number: int) -> str:

@@ -1,66 +1,92 @@
-"""One label from several: what the regression gains, and whose probabilities the steps get."""
+"""Weights of the first error from judged solutions: what they gain, what is said of it, and what is refused."""
 
 import numpy as np
 import polars as pl
 import pytest
 
+from cpmi_dagster.benchmarks.label_quality import labelled_steps
 from cpmi_dagster.errors import BenchmarkError
-from cpmi_dagster.resources.commands.calibrate import Calibration, combined
+from cpmi_dagster.resources.commands.calibrate import (
+    Calibration,
+    check_judged,
+    fitted_weights,
+    judged_solutions,
+    measured,
+    write_weights,
+)
+from cpmi_dagster.rewards.first_error import first_error
+from cpmi_dagster.rewards.hazard import read_weights, shipped_weights
+from cpmi_dagster.rewards.reward_type import Evidence
+from cpmi_dagster.rewards.step_rewards import step_rewards
 
-NAMES = ["one", "other"]
-
-
-def labelled(solutions: int) -> pl.DataFrame:
-    """Rows of `labelled_steps`: three steps a solution; each label sees half of what makes a step right."""
-    drawn = np.random.default_rng(0)
-    signals = drawn.normal(size=(3 * solutions, 2))
-    places = range(3 * solutions)
-    steps = pl.DataFrame(
-        {
-            "trajectory_id": [f"t{place // 3:03}" for place in places],
-            "question_id": [f"q{place // 3:03}" for place in places],
-            "step_index": [place % 3 for place in places],
-            "correct": signals.sum(1) + drawn.normal(size=len(signals)) > 0,
-            **dict(zip(NAMES, signals.T, strict=True)),
-        }
-    ).with_columns(step_count=3)
-    index = [name for name in steps.columns if name not in NAMES]
-    return steps.unpivot(NAMES, index=index, variable_name="reward_type", value_name="reward")
+SURPRISAL = "step_surprisal"
 
 
-def fit(steps: pl.DataFrame, is_judged: bool = False) -> Calibration:
-    return combined(steps, steps, NAMES, 100, 0, is_judged)
+def world(solutions: int, seed: int = 0, slope: float = -3.0) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Trajectories, rewards and truth: a step is wrong with log-odds -2 + slope * its surprisal."""
+    random = np.random.default_rng(seed)
+    rows, rewards, truth = [], [], []
+    for number in range(solutions):
+        name, values = f"t{number:09}", random.normal(size=int(random.integers(2, 8)))
+        wrong = random.random(len(values)) < 1 / (1 + np.exp(2 - slope * values))
+        first = int(wrong.argmax()) if wrong.any() else len(values)
+        correct = [None if step > first else step != first for step in range(len(values))]
+        steps = ["x" * int(size) for size in random.integers(20, 200, len(values))]
+        rows.append((name, number, f"q{number}", f"Question {number}?", steps, "1", "2" if wrong.any() else "1", None))
+        rewards += [(name, step, SURPRISAL, float(value)) for step, value in enumerate(values)]
+        truth.append((number, correct))
+    columns = ("trajectory_id", "row_number", "question_id", "question", "steps", "gold_answer", "final_answer")
+    trajectories = pl.DataFrame(rows, (*columns, "shepherd_labels"), orient="row", infer_schema_length=None)
+    trajectories = trajectories.with_columns(pl.col("shepherd_labels").cast(pl.List(pl.Boolean)))
+    labels = pl.DataFrame(rewards, ("trajectory_id", "step_index", "reward_type", "reward"), orient="row")
+    lengths = step_rewards(Evidence(trajectories), ["step_length"])
+    return (
+        trajectories,
+        pl.concat([labels.cast(lengths.schema), lengths]),
+        pl.DataFrame(truth, ("row_number", "correct"), orient="row"),
+    )
 
 
-def test_labels_that_see_different_things_rank_better_together():
-    fitted = fit(labelled(200))
-    assert fitted.gain.low > 0 and fitted.together.value > max(auc.value for auc in fitted.alone.values())
-    assert fitted.coefficients["one"] == pytest.approx(fitted.coefficients["other"], rel=0.25)
-    assert (fitted.solutions, fitted.instead) == (200, "")
-    assert fitted.together.n == 400, "last steps are in no figure"
+def calibration(*tables: pl.DataFrame) -> Calibration:
+    trajectories, rewards, truth = tables
+    judged = judged_solutions(Evidence(trajectories), truth, rewards)
+    check_judged(judged, "mine")
+    weights = fitted_weights(judged, [SURPRISAL], "mine")
+    return measured(weights, judged, labelled_steps(rewards, trajectories, truth), 100, 0)
 
 
-def test_a_judged_step_has_its_probability_by_a_regression_on_other_questions():
-    steps = labelled(60)
-    turned = steps.with_columns(pl.col("correct") ^ (pl.col("question_id") == "q000"))
-    same = fit(steps, True).probabilities["reward"] == fit(turned, True).probabilities["reward"]
-    is_turned = fit(steps).probabilities["trajectory_id"] == "t000"
-    assert same.filter(is_turned).all() and not same.filter(~is_turned).all()
+def test_weights_fitted_where_another_label_tells_find_more_first_errors_than_those_that_ship():
+    made = calibration(*world(300))
+    assert made.gains["shipped"].low > 0 and made.gains["single"].value > -0.05
+    assert made.figures["fitted"].found.value > made.figures["shipped"].found.value
+    assert made.brier[0] < min(made.brier[1:])
+    assert "beyond the weights that ship" in made.advice and "right_so_far is calibrated" in made.advice
+    assert made.weights.is_calibrated and not shipped_weights().is_calibrated
 
 
-def test_too_few_judged_solutions_are_refused():
-    with pytest.raises(BenchmarkError, match=r"49 judged solutions .* judge 1 more"):
-        fit(labelled(49))
+def test_few_solutions_give_weights_and_no_figure_that_they_cannot_bear():
+    made = calibration(*world(24, seed=3))
+    wrong = sum(figure.found is not None for figure in made.figures.values())
+    assert wrong in (0, len(made.figures))
+    assert "cannot be told" in made.advice or "not shown" in made.advice
 
 
-@pytest.mark.parametrize(("truth", "advised"), [(0.0, "one"), (5.0, "step_length")])
-def test_a_combination_that_gains_nothing_names_the_label_to_use_alone(truth, advised):
-    """`other` is noise; step length costs nothing, and is noise too or as good as the truth."""
-    steps, drawn = labelled(120), np.random.default_rng(1)
-    is_one, correct = pl.col("reward_type") == "one", pl.col("correct").cast(pl.Float64)
-    noise = pl.Series(drawn.normal(size=steps.height))
-    steps = steps.with_columns(reward=noise + pl.when(is_one).then(2 * correct).otherwise(0.0))
-    length = pl.Series(drawn.normal(size=steps.height // 2)) + truth * correct
-    free = steps.filter(is_one).with_columns(reward_type=pl.lit("step_length"), reward=length)
-    fitted = combined(pl.concat([steps, free]), steps, NAMES, 100, 0, is_judged=False)
-    assert fitted.instead == advised and fitted.gain.low <= 0 and f"({advised}) alone." in fitted.advice
+def test_written_weights_are_read_again_and_give_the_rewards_that_were_measured(tmp_path):
+    trajectories, rewards, truth = world(60)
+    made = calibration(trajectories, rewards, truth)
+    write_weights(made.weights, tmp_path / "first_error.yaml")
+    weights = read_weights(tmp_path / "first_error.yaml")
+    assert weights == made.weights
+    own, shipped = (Evidence(trajectories, labels=rewards, weights=each) for each in (weights, shipped_weights()))
+    assert not first_error(own).equals(first_error(shipped))
+
+
+def test_too_few_judged_solutions_and_one_sided_ones_are_refused():
+    with pytest.raises(BenchmarkError, match=r"19 judged solutions .* judge 1 more"):
+        calibration(*world(19))
+    trajectories, rewards, truth = world(30)
+    right = pl.DataFrame(
+        {"row_number": truth["row_number"], "correct": [[True] * len(steps) for steps in trajectories["steps"]]}
+    )
+    with pytest.raises(BenchmarkError, match=r"all 30 judged solutions .* are right"):
+        calibration(trajectories, rewards, right)

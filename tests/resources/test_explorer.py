@@ -99,6 +99,12 @@ def test_the_list_is_paged_and_searched_in_questions_and_for_ids(client):
     assert identifier(5) in page(client, "/trajectory/mine-5")
 
 
+def test_a_solution_shows_where_the_first_error_is_as_a_bar_for_each_step(client):
+    text = page(client, f"/trajectory/{identifier(3)}")
+    bars = re.findall(r'(\d+)%<meter min="0" max="1" value="([\d.]+)"', text)
+    assert bars == [("100", "1.000"), ("75", "0.750"), ("50", "0.500")], "1 - step / 4"
+
+
 def test_hostile_text_is_shown_and_never_run(client):
     as_annotator(client, "<script>alert {{ 7 * 7 }}")
     for path in ("/", f"/trajectory/{quote(HOSTILE, safe='')}", "/disagreement?search=alert", "/queue"):

@@ -46,11 +46,11 @@ def start(tmp_path, monkeypatch):
     return run
 
 
-def test_the_profile_labels_every_trajectory_with_cpmi_and_trains_one_model(start):
+def test_the_profile_labels_every_trajectory_with_cpmi_and_trains_on_it_and_on_one_label_from_several(start):
     starter, loaded = start()
-    assert (loaded.profile, loaded.shards, loaded.recipe_names) == ("mine", 1, ["cpmi_bce"])
+    assert (loaded.profile, loaded.shards, loaded.recipe_names) == ("mine", 1, ["cpmi_bce", "right_so_far_bce"])
     cheap = ("position", "final_answer", "final_answer_position", "step_length", "step_surprisal")
-    assert loaded.rewards.types == ("cpmi", *cheap)
+    assert loaded.rewards.types == ("cpmi", "first_error", "right_so_far", *cheap)
     assert set(dict(loaded.selection).values()) == {None, False}
     assert loaded.models.labeler.name == loaded.models.backbone.name == HUB_MODEL
     assert loaded.models.policy is loaded.models.prover is starter.model_place is None

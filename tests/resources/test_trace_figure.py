@@ -7,7 +7,7 @@ import pytest
 
 from cpmi_dagster.contracts.keys import FIGURES, MODELS, STEP_REWARDS
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.commands.trace import trace
+from cpmi_dagster.resources.commands.trace import WHY, trace
 from cpmi_dagster.resources.commands.trace_figure import trace_figure
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import query
@@ -60,3 +60,15 @@ def test_a_trace_says_if_the_labels_have_changed_since_a_figure_was_measured(own
     assert record
     lake.write(labels.with_columns(pl.col("reward") + 1), replace(record, key="other"))
     assert trace_figure(own_copy, "label_quality").changed == [STEP_REWARDS]
+
+
+def test_a_trace_says_what_each_label_adds_to_the_log_odds_of_an_error(finished):
+    rewards = Lake.of(finished).read(STEP_REWARDS).filter(reward_type="first_error")
+    name = rewards["trajectory_id"][0]
+    why = trace(finished, name).tables[WHY]
+    groups = why.drop("step_index", "first_error_probability", "log_odds")
+    assert {"before_any", "step_length", "place", "step_surprisal"} <= {*groups.columns}
+    assert why["log_odds"].to_list() == pytest.approx(groups.sum_horizontal().to_list())
+    kept = rewards.filter(trajectory_id=name).sort("step_index")["reward"]
+    assert (1 - why["first_error_probability"]).to_list() == pytest.approx(kept.to_list(), abs=1e-9)
+    assert trace(finished, name, 0).tables[WHY].height == 1

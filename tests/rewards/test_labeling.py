@@ -47,7 +47,8 @@ def test_labels_are_those_of_the_dag(finished, given):
     of_dag = lake.read(STEP_REWARDS).join(lake.read(SOFT_LABELS), on=KEY)
     types = sorted({*OF_LABELER} & {*of_dag["reward_type"]})
     assert len(types) > 12
-    ours = label_in_full(frame, MODEL, types, seed=finished.seed, dtype="float32").labels.drop("step").sort(KEY)
+    options = {"seed": finished.seed, "dtype": "float32", "weights": finished.rewards.weights}
+    ours = label_in_full(frame, MODEL, types, **options).labels.drop("step").sort(KEY)
     theirs = of_dag.filter(pl.col("reward_type").is_in(types)).select(ours.columns).sort(KEY)
     assert_frame_equal(ours, theirs, rel_tol=0, abs_tol=1e-3)
 
@@ -75,7 +76,7 @@ def test_a_pandas_frame_keeps_its_index_and_columns_beside_ours():
     labelled = label(given.drop(columns="id"), MODEL)
     assert list(labelled.index) == ["a", "b"] and labelled["uid"].tolist() == [7, 8]
     assert labelled["input_reason"].iloc[0] == "mine" and labelled["reason"].isna().all()
-    assert explode_steps(labelled, "uid")["id"].to_list() == ["7", "7", "8"]
+    assert explode_steps(labelled, "uid")["id"].to_list() == [*6 * ["7"], *3 * ["8"]]
 
 
 def test_what_cannot_be_read_or_labelled_keeps_its_place_with_a_reason(caplog):
@@ -116,13 +117,13 @@ def test_a_trajectory_without_a_final_answer_has_no_label_of_it():
 
 def test_a_row_whose_wrong_answers_all_equal_its_gold_answer_has_a_reason():
     right, wrong = label([ROWS[0], {**ROWS[1], "negative_answers": ["3.0", "6/2"]}], MODEL)
-    assert right["reason"] is None and wrong["rewards"] is None
+    assert right["reason"] is None and list(wrong["rewards"]) == ["first_error", "right_so_far"]
     assert wrong["reason"].startswith("has no hard negatives to contrast its gold answer with")
 
 
 def test_each_missing_label_has_its_own_reason():
     long = {**ROWS[1], "steps": ["4 - 1 = 3."] * 1000 + ["The answer is: 3"]}
-    unstated = {**long, "id": "unstated", "steps": [*long["steps"], "Some are left."]}
+    unstated = {**long, "id": "unstated", "steps": [*long["steps"][:-1], "Some are left."]}
     rows = label(
         [long, unstated, {**long, "id": "gold", "question": "How many?", "gold_answer": None}],
         MODEL,

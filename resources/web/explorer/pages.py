@@ -65,6 +65,9 @@ class Pages:
                 "step": step,
                 "near": near,
                 "labels": {(row["step_index"], row["reward_type"]): row for row in labels},
+                "first_error": {
+                    row["step_index"]: row["probability"] for row in view.rows(queries.FIRST_ERROR, shard, id=name)
+                },
                 "judged": self.labels.all().get(name),
                 "annotator": annotator_of(request),
                 "conditionings": [entry for entry in CONDITIONINGS.values() if entry.name in scored],

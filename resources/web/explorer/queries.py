@@ -48,6 +48,11 @@ LABELS = """
     order by all
 """
 
+FIRST_ERROR = """
+    select step_index, 1 - reward as probability
+    from labels.step_rewards where trajectory_id = $id and reward_type = 'first_error'
+"""
+
 CONDITIONINGS = "select distinct conditioning from labels.template_scores"
 
 ANSWERS = """

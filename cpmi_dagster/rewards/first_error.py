@@ -1,0 +1,44 @@
+"""One label from several: where the first error is, and whether there has been one.
+
+solution of 3 steps, final answer wrong    step 0   step 1   step 2
+P(first error)                             0.16     0.58     0.26
+first_error                                0.84     0.42     0.74     the lowest is the step to look at
+right_so_far                               0.84     0.26     0.00     a probability that only falls: what a PRM learns
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from cpmi_dagster.rewards.hazard import first_error_probabilities, read_solutions
+from cpmi_dagster.rewards.reward_type import PROBABILITY, Demand, Evidence, RewardType
+
+
+def first_error(evidence: Evidence) -> pl.DataFrame:
+    """1 minus the probability that the step is the first wrong one, by the hazard of the first error."""
+    return _of_each(evidence, lambda at: 1 - at)
+
+
+def right_so_far(evidence: Evidence) -> pl.DataFrame:
+    """Probability that no step up to and including this one is wrong, by the hazard of the first error."""
+    return _of_each(evidence, lambda at: 1 - np.cumsum(at))
+
+
+def _of_each(evidence: Evidence, reward: Callable[[np.ndarray], np.ndarray]) -> pl.DataFrame:
+    """Rewards from [steps] probabilities of the first error of every solution."""
+    solutions = read_solutions(evidence.trajectories, evidence.labels, evidence.outcomes)
+    by_solution = [reward(first_error_probabilities(each, evidence.weights)).clip(0, 1) for each in solutions]
+    frame = pl.DataFrame(
+        {"trajectory_id": [each.trajectory_id for each in solutions], "reward": by_solution},
+        schema={"trajectory_id": pl.String, "reward": pl.List(pl.Float64)},
+    )
+    numbered = frame.with_columns(step_index=pl.int_ranges(pl.col("reward").list.len()))
+    return numbered.explode("step_index", "reward").select("trajectory_id", "step_index", "reward")
+
+
+LABELS = Demand(inputs=("labels",))
+TOGETHER = (
+    RewardType("first_error", "First error", first_error, LABELS, PROBABILITY, kind="together"),
+    RewardType("right_so_far", "Right so far", right_so_far, LABELS, PROBABILITY, kind="together", is_so_far=True),
+)
