@@ -17,7 +17,7 @@ from cpmi_dagster.profiles.asked import asked_tables
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import labeling_plan
 from cpmi_dagster.resources.commands.given_file import read_file
-from cpmi_dagster.resources.commands.judge_evaluation import evaluate
+from cpmi_dagster.resources.commands.judge_evaluation import belief_of, evaluate
 from cpmi_dagster.resources.commands.label_file import labeling_settings, write_labelled
 from cpmi_dagster.resources.dag import automation, checks, run_profile, run_sensors, status
 from cpmi_dagster.resources.dag import dry_run as dry_runs
@@ -38,9 +38,9 @@ from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
-    "check_port", "check_schedule", "defs", "describe_labels", "dry_run", "evaluate", "headline", "home_status",
-    "labeling_settings", "labels_made", "left_out", "load_settings", "narrow_pilot", "part_of_project", "plan",
-    "read_file", "run_with_progress", "serve_ui", "stale_tables", "verdicts", "what_changed", "what_is_stale",
+    "belief_of", "check_port", "check_schedule", "defs", "describe_labels", "dry_run", "evaluate", "headline",
+    "home_status", "labeling_settings", "labels_made", "left_out", "load_settings", "narrow_pilot", "part_of_project",
+    "plan", "read_file", "run_with_progress", "serve_ui", "stale_tables", "verdicts", "what_changed", "what_is_stale",
     "write_labelled",
 ]  # fmt: skip
 

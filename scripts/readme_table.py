@@ -14,10 +14,11 @@ import polars as pl
 from cpmi_dagster.assets.reports import headline
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.reports.headline import BEST_FREE
 
 ROOT = Path(__file__).resolve().parents[1]
 README, ROWS = ROOT / "README.md", ROOT / "docs" / "demo_headline.csv"
-SHOWN_ROWS = ("MC", "CPMI", "First error", "Right so far", "Step surprisal", "Best free label", "Chance")
+SHOWN_ROWS = ("MC", "CPMI", "First error", "Right so far", "Step surprisal", "Chance")
 LEFT_OUT = ("… over all steps", "PRMScore", "MATH500 best of 8 (%)")
 INTERVAL = re.compile(r" \[.*\]| too few \(.*\)")
 BLOCK = re.compile(r"(?<=<!-- headline -->\n).*?(?=<!-- end of headline -->)", re.DOTALL)
@@ -31,7 +32,8 @@ def markdown_table(rows: pl.DataFrame) -> str:
 
 def with_table(readme: str, rows: pl.DataFrame) -> str:
     """The README's text with some rows and columns as its table, without intervals."""
-    shown = rows.filter(pl.col("Reward").is_in(SHOWN_ROWS)).drop(LEFT_OUT)
+    reward = pl.col("Reward")
+    shown = rows.filter(reward.is_in(SHOWN_ROWS) | reward.str.starts_with(BEST_FREE)).drop(LEFT_OUT)
     cells = pl.all().map_elements(lambda cell: INTERVAL.sub("", cell), return_dtype=pl.String)
     return BLOCK.sub(lambda _: markdown_table(shown.select(cells)), readme)
 

@@ -183,7 +183,13 @@ def judge(
     if rejected:
         ERR.warn(f"{len(rejected):,} of {counted(len(rows), 'line')} were not judged")
     if not quiet:
-        OUT.print(f"{counted(len(rows) - len(rejected), 'solution')} judged in {output}", highlight=False, markup=False)
+        judged = [row["first_error"] for row in rows if "reason" not in row]
+        lines = [f"{counted(len(judged), 'solution')} judged in {output}"]
+        lines += (
+            [f"first error at step 0 in {judged.count(0):,} of them, none in {judged.count(-1):,}"] if judged else []
+        )
+        lines += [f"the model: {belief}"] if (belief := definitions.belief_of(prm)) else []
+        OUT.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
     if len(rejected) == len(rows):
         raise typer.Exit(1)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP
-from cpmi_dagster.benchmarks.metrics import bootstrap_auc
+from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, bootstrap_auc
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, is_left_out
 from cpmi_dagster.contracts.keys import MODELS, TRAJECTORIES
 from cpmi_dagster.reports.inputs import Figure, ReportInputs, figures_by_column
@@ -107,4 +107,6 @@ def _describe(figures: Mapping[str, Estimate | None]) -> str:
         beside = f", {format_estimate(judged, 3)} against judged steps, {ALL_QUESTIONS}"
     band = f"{format_figure(low.value, 2)} and {format_figure(high.value, 2)}"
     narrow = f" Its scores lie between {band}: {SAME}." if _is_narrow(low, high) else ""
-    return f"{against}{beside} (chance 0.5).{narrow}"
+    surest = held_out or by_labels or judged
+    hardly = " That is hardly above chance." if surest and surest.low is not None and surest.low <= CHANCE_AUC else ""
+    return f"{against}{beside} (chance 0.5).{hardly}{narrow}"

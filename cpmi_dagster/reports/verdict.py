@@ -28,6 +28,8 @@ from cpmi_dagster.rewards.registry import reward_label
 YES, NO, NOT_KNOWN = "Yes", "No", "Not known"
 MANY_EARLY = 0.05
 """Share of solutions that state the final answer before the last step, above which the verdict says so."""
+MOST_OF_THEM = 0.8
+"""Share of the labelled solutions that is enough where they are few."""
 MOST_MORE = 1_000
 """Further solutions to judge beyond which two labels count as alike."""
 
@@ -78,7 +80,7 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     free = best_free(aucs) or ""
     answer = partial(Verdict, judged=judged, free=free, caution=_warn_of_early_answers(counts[label_trust.STATED]))
     labelled = counts[label_trust.LABELLED].get(solutions, Estimate(FEWEST_SOLUTIONS))
-    needed = min(FEWEST_SOLUTIONS, int(labelled.value))
+    needed = min(FEWEST_SOLUTIONS, math.ceil(MOST_OF_THEM * labelled.value))
     if not needed:
         because = f"No solution with {label} has a step before its last one, and figures leave last steps out."
         return answer(NOT_KNOWN, because, "Look at how the solutions are split into steps.")

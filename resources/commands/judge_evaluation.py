@@ -1,4 +1,4 @@
-"""`cpmi evaluate`: the figures of an external judge on the problems of a profile's sources."""
+"""What is known of a judge: `cpmi evaluate` on the problems of a profile's sources, and the report of its own home."""
 
 from pathlib import Path
 
@@ -6,11 +6,29 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.judges import benchmarks_named, read_judged_lines
 from cpmi_dagster.benchmarks.registry import read_benchmark
+from cpmi_dagster.contracts.keys import FIGURES
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.process_level import evaluate as judge_figures
+from cpmi_dagster.reports.reward_models import describe_models
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
+
+REWARD_MODELS = "reward_models"
+
+
+def belief_of(prm: str) -> str:
+    """What the report of a home says of one of its reward models; empty for a model from elsewhere.
+
+    Args:
+        prm: a model as for `judge`, such as `.cpmi/mine/models/cpmi_bce`.
+    """
+    folder = Path(prm).absolute()
+    lake = Lake(folder.parents[1]) if folder.is_dir() and len(folder.parents) > 1 else None
+    if lake is None or folder.parent.name != "models" or not lake.has(FIGURES, REWARD_MODELS):
+        return ""
+    return describe_models(lake.read(FIGURES, REWARD_MODELS)).get(folder.name, "")
 
 
 def evaluate(settings: Settings, predictions: Path, name: str, benchmark: str | None) -> pl.DataFrame:

@@ -19,6 +19,8 @@ HELD_OUT = {OWN_LABELS: Estimate(0.7, 0.6, 0.8, 90, 20), JUDGED_HELD_OUT: Estima
             "no labels of 10 questions held out to measure it on, 0.900 [0.800, 0.950; n=80] against judged steps",
             "x",
         ),
+        (ALL | HELD_OUT, "(chance 0.5). That is hardly above chance.", "x"),
+        (ALL | {OWN_LABELS: Estimate(0.7, 0.6, 0.8, 90, 20)}, "questions held out, 0.900", "hardly"),
         (ALL | {JUDGED_HELD_OUT: Estimate(0.6, n=9, units=3)}, "judged steps, of training questions too", "0.600"),
     ],
 )

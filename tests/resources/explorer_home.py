@@ -22,7 +22,7 @@ def identifier(number: int) -> str:
 def made_up_home(home: Path) -> Settings:
     """Write 100 trajectories of three steps; a reward is `step / 4`.
 
-    Number 7 has hostile text; types disagree most at step 2 of number 90.
+    Number 7 has hostile text; types disagree most at step 1 of number 90.
     """
     lake, settings = Lake(home), load_settings("miniature", home)
 
@@ -41,7 +41,7 @@ def made_up_home(home: Path) -> Settings:
             write(f"labels/{key}", shard, rows)
     rows = [
         {"trajectory_id": identifier(number), "step_index": step, "reward_type": name,
-         "soft_label": 0.0 if (number, step, name) == (90, 2, "mc") else soft_label}
+         "soft_label": 0.0 if (number, step, name) == (90, 1, "mc") else soft_label}
         for number in range(COUNT) for step in range(STEPS) for name, soft_label in SOFT_LABELS.items()
     ]  # fmt: skip
     write("dataset/soft_labels", None, rows)

@@ -85,7 +85,7 @@ DISAGREEMENT = f"""
     from {SELECTED}
     join (from dataset.soft_labels where reward_type = $first) a using (trajectory_id)
     join (from dataset.soft_labels where reward_type = $second) b using (trajectory_id, step_index)
-    where {MATCHES}
+    where step_index < len(steps) - 1 and {MATCHES}
     order by abs(a.soft_label - b.soft_label) desc, trajectory_id, step_index limit $most
 """
 
