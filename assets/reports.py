@@ -28,6 +28,7 @@ from cpmi_dagster.contracts.keys import (
     REPORT,
     STEP_REWARDS,
     TRAJECTORIES,
+    TRUTH,
 )
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
@@ -95,7 +96,8 @@ def figures(run: StageRun) -> StageOutput:
 
 
 DRAWN_FROM = (
-    PROBLEMS, PROCESSBENCH, PRMBENCH_PREDICTIONS, JUDGES, CHOICES, MODELS, STEP_REWARDS, TRAJECTORIES, COSTS, NEGATIVES,
+    PROBLEMS, PROCESSBENCH, PRMBENCH_PREDICTIONS, JUDGES, CHOICES, MODELS, STEP_REWARDS, TRAJECTORIES, TRUTH, COSTS,
+    NEGATIVES,
 )  # fmt: skip
 """Inputs of plots and model cards."""
 REVIEWED = ["question_id", "match_kind"]

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.errors import CpmiError
-from cpmi_dagster.files.text import cut
+from cpmi_dagster.files.text import cut, printable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,13 +37,13 @@ def show_frame(console: SafeConsole, frame: "pl.DataFrame", form: str) -> None:
 def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
     """A frame as a rich table."""
     table = new_table(title)
-    rows = [[Text(_cell(value)) for value in row] for row in _rows(frame)]
+    rows = [[_text(_cell(value)) for value in row] for row in _rows(frame)]
     for index, (name, dtype) in enumerate(frame.schema.items()):
         justify = "right" if dtype.is_numeric() else "left"
         widest = max((len(row[index]) for row in rows), default=0)
         # a long text may wrap, a number may not
         least = widest if widest <= UNBROKEN else None
-        table.add_column(Text(name), justify=justify, overflow="fold", no_wrap=not index, min_width=least)
+        table.add_column(_text(name), justify=justify, overflow="fold", no_wrap=not index, min_width=least)
     for row in rows:
         table.add_row(*row)
     return table
@@ -51,7 +51,7 @@ def table_of(frame: "pl.DataFrame", title: str | None = None) -> Table:
 
 def new_table(title: str | None, **options: Any) -> Table:
     """An empty table in the style of all commands."""
-    return Table(title=title and Text(title), title_justify="left", header_style="bold", box=box.SIMPLE, **options)
+    return Table(title=title and _text(title), title_justify="left", header_style="bold", box=box.SIMPLE, **options)
 
 
 def facts_table(title: str, facts: Mapping[str, Any]) -> Table:
@@ -63,8 +63,13 @@ def facts_table(title: str, facts: Mapping[str, Any]) -> Table:
         if value is None or value == "":
             continue
         lines = value if isinstance(value, list) else [value]
-        table.add_row(name, Text("\n".join(str(line) for line in lines)))
+        table.add_row(name, _text("\n".join(str(line) for line in lines)))
     return table
+
+
+def _text(text: str) -> Text:
+    """A text as it is: neither markup nor control characters of it act."""
+    return Text(printable(text))
 
 
 def _cell(value: Any) -> str:

@@ -148,7 +148,7 @@ def _draw_calibration(steps: pl.DataFrame) -> "Figure | None":
         panel.annotate(f"{n:,}", (x, y), (6, -12), textcoords="offset points", fontsize=8, color=INK)
     panel.set_xlim(0, 1.02)
     panel.set_ylim(0, 1.02)
-    label_axes(panel, "right so far, as the label says", "share of these steps (their number beside them)")
+    label_axes(panel, "right so far, as the label says", "share that is right so far")
     return figure
 
 

@@ -178,7 +178,7 @@ def _flat(values: Mapping[str, Any], types: Sequence[str], with_recipe: bool, be
 def _with_demands(labels: pl.DataFrame, types: Sequence[str], files: Mapping[str, Sequence[Record]]) -> pl.DataFrame:
     """The labels of each reward type, in the order of `types`, with the contexts and wrong answers that it reads."""
     decided = {key: records[0].settings for key, records in files.items()}
-    default = decided.get(STEP_REWARDS, {}).get("rewards", {}).get("default_conditioning", DEFAULT)
+    default = decided.get(STEP_REWARDS, {}).get("rewards.default_conditioning", DEFAULT)
     most = decided.get(NEGATIVES, {}).get("demand.negatives")
     rows = []
     for name in types:

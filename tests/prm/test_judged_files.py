@@ -100,7 +100,7 @@ def test_the_command_says_which_solutions_were_left_out(files_of):
     assert result.exit_code == 0
     assert "empty was not judged: `steps`: it is empty" in result.stderr and "2 solutions judged in" in result.stdout
     assert "2 of 4 lines were not judged" in result.stderr
-    assert "would be overwritten" in str(command(output=files.input).exception)
+    assert "which it would replace" in str(command(output=files.input).exception)
     files_of(SOLUTIONS[1:2])
     assert command().exit_code == 1
 
