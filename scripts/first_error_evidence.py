@@ -1,6 +1,7 @@
 """Answers the questions of docs/first_error.md from ProcessBench and the labels kept beside `first_error.py`.
 
-    python -m scripts.first_error_evidence processbench --labeler human-steps-1.5b
+    python -m scripts.first_error_evidence processbench --labeler qwen2.5-coder-0.5b-instruct-q4_k_m.gguf
+    python -m scripts.first_error_evidence processbench --plot docs/images/first_error_calibration.svg
 
     label                             First wrong step found   AUC, without last steps
     First error, all                  0.37 [0.32, 0.42]        0.83 [0.81, 0.85]
@@ -32,11 +33,12 @@ from cpmi_dagster.benchmarks.label_quality import (
 )
 from cpmi_dagster.benchmarks.resampling import Resampled, bootstrap_mean, shown
 from cpmi_dagster.reports.best_label import Folds
+from cpmi_dagster.reports.figure_style import INK, label_axes, new_figure
 from cpmi_dagster.rewards.hazard import OUTCOME, Fit, Solution, posterior, shipped_weights
 from cpmi_dagster.rewards.hazard_fit import Judged, fit_hazard, steps_at_risk
 from scripts.first_error import KEPT, SHIPPED_LABELS, SUBSETS, Row, labelled_solutions, read_rows
 
-SAMPLES, SEED = 1000, 0
+SAMPLES, SEED, BINS = 1000, 0, 10
 TRAVELLED = ("olympiadbench", "omnimath")
 SURPRISAL, INCREMENTAL, MARGINAL = SHIPPED_LABELS
 SINGLE = ("step_length", "position", "final_answer", "final_answer_position", *SHIPPED_LABELS)
@@ -189,6 +191,23 @@ def transfers(folder: Path) -> Iterator[Table]:
         yield label_table(f"{subset}, by {other} alone", judged_steps(judged[subset], read[subset], [fitted]))
 
 
+def draw_calibration(folder: Path, file: Path) -> None:
+    """Draws how many steps are right so far, of those with a probability, by subset; by the fit without labels."""
+    reading = Reading("free", shipped_weights().by_labels[frozenset([OUTCOME])])
+    figure, (panel,) = new_figure(3.4)
+    panel.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=":")
+    for subset, marker in zip((*SUBSETS, *TRAVELLED), "osD^", strict=True):
+        rows = list(read_rows(folder, [subset]))
+        judged = labelled_solutions(rows, pl.read_parquet(KEPT).clear())
+        steps = with_truth_so_far(judged_steps(judged, rows, [reading]).filter(reward_type="free so far"))
+        bins = steps.with_columns(bin=(pl.col("reward") * BINS).floor().clip(0, BINS - 1))
+        points = bins.group_by("bin").agg(pl.col("reward", "correct").mean(), n=pl.len()).sort("bin")
+        panel.plot(points["reward"], points["correct"], f"{marker}-", markersize=5, label=subset)
+    panel.legend(frameon=False, fontsize=9)
+    label_axes(panel, "right so far, as the label says", "share that is right so far")
+    figure.savefig(file, metadata={"Date": None})
+
+
 def with_all(solutions: Sequence[tuple[Solution, Sequence[bool | None]]]) -> list[Judged]:
     """The solutions that have every label, so that all figures are over the same steps."""
     return [(solution, correct) for solution, correct in solutions if set(SHIPPED_LABELS) <= set(solution.labels)]
@@ -198,8 +217,12 @@ def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="ProcessBench: gsm8k, math, olympiadbench, omnimath as JSON Lines")
+    parser.add_argument("--plot", type=Path, help="file of the calibration plot to write")
     parser.add_argument("--labeler", help="of the kept labels; each of them by default")
     given = parser.parse_args()
+    if given.plot:
+        draw_calibration(given.folder, given.plot)
+        return
     kept, rows, console = pl.read_parquet(KEPT), list(read_rows(given.folder)), Console(width=160)
     for labeler in [given.labeler] if given.labeler else kept["labeler"].unique().sort():
         judged = with_all(labelled_solutions(rows, kept.filter(labeler=labeler)))
