@@ -82,7 +82,8 @@ def without_thought_tags(text: str) -> str:
 
 def without_tags(text: str) -> str:
     """A text without the tags of thoughts, answers and ends of turns, which a labeler would read as text."""
-    return _ANSWER_TAG.sub("", _TURN_END.sub("", without_thought_tags(text)))
+    thoughts = _THOUGHT_START.sub("\n", _THOUGHT_END.sub("\n", text))
+    return _ANSWER_TAG.sub("", _TURN_END.sub("", thoughts))
 
 
 def announced_answer(text: str) -> str | None:

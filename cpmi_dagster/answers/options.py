@@ -10,22 +10,27 @@ import string
 from collections.abc import Mapping, Sequence
 
 FEWEST = 2
-_MARKS = (re.compile(r"\(([A-Z])\)"), re.compile(r"^[ \t]*\[?([A-Z])[\].):][ \t]+", re.MULTILINE))
+_MARKS = (re.compile(r"(?<![A-Za-z0-9])\(([A-Z])\)"), re.compile(r"^[ \t]*\[?([A-Z])[\].):][ \t]+", re.MULTILINE))
 _AROUND = re.compile(r"\\(?:textbf|textrm|text|mathrm|mathbf|bf|rm)\s*\{?\s*$|\\q?quad|^\s*[}:.]|\\[ ,;]|~|\$")
-_LETTER = re.compile(r"(?:\\[a-z]+\{)?[\W_]*(?:(?:option|choice)\s+)?[\W_]*([A-Z])[\W_]*")
+_LETTER = re.compile(r"(?:\\[a-z]+\{)?[\W_]*(?:(?:option|choice)\s+)?[\W_]*([A-Z])[\W_]*", re.IGNORECASE)
+_BEGINNING = re.compile(r"[\W_]*([A-Z])[.):]\s")
+_BETWEEN = {"", "or", "and"}
+"""What stands between letters that are only named."""
 
 
 def read_options(question: str) -> dict[str, str]:
-    """The options that a question lists, by letter from A; empty if it lists fewer than two."""
+    """The longest list of options in a question, by letter from A, of equally long ones the last; empty below two."""
+    longest: dict[str, str] = {}
     for mark in _MARKS:
         found = list(mark.finditer(question))
-        starts = [number for number, match in enumerate(found) if match[1] == "A"]
-        for start in reversed(starts):
+        for start in (number for number, match in enumerate(found) if match[1] == "A"):
             run = found[start : start + len(string.ascii_uppercase)]
             count = next((n for n, match in enumerate(run) if match[1] != string.ascii_uppercase[n]), len(run))
-            if count >= FEWEST:
-                return _texts(question, run[:count])
-    return {}
+            texts = _texts(question, run[:count]) if count >= max(FEWEST, len(longest)) else {}
+            longest = (
+                texts if any(text.strip(" .,;:?!").lower() not in _BETWEEN for text in texts.values()) else longest
+            )
+    return longest
 
 
 def _texts(question: str, marks: Sequence[re.Match[str]]) -> dict[str, str]:
@@ -45,7 +50,13 @@ def _plain(text: str) -> str:
 
 def letter_of(answer: str, options: Mapping[str, str]) -> str | None:
     r"""The letter that an answer is: `B`, `(b)`, `\text{(B)}`, `option B`; None if it is none of the options'."""
-    match = _LETTER.fullmatch(answer.strip()) or _LETTER.fullmatch(answer.strip().upper())
+    match = _LETTER.fullmatch(answer.strip())
+    return match[1].upper() if match and match[1].upper() in options else None
+
+
+def beginning_letter(answer: str, options: Mapping[str, str]) -> str | None:
+    """The letter that an answer begins with, before the text of the option: `B. 7`, `(B) 7`."""
+    match = _BEGINNING.match(answer.strip())
     return match[1] if match and match[1] in options else None
 
 

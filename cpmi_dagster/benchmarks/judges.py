@@ -7,7 +7,7 @@
     {"idx": "circular_prm_test_p1_0", "scores": {"step_level_validity_scores": [0.9, 0.8, 0.4]}}      as PRMBench does
 
 A `prediction` is the first wrong step, -1 for none: it has the probability 0, and the others 1. One that is null, or
-that no step has, counts as wrong, as in ProcessBench's evaluation. Scores of PRMBench outside 0..1 are replaced by its
+that no step has, counts as wrong, as in ProcessBench's evaluation. If a score of PRMBench is outside 0..1, all are its
 labels.
 `benchmark` may be left out if the caller names it or only one benchmark has a problem of that id. Lines with an id that
 PRMBench repeats stand for its problems in their order. A benchmark must be judged completely or not at all.
@@ -49,12 +49,14 @@ class StepScores(BaseModel):
     step_level_validity_labels: BoundedList[bool] | None = None
 
     @property
-    def probabilities(self) -> list[float] | None:
-        """The scores if they are probabilities, else the labels as 1 and 0."""
+    def are_probabilities(self) -> bool:
+        """Whether the scores lie in 0..1."""
+        return all(0 <= score <= 1 for score in self.step_level_validity_scores or ())
+
+    def probabilities(self, by_labels: bool) -> list[float] | None:
+        """The scores; the labels as 1 and 0 if they are wanted, or there are no scores."""
         scores, labels = self.step_level_validity_scores, self.step_level_validity_labels
-        if scores is not None and (labels is None or all(0 <= score <= 1 for score in scores)):
-            return scores
-        return None if labels is None else [float(label) for label in labels]
+        return [float(label) for label in labels] if labels is not None and (by_labels or scores is None) else scores
 
 
 class JudgedLine(BaseModel):
@@ -90,10 +92,15 @@ class JudgedLine(BaseModel):
                 return f"{str(self.idx).removeprefix(f'{kind}_')}:{kind}"
         return "" if self.id is None else str(self.id)
 
-    def probabilities_of(self, problem: Problem) -> list[float] | None:
+    @property
+    def is_decision(self) -> bool:
+        """Whether it names the first wrong step, and has no probability that a threshold could divide."""
+        return "prediction" in self.model_fields_set and self.probabilities is None
+
+    def probabilities_of(self, problem: Problem, by_labels: bool) -> list[float] | None:
         """A probability for each step; None if the judge gave none."""
         if self.probabilities is not None or self.scores is not None:
-            return self.probabilities if self.scores is None else self.scores.probabilities
+            return self.probabilities if self.scores is None else self.scores.probabilities(by_labels)
         if "prediction" not in self.model_fields_set or problem.first_error is None:
             return None
         predicted = self.prediction
@@ -155,6 +162,7 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
     for benchmark, problem_id, steps, first_error in sizes.iter_rows():
         known.setdefault(benchmark, {})[problem_id] = Problem(steps, first_error)
     # the k-th line of a name is about the k-th problem of that name
+    by_labels = any(line.scores is not None and not line.scores.are_probabilities for _, line, _ in lines)
     seen: Counter[tuple[str, str]] = Counter()
     judgements: dict[tuple[str, str], Sequence[float]] = {}
     for place, line, file_benchmark in lines:
@@ -168,7 +176,7 @@ def judge_predictions(lines: Sequence[PlacedLine], problems: pl.DataFrame) -> pl
             what = "judged again; keep one of the lines" if repeats or exists else unknown
             raise BenchmarkError(f"{place}: `{line.name}` is {what}")
         problem = known[benchmark][problem_id]
-        probabilities = line.probabilities_of(problem)
+        probabilities = line.probabilities_of(problem, by_labels)
         if probabilities is None:
             why = f" ({line.reason})" if line.reason else ""
             advice = f"judge it, or leave {benchmark} out"

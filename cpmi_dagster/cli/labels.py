@@ -67,12 +67,13 @@ def label(
         lines = [f"{labelled:,} of {counted(rows, 'row')} labelled in {output}{left_out}"]
         if labelled and "first_error" in types and weights is None:
             lines.append(
-                "Look first at the step of a solution with the lowest first_error. Its weights are of other data: they "
-                f"rank steps; `{program()} calibrate` fits them to twenty solutions that you have judged"
+                "Look first at the step of a solution with the lowest first_error. Its weights are of other data, and "
+                "found a third of the first errors; once twenty solutions are judged, `calibrate` fits them to yours"
             )
         if labelled:
             lines.append(
-                f"Whether to train on these labels is not known yet: judge {min(50, labelled)} solutions with "
+                "Whether to train on these labels is not known yet: judge "
+                f"{counted(min(50, labelled), 'solution')} with "
                 f"`{program()} explore{settings.profile_option}`, which compares the labels with your judgements"
             )
         OUT.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
@@ -174,6 +175,8 @@ def judge(
 
     if "-" in (input, str(output)):
         raise UsageError("`cpmi judge` reads and writes files, and no standard input or output; give both by name")
+    if output.suffix == ".parquet":
+        raise UsageError(f"--output {output}: judgements are written as JSON Lines; give a name that ends in .jsonl")
     given = definitions.read_file(input, [output], keeps_empty=True, fields=parse_fields(map or []), steps=split)
     with views.bar(ERR, "judging", quiet) as advance:
         rows = judge_file(prm, given, output, advance, threshold, device, dtype, form, revision)

@@ -143,7 +143,9 @@ def calibrate(
     """Fit the labels `first_error` and `right_so_far` on twenty or more solutions that people have judged."""
     from cpmi_dagster.resources.commands import calibrate as calibration
 
-    result = calibration.calibrate(load_profile(profile), labels.split(",") if labels else None)
+    result = calibration.calibrate(
+        load_profile(profile), [*dict.fromkeys(map(str.strip, labels.split(",")))] if labels else None
+    )
     tables.show_frame(OUT, result.table, format)
     calibration.write_weights(result.weights, output)
     if format == "table":

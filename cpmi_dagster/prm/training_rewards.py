@@ -26,7 +26,7 @@ from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.rewards.labeling import LabelOptions, label_in_full, labeler_demand
 from cpmi_dagster.scoring.trajectories import load_named_model
 from cpmi_dagster.trajectories.chats import ASSISTANT, is_of_user, messages_of, read_chat, text_of
-from cpmi_dagster.trajectories.given_choices import LETTERS, LISTED, name_choice
+from cpmi_dagster.trajectories.given_choices import LETTERS, LISTED, as_stated, name_choice, with_options
 from cpmi_dagster.trajectories.given_rows import own_reason, read_table, to_plain
 
 PRM = "prm"
@@ -93,7 +93,7 @@ class RewardFunction:
         wrongs = to_plain(columns.get("negative_answers", [None] * len(texts)))
         choices = [{name: column[number] for name, column in self._choices(columns)} for number in range(len(texts))]
         finals = [extract_answer(text) for text in texts]
-        golds = [_read(*each) for each in zip(given, choices, finals, strict=True)]
+        golds = [_read(*each) for each in zip(questions, given, choices, finals, strict=True)]
         fields = ("question", "completion", "gold_answer", "negative_answers")
         values = zip(questions, texts, golds, wrongs, strict=True)
         rows = [dict(zip(fields, row, strict=True)) | choice for row, choice in zip(values, choices, strict=True)]
@@ -219,9 +219,10 @@ def _text_of(completion: Any) -> tuple[str, str | None]:
         return "", str(error)
 
 
-def _read(gold: Any, choices: Mapping[str, Any], final_answer: str | None) -> str | None:
+def _read(question: str, gold: Any, choices: Mapping[str, Any], final_answer: str | None) -> str | None:
     """Extract a gold answer; None if there is none, which affects only its completion."""
     try:
-        return name_choice(choices, read_gold_answer(gold), gold, final_answer)
+        named = name_choice(choices, read_gold_answer(gold), gold, final_answer)
+        return as_stated(with_options(choices, question), named, final_answer)
     except (ValueError, MalformedRow):
         return None

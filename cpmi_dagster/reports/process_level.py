@@ -197,6 +197,11 @@ def evaluate(
         figures.append(
             named.select("judge", "benchmark", "protocol", pl.exclude("row", "judge", "benchmark", "protocol"))
         )
+    if any(line.is_decision for _, line, _ in lines):  # nothing of a decision is left to choose
+        figures = [
+            each.filter(pl.col("protocol").is_null() | pl.col("protocol").is_in(["fixed", "chance"]))
+            for each in figures
+        ]
     # the total beside the groups is the overall score beside the categories
     return pl.concat(figures).filter(~pl.col("figure").str.starts_with(PRM_TOTALS["group"]))
 

@@ -132,9 +132,9 @@ def _judge_more(count: int, option: str, all_judged: bool) -> str:
 
 
 def _instead(quality: Mapping[str, Mapping[str, Estimate]], free: str) -> str:
-    """What to train on: one label from several unless it is shown to be worse, or a free one that finds errors."""
+    """What to train on: one label from several unless it is worse, or a free one that finds errors."""
     apart = quality[TO_CONTROL + INNER]
-    together = next((row for row in TRAINED_TOGETHER_ROWS if row in apart and not _is_below(apart[row])), None)
+    together = next((row for row in TRAINED_TOGETHER_ROWS if row in apart and apart[row].value >= 0), None)
     if together:
         return f"Train on {together}, or label with a larger model."
     found = quality[FOUND]

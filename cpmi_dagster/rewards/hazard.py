@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 import polars as pl
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
@@ -57,12 +57,25 @@ class Fit(Frozen):
 
     labels: tuple[str, ...]
     features: tuple[str, ...]
-    means: tuple[float, ...]
-    deviations: tuple[Annotated[float, Field(gt=0)], ...]
-    intercepts: Annotated[tuple[float, ...], Field(min_length=PARTS, max_length=PARTS)]
-    coefficients: Annotated[tuple[tuple[float, ...], ...], Field(min_length=PARTS, max_length=PARTS)]
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
+    means: tuple[FiniteFloat, ...]
+    deviations: tuple[Annotated[FiniteFloat, Field(gt=0)], ...]
+    intercepts: Annotated[tuple[FiniteFloat, ...], Field(min_length=PARTS, max_length=PARTS)]
+    coefficients: Annotated[tuple[tuple[FiniteFloat, ...], ...], Field(min_length=PARTS, max_length=PARTS)]
+    low: tuple[FiniteFloat, ...] = ()
+    high: tuple[FiniteFloat, ...] = ()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if unknown := sorted(set(self.labels) - {*LABELS, OUTCOME}):
+            raise ValueError(f"a fit reads `{unknown[0]}`; it can read {', '.join((*LABELS, OUTCOME))}")
+        pair = np.array([0.0, 1.0])
+        expected = tuple(Solution("", pair, dict.fromkeys(LABELS, pair), True, 0).features(self.labels))
+        columns = (self.means, self.deviations, *self.coefficients)
+        if self.features != expected or any(len(column) != len(expected) for column in columns):
+            raise ValueError(
+                f"a fit of {', '.join(self.labels) or 'no labels'} has other features, or lists of other lengths"
+            )
+        return self
 
     def contributions(self, features: np.ndarray, parts: np.ndarray) -> np.ndarray:
         """[steps, features] what each feature adds to a step's log-odds, from [steps, features] and [steps] parts."""
@@ -85,9 +98,9 @@ class Weights(Frozen):
     """
 
     fitted_on: str
-    solutions: int
+    solutions: Annotated[int, Field(ge=0)]
     is_calibrated: bool = False
-    fits: tuple[Fit, ...]
+    fits: Annotated[tuple[Fit, ...], Field(min_length=1)]
 
     @property
     def origin(self) -> str:
@@ -188,11 +201,13 @@ def within(values: np.ndarray) -> np.ndarray:
 
 def fit_for(solution: Solution, weights: Weights) -> Fit:
     """The fit that reads most of what a solution has: the final answer before labels; of equal ones the first."""
-    known = solution.known
-    for source in (weights, shipped_weights()):
-        if usable := [fit for fit in source.fits if known.issuperset(fit.labels)]:
-            return max(usable, key=lambda fit: (OUTCOME in fit.labels, len(fit.labels)))
-    raise SettingsError(f"{SHIPPED} has no weights for solutions without labels; install the package again")
+    own, shipped = (
+        [fit for fit in source.fits if solution.known.issuperset(fit.labels)] for source in (weights, shipped_weights())
+    )
+    with_outcome = [fit for fit in own if OUTCOME in fit.labels] or [fit for fit in shipped if OUTCOME in fit.labels]
+    if not (usable := with_outcome or own or shipped):
+        raise SettingsError(f"{SHIPPED} has no weights for solutions without labels; install the package again")
+    return max(usable, key=lambda fit: len(fit.labels))
 
 
 def explain(solution: Solution, weights: Weights) -> pl.DataFrame:

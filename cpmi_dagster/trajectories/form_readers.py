@@ -36,7 +36,7 @@ from cpmi_dagster.trajectories.fields import (
     read_sure_label,
     read_text,
 )
-from cpmi_dagster.trajectories.given_choices import name_choice, with_options
+from cpmi_dagster.trajectories.given_choices import as_stated, name_choice, with_options
 from cpmi_dagster.trajectories.math_shepherd import Trajectory, clean, split_marked_text, strip_headers
 from cpmi_dagster.trajectories.solution_text import Splitting, split_steps
 from cpmi_dagster.trajectories.step_marks import read_marks, split_at_marks
@@ -182,15 +182,16 @@ def _trajectory(
         raise MalformedRow("the verdicts behind the steps and the labels of the row differ; remove one of them")
     labels = marked if labels is None else labels
     stated = final_answer(texts)
+    question = with_options(row, question)
     gold = name_choice(row, _read_gold_answer(row), row.get(name_in(row, GOLD_ANSWER)), stated)
     return Trajectory(
-        question=with_options(row, question),
+        question=question,
         steps=tuple(clean(without_tags(text)) or text for text in texts),
         shepherd_labels=None if labels is None else tuple(labels),
         final_answer=stated,
         source_id=read_optional(row, "id", read_identifier),
         task=read_optional(row, "task", read_identifier) or "",
-        gold_answer=gold,
+        gold_answer=as_stated(question, gold, stated),
         split=read_optional(row, "split", read_identifier) or None,
         truth=None if truth is None else tuple(truth),
     )

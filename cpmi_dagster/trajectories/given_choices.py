@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cpmi_dagster.answers.gold import answer_text
-from cpmi_dagster.answers.options import FEWEST, read_options, render_choices
+from cpmi_dagster.answers.options import FEWEST, beginning_letter, letter_of, read_options, render_choices
+from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.trajectories.fields import read_cell, read_optional
 
@@ -58,6 +59,22 @@ def name_choice(row: Mapping[str, Any], gold: str | None, value: Any, final_answ
         raise MalformedRow(f"the gold answer {gold} is not the number of a choice, {listed}; write its letter")
     is_text = final_answer is not None and (final_answer == texts[number] or not _is_letter(final_answer, len(texts)))
     return texts[number] if is_text else LETTERS[number]
+
+
+def as_stated(question: str, gold: str | None, final_answer: str | None) -> str | None:
+    """The gold answer of a question that lists options, as its solution states it: by letter, or by text."""
+    options = read_options(question) if gold and final_answer else {}
+    if gold is None or final_answer is None or not options:
+        return gold
+    by_letter = letter_of(gold, options)
+    right = by_letter or next((letter for letter, text in options.items() if text and is_equivalent(gold, text)), None)
+    if right is None:
+        return gold
+    if (said := letter_of(final_answer, options)) is not None:
+        return final_answer if said == right else gold if by_letter else right
+    if beginning_letter(final_answer, options):
+        return right
+    return options[right] if by_letter and options[right] else gold
 
 
 def with_options(row: Mapping[str, Any], question: str) -> str:

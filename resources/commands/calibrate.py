@@ -102,7 +102,9 @@ class Calibration:
                 lines.append(f"First wrong steps found beyond {words}: {shown(gain)}, {verdict}.")
             else:
                 lines.append(f"Whether it finds more first wrong steps than {words} cannot be told from so few.")
-        level = "calibrated" if fitted < min(shipped, constant) else "no better calibrated than before"
+        level = "calibrated" if fitted <= min(shipped, constant) else "no better calibrated than before"
+        if constant < fitted < shipped:
+            level = "better calibrated than as it ships, and no better than a constant"
         lines.append(
             f"right_so_far is {level}: mean squared error {fitted:.3f}, as it ships {shipped:.3f}, of a constant "
             f"{constant:.3f}."
@@ -169,7 +171,11 @@ def check_judged(judged: Sequence[Judged], profile: str) -> None:
 
 
 def fitted_weights(judged: Sequence[Judged], names: Sequence[str], profile: str) -> Weights:
-    """Fits with and without the final answer, with all labels and without any, around the weights that ship."""
+    """Fits with and without the final answer, with all labels and without any, around the weights that ship.
+
+    Raises:
+        BenchmarkError: in no solution with a wrong step are all steps before it judged.
+    """
     shipped, fits = shipped_weights().by_labels, []
     sets = [(*outcome, *labels) for outcome in ((OUTCOME,), ()) for labels in dict.fromkeys((tuple(names), ()))]
     for labels in sets:
@@ -179,6 +185,11 @@ def fitted_weights(judged: Sequence[Judged], names: Sequence[str], profile: str)
                 (fit for read, fit in shipped.items() if read <= frozenset(labels)), key=lambda fit: len(fit.features)
             )
             fits.append(fit_hazard(steps, labels, widened(nearest, steps)))
+    if not fits:
+        raise BenchmarkError(
+            f"of the judged solutions of profile `{profile}`, none with a wrong step has all steps before it judged; "
+            "judge each solution up to its first wrong step"
+        )
     named = f"{counted(len(judged), 'judged solution')} of profile {profile}"
     return Weights(fitted_on=named, solutions=len(judged), is_calibrated=True, fits=tuple(fits))
 

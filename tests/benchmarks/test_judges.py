@@ -52,7 +52,10 @@ def test_files_that_the_benchmarks_own_evaluations_write_are_read_as_they_are(tm
         {"id": "shared", "benchmark": "processbench_math", "label": -1, "prediction": 7, "match": False},
     ]
     prmbench = [
-        {"idx": "circular_p", "scores": {"step_level_validity_scores": [0.7, 0.2], "step_level_validity_labels": []}},
+        {
+            "idx": "circular_p",
+            "scores": {"step_level_validity_scores": [0.7, 0.2], "step_level_validity_labels": [True, False]},
+        },
         {
             "idx": "circular_p",
             "scores": {"step_level_validity_scores": [-3.5], "step_level_validity_labels": [False]},
@@ -60,7 +63,10 @@ def test_files_that_the_benchmarks_own_evaluations_write_are_read_as_they_are(tm
     ]
     by_step = predictions(tmp_path, [*processbench, *prmbench])["probability"].to_list()
     # as predicted; not flagged though step 0 is wrong; flagged though all is right
-    assert by_step == [1.0, 0.0, 1.0, 0.0, 0.7, 0.2, 0.0]
+    # and as one score of PRMBench is no probability, all are its labels
+    assert by_step == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
+    alone = [{**prmbench[0], "idx": "circular_p"}, {"id": "p:circular", "probabilities": [0.5]}]
+    assert predictions(tmp_path, alone)["probability"].to_list() == [0.7, 0.2, 0.5]
 
 
 @pytest.mark.parametrize(

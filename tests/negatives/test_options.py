@@ -3,6 +3,7 @@
 import pytest
 
 from cpmi_dagster.answers.options import letter_of, read_options, render_choices
+from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.negatives.hard_negatives import choose_negatives, heuristic_negatives
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.trajectories.given_rows import read_table
@@ -61,3 +62,33 @@ def test_a_question_without_its_options_gets_those_of_its_row():
     assert read_table([row]).trajectories["question"].item() == render_choices(PENS, CHOICES)
     listed = render_choices(PENS, CHOICES)
     assert read_table([{**row, "question": listed}]).trajectories["question"].item() == listed
+
+
+@pytest.mark.parametrize(
+    ("gold", "solution", "is_right"),
+    [
+        ("c", "C", True),
+        ("C", "(c)", True),
+        ("C", "11/4", True),
+        ("11/4", "C", True),
+        ("C", "B", False),
+        ("11/4", "B", False),
+    ],
+)
+def test_a_gold_answer_and_a_final_answer_are_compared_as_options(gold, solution, is_right):
+    row = {"question": render_choices(PENS, CHOICES), "gold_answer": gold, "steps": [f"The answer is: {solution}"]}
+    read = read_table([row]).trajectories.row(0, named=True)
+    assert is_equivalent(read["gold_answer"], read["final_answer"]) is is_right
+
+
+@pytest.mark.parametrize(
+    ("question", "letters"),
+    [
+        ("If P(A)=0.3 and P(B)=0.7, what is P(A and B)?\nA. 1\nB. 3/7\nC. 2\nD. 5", "ABCD"),
+        ("Which?\n(A) 4\n(B) 7\n(C) 9\n(D) both (A) and (B)", "ABCD"),
+        ("Which is it, (A), (B), (C) or (D)?", ""),
+        ("If P(A)=0.3 and P(B)=0.4 are independent, find P(A and B).", ""),
+    ],
+)
+def test_letters_in_prose_are_no_options(question, letters):
+    assert "".join(read_options(question)) == letters
