@@ -171,20 +171,27 @@ def check_judged(judged: Sequence[Judged], profile: str) -> None:
 
 
 def fitted_weights(judged: Sequence[Judged], names: Sequence[str], profile: str) -> Weights:
-    """Fits with and without the final answer, with all labels and without any, around the weights that ship.
+    """Fits with and without the final answer, with every set of labels that solutions have and without any.
+
+    Each starts from the weights that ship for most of its labels.
 
     Raises:
         BenchmarkError: in no solution with a wrong step are all steps before it judged.
     """
     shipped, fits = shipped_weights().by_labels, []
-    sets = [(*outcome, *labels) for outcome in ((OUTCOME,), ()) for labels in dict.fromkeys((tuple(names), ()))]
+    had = {(), *(tuple(name for name in names if name in solution.labels) for solution, _ in judged)}
+    sets = [
+        (*outcome, *labels)
+        for outcome in ((OUTCOME,), ())
+        for labels in sorted(had, key=lambda each: (-len(each), each))
+    ]
     for labels in sets:
         steps = steps_at_risk(judged, labels)
         if len(np.unique(steps.solutions)) >= FEWEST_SOLUTIONS and 0 < steps.is_wrong.sum() < len(steps.is_wrong):
             nearest = max(
                 (fit for read, fit in shipped.items() if read <= frozenset(labels)), key=lambda fit: len(fit.features)
             )
-            fits.append(fit_hazard(steps, labels, widened(nearest, steps)))
+            fits.append(fit_hazard(steps, labels, widened(nearest, labels, steps)))
     if not fits:
         raise BenchmarkError(
             f"of the judged solutions of profile `{profile}`, none with a wrong step has all steps before it judged; "
@@ -194,8 +201,8 @@ def fitted_weights(judged: Sequence[Judged], names: Sequence[str], profile: str)
     return Weights(fitted_on=named, solutions=len(judged), is_calibrated=True, fits=tuple(fits))
 
 
-def widened(fit: Fit, steps: AtRisk) -> Fit:
-    """A fit with the features of some steps: what it does not read adds nothing."""
+def widened(fit: Fit, labels: Sequence[str], steps: AtRisk) -> Fit:
+    """A fit of more labels, with the features of steps that have them: what it does not read adds nothing."""
     own = {name: place for place, name in enumerate(fit.features)}
     deviations = np.where(steps.features.std(axis=0) > 0, steps.features.std(axis=0), 1.0)
     means, deviations = (
@@ -208,7 +215,7 @@ def widened(fit: Fit, steps: AtRisk) -> Fit:
         tuple(each[own[name]] if name in own else 0.0 for name in steps.names) for each in fit.coefficients
     )
     return Fit(
-        labels=fit.labels,
+        labels=tuple(labels),
         features=steps.names,
         means=means,
         deviations=deviations,

@@ -64,6 +64,23 @@ def test_weights_fitted_where_another_label_tells_find_more_first_errors_than_th
     assert made.weights.is_calibrated and not shipped_weights().is_calibrated
 
 
+def test_a_label_that_no_shipped_weights_read_is_read_beside_those_that_they_do():
+    trajectories, rewards, truth = world(120)
+    shares = rewards.filter(reward_type=SURPRISAL).with_columns(
+        reward_type=pl.lit("mc"), reward=1 / (1 + (-pl.col("reward")).exp())
+    )
+    both = pl.concat([rewards, shares])
+    judged = judged_solutions(Evidence(trajectories), truth, both)
+    weights = fitted_weights(judged, [SURPRISAL, "mc"], "mine")
+    assert {"mc", "z_mc"} <= {*weights.fits[0].features}
+    sampled = pl.concat([rewards, shares.filter(pl.col("trajectory_id") < "t000000060")])
+    some = fitted_weights(judged_solutions(Evidence(trajectories), truth, sampled), [SURPRISAL, "mc"], "mine")
+    sets = [[SURPRISAL, "mc"], [SURPRISAL], []]
+    read = [set(fit.labels) for fit in some.fits]
+    assert read == [{"final_answer", *each} for each in sets] + [set(each) for each in sets], "by what solutions have"
+    assert measured(weights, judged, labelled_steps(both, trajectories, truth), 100, 0).gains["shipped"].value > 0
+
+
 def test_few_solutions_give_weights_and_no_figure_that_they_cannot_bear():
     made = calibration(*world(24, seed=3))
     wrong = sum(figure.found is not None for figure in made.figures.values())
