@@ -26,6 +26,7 @@ from rich.table import Table
 
 from cpmi_dagster.benchmarks.label_quality import (
     IS_LAST,
+    calibration_points,
     common_steps,
     first_wrong_steps,
     label_aucs,
@@ -34,11 +35,11 @@ from cpmi_dagster.benchmarks.label_quality import (
 from cpmi_dagster.benchmarks.resampling import Resampled, bootstrap_mean, shown
 from cpmi_dagster.reports.best_label import Folds
 from cpmi_dagster.reports.figure_style import INK, label_axes, new_figure
-from cpmi_dagster.rewards.hazard import OUTCOME, Fit, Solution, posterior, shipped_weights
+from cpmi_dagster.rewards.hazard import OUTCOME, Fit, Solution, probabilities_by, shipped_weights
 from cpmi_dagster.rewards.hazard_fit import Judged, fit_hazard, steps_at_risk
 from scripts.first_error import KEPT, SHIPPED_LABELS, SUBSETS, Row, labelled_solutions, read_rows
 
-SAMPLES, SEED, BINS = 1000, 0, 10
+SAMPLES, SEED = 1000, 0
 TRAVELLED = ("olympiadbench", "omnimath")
 SURPRISAL, INCREMENTAL, MARGINAL = SHIPPED_LABELS
 SINGLE = ("step_length", "position", "final_answer", "final_answer_position", *SHIPPED_LABELS)
@@ -54,10 +55,7 @@ class Reading(NamedTuple):
 def first_error_rows(judged: Sequence[Judged], reading: Reading) -> Iterator[tuple[str, str, int, float]]:
     """reward_type, trajectory_id, step_index, reward of `first_error`, and under ` so far` of `right_so_far`."""
     for solution, _ in judged:
-        values = solution.features(reading.fit.labels)
-        features = np.column_stack([values[name] for name in reading.fit.features])
-        hazards = reading.fit.hazards(features, np.full(len(features), solution.part))
-        at = posterior(hazards, solution.is_right if OUTCOME in reading.fit.labels else None)
+        at = probabilities_by(reading.fit, solution)
         for step, (here, so_far) in enumerate(zip(at, 1 - np.cumsum(at), strict=True)):
             yield reading.name, solution.trajectory_id, step, float(1 - here)
             yield f"{reading.name} so far", solution.trajectory_id, step, float(so_far)
@@ -200,8 +198,7 @@ def draw_calibration(folder: Path, file: Path) -> None:
         rows = list(read_rows(folder, [subset]))
         judged = labelled_solutions(rows, pl.read_parquet(KEPT).clear())
         steps = with_truth_so_far(judged_steps(judged, rows, [reading]).filter(reward_type="free so far"))
-        bins = steps.with_columns(bin=(pl.col("reward") * BINS).floor().clip(0, BINS - 1))
-        points = bins.group_by("bin").agg(pl.col("reward", "correct").mean(), n=pl.len()).sort("bin")
+        points = calibration_points(steps)
         panel.plot(points["reward"], points["correct"], f"{marker}-", markersize=5, label=subset)
     panel.legend(frameon=False, fontsize=9)
     label_axes(panel, "right so far, as the label says", "share that is right so far")

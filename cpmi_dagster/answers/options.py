@@ -7,7 +7,7 @@ Which?\nA. 4\nB. 7                                       ->  {"A": "4", "B": "7"
 
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 FEWEST = 2
 _MARKS = (re.compile(r"(?<![A-Za-z0-9])\(([A-Z])\)"), re.compile(r"^[ \t]*\[?([A-Z])[\].):][ \t]+", re.MULTILINE))
@@ -27,9 +27,8 @@ def read_options(question: str) -> dict[str, str]:
             run = found[start : start + len(string.ascii_uppercase)]
             count = next((n for n, match in enumerate(run) if match[1] != string.ascii_uppercase[n]), len(run))
             texts = _texts(question, run[:count]) if count >= max(FEWEST, len(longest)) else {}
-            longest = (
-                texts if any(text.strip(" .,;:?!").lower() not in _BETWEEN for text in texts.values()) else longest
-            )
+            if any(text.strip(" .,;:?!").lower() not in _BETWEEN for text in texts.values()):
+                longest = texts
     return longest
 
 
@@ -58,6 +57,11 @@ def beginning_letter(answer: str, options: Mapping[str, str]) -> str | None:
     """The letter that an answer begins with, before the text of the option: `B. 7`, `(B) 7`."""
     match = _BEGINNING.match(answer.strip())
     return match[1] if match and match[1] in options else None
+
+
+def letter_that(options: Mapping[str, str], says: Callable[[str], bool]) -> str | None:
+    """The letter of the first option whose text says something."""
+    return next((letter for letter, text in options.items() if text and says(text)), None)
 
 
 def render_choices(question: str, choices: Sequence[str]) -> str:

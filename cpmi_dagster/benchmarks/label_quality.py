@@ -33,7 +33,8 @@ FOLDS = 5
 FEWEST_OF_EACH = FEWEST_UNITS
 """Right steps or solutions, and wrong ones, below which an AUC is no evidence, whatever questions they are of."""
 FEWEST_SOLUTIONS = 50
-"""Judged solutions from which the report says whether to train on a label, and `cpmi calibrate` combines labels."""
+"""Judged solutions from which the report says whether to train on a label."""
+TENTHS = 10
 IS_LAST = pl.col("step_index") == pl.col("step_count") - 1
 PLACES: dict[str, pl.Expr] = {
     "first": pl.col("step_index") == 0,
@@ -195,6 +196,19 @@ def with_truth_so_far(steps: pl.DataFrame) -> pl.DataFrame:
     )
     so_far = pl.when(is_wrong).then(False).when(is_open).then(None).otherwise(True)
     return steps.with_columns(correct=so_far).drop_nulls("correct")
+
+
+def calibration_points(steps: pl.DataFrame) -> pl.DataFrame:
+    """Means of reward and `correct` of steps by tenths of the reward, with the numbers of steps (n) and of solutions.
+
+    Args:
+        steps: rows of `with_truth_so_far` of one reward type, a probability.
+    """
+    tenth = (pl.col("reward") * TENTHS).floor().clip(0, TENTHS - 1)
+    by_tenth = steps.group_by(tenth=tenth).agg(
+        pl.col("reward", "correct").mean(), n=pl.len(), solutions=pl.col("trajectory_id").n_unique()
+    )
+    return by_tenth.sort("tenth")
 
 
 def true_steps(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:

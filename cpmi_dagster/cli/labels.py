@@ -61,6 +61,8 @@ def label(
     outcome = definitions.run_with_progress(settings, settings.shard_keys, [], False, ERR, quiet, until)
     if outcome.failures:
         raise CpmiError("; ".join(outcome.failures))
+    from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
+
     labelled, rows = definitions.write_labelled(settings, output)
     if not quiet:
         left_out = f"; {counted(rows - labelled, 'row')} without labels: see `reason`" if labelled < rows else ""
@@ -73,7 +75,7 @@ def label(
         if labelled:
             lines.append(
                 "Whether to train on these labels is not known yet: judge "
-                f"{counted(min(50, labelled), 'solution')} with "
+                f"{counted(min(FEWEST_SOLUTIONS, labelled), 'solution')} with "
                 f"`{program()} explore{settings.profile_option}`, which compares the labels with your judgements"
             )
         OUT.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

@@ -12,8 +12,9 @@ depend on the others in its batch.
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from itertools import chain, islice
 from operator import attrgetter
@@ -22,7 +23,7 @@ import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.answers.fences import boxed_answer, unwrap
-from cpmi_dagster.answers.options import letter_of, read_options
+from cpmi_dagster.answers.options import letter_of, letter_that, read_options
 from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import HardNegatives
@@ -92,9 +93,8 @@ def choose_negatives(
     sampled = [HardNegative(answer, MODEL) for answer in cleaned if answer]
     if (others := other_options(gold, question, sampled, seed, comparison)) is not None:
         return others[: negatives.count]
-    if gold.isupper() and letter_of(
-        gold, LETTERS
-    ):  # of options that are not known: a number beside it would give itself away
+    # options that are not known: a number beside a letter would give itself away
+    if gold.isupper() and letter_of(gold, LETTERS):
         sampled = [each for each in sampled if letter_of(each.answer, LETTERS)]
     edits = islice(propose(gold, seed, question), MOST_PROPOSALS)
     return list(islice(comparison.distinct(gold, chain(sampled, edits), ANSWER), negatives.count))
@@ -112,28 +112,26 @@ def other_options(
     """
     options = read_options(question)
     right = letter_of(gold, options)
-    by_value = next((letter for letter, text in options.items() if text and comparison.same(gold, text)), None)
-    if (named := right or by_value) is None:
+    if (named := right or letter_that(options, partial(comparison.same, gold))) is None:
         return None
+    text_of = options[named]
     wrong = {
         letter: text
         for letter, text in options.items()
-        if letter != named and not (text and options[named] and comparison.same(options[named], text))
+        if letter != named and not (text and text_of and comparison.same(text_of, text))
     }
-    said = [letter_of(each.answer, wrong) or _letter_of_value(each.answer, wrong, comparison) for each in sampled]
+    said = (
+        letter_of(each.answer, wrong) or letter_that(wrong, lambda text, each=each: comparison.same(text, each.answer))
+        for each in sampled
+    )
+    sources = dict.fromkeys(filter(None, said), MODEL)
     letters = random.Random(f"{seed}:{gold}".encode("utf-8", "surrogatepass")).sample(sorted(wrong), len(wrong))
-    chosen = dict.fromkeys([*((letter, MODEL) for letter in said if letter), *((letter, OPTION) for letter in letters)])
-    first = dict(reversed(chosen))
-    in_order = dict.fromkeys(letter for letter, _ in chosen)
+    sources |= {letter: OPTION for letter in letters if letter not in sources}
     if right is None:
-        negatives = (HardNegative(wrong[letter], first[letter]) for letter in in_order if wrong[letter])
+        negatives = (HardNegative(wrong[letter], source) for letter, source in sources.items() if wrong[letter])
         return list(comparison.distinct(gold, negatives, ANSWER))
     place = gold.upper().rindex(right)
-    return [HardNegative(gold[:place] + letter + gold[place + 1 :], first[letter]) for letter in in_order]
-
-
-def _letter_of_value(answer: str, options: Mapping[str, str], comparison: Comparison) -> str | None:
-    return next((letter for letter, text in options.items() if text and comparison.same(text, answer)), None)
+    return [HardNegative(gold[:place] + letter + gold[place + 1 :], source) for letter, source in sources.items()]
 
 
 def hard_negatives(

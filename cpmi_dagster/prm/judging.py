@@ -160,8 +160,8 @@ def judge_rows(
         if number in scores:
             judged = {"probabilities": scores[number], "first_error": first_error(scores[number], threshold)}
         name = {"id": _name(number, fields, ids[number])}
-        steps = {"steps": steps_of[number]} if number in steps_of else {"steps": [], **own}
-        rows.append(plain({**name, **own, **name, **steps, **name, **judged}))
+        steps = steps_of.get(number, own.get("steps", []))
+        rows.append(plain({**name, **own, **name, "steps": steps, **judged}))
     return rows
 
 

@@ -11,7 +11,7 @@ row "CPMI", column "Difference to best control"  likewise, to the free control w
 row "CPMI", column "Difference to MC, without last steps"    and so on
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -68,9 +68,14 @@ PART_ROWS = {
 """By row label: the share of the first part, the sum of the paper's parts, and their columns."""
 
 
-def steps_with_truth(inputs: ReportInputs) -> pl.DataFrame:
-    """`labelled_steps` of the profile; empty if too little truth is known. True steps are not judged as labels."""
+def steps_with_truth(inputs: ReportInputs, types: Collection[str] | None = None) -> pl.DataFrame:
+    """`labelled_steps` of the profile; empty if too little truth is known. True steps are not judged as labels.
+
+    Args:
+        types: reward types; all by default.
+    """
     judged = inputs.table(STEP_REWARDS).filter(~pl.col("reward_type").is_in(TRUE_LABELS))
+    judged = judged if types is None else judged.filter(pl.col("reward_type").is_in(types))
     tables = (judged, inputs.table(TRAJECTORIES), inputs.table(TRUTH))
     if any(table.is_empty() for table in tables) or min(right_and_wrong(inputs)) < inputs.fewest_judged:
         return pl.DataFrame()

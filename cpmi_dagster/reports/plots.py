@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.label_quality import with_truth_so_far
+from cpmi_dagster.benchmarks.label_quality import calibration_points, with_truth_so_far
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, scored_steps
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
 from cpmi_dagster.contracts.keys import MODELS, PROBLEMS, STEP_REWARDS
@@ -42,7 +42,7 @@ UNAIDED_STYLES = {BOUNDS["pass_at_n"]: ":", BOUNDS["majority"]: "--", BOUNDS["pa
 LINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": ":"}
 BANDED = ("MC", "CPMI")
 """Rows whose intervals are drawn; the tables hold the others."""
-BINS, PROBABILITY_BINS = 25, 10
+BINS = 25
 FEW_CURVES = 6
 """Models in a panel beyond which their training losses, which jump, would hide everything."""
 
@@ -60,7 +60,7 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
     models = inputs.table(MODELS).filter(pl.col("training_curve").list.len() > 0)
     figures = {
         "label_quality": _draw_label_quality(labels),
-        "calibration": _draw_calibration(steps_with_truth(inputs)),
+        "calibration": _draw_calibration(steps_with_truth(inputs, SO_FAR)),
         "best_of_n": _draw_best_of_n(choices, [row.row for row in main_rows(inputs.recipes)]),
         "distribution_figure": _draw_histograms(distribution_predictions(inputs), inputs.table(PROBLEMS)),
         "objectives": draw_training_curves(models) if models.height else None,
@@ -134,11 +134,7 @@ def _draw_calibration(steps: pl.DataFrame) -> "Figure | None":
     steps = with_truth_so_far(steps.filter(pl.col("reward_type").is_in(SO_FAR))) if steps.height else steps
     if steps.is_empty():
         return None
-    bins = steps.with_columns(bin=(pl.col("reward") * PROBABILITY_BINS).floor().clip(0, PROBABILITY_BINS - 1))
-    points = bins.group_by("bin").agg(
-        pl.col("reward", "correct").mean(), n=pl.len(), solutions=pl.col("trajectory_id").n_unique()
-    )
-    points = points.filter(pl.col("solutions") >= FEWEST_UNITS).sort("bin")
+    points = calibration_points(steps).filter(pl.col("solutions") >= FEWEST_UNITS)
     if points.is_empty():
         return None
     figure, (panel,) = new_figure(3.0)

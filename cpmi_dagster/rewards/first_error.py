@@ -11,7 +11,6 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.rewards.hazard import first_error_probabilities, read_solutions
 from cpmi_dagster.rewards.reward_type import PROBABILITY, Demand, Evidence, RewardType
 
 
@@ -27,12 +26,9 @@ def right_so_far(evidence: Evidence) -> pl.DataFrame:
 
 def _of_each(evidence: Evidence, reward: Callable[[np.ndarray], np.ndarray]) -> pl.DataFrame:
     """Rewards from [steps] probabilities of the first error of every solution."""
-    solutions = read_solutions(evidence.trajectories, evidence.labels, evidence.outcomes)
-    by_solution = [reward(first_error_probabilities(each, evidence.weights)).clip(0, 1) for each in solutions]
-    frame = pl.DataFrame(
-        {"trajectory_id": [each.trajectory_id for each in solutions], "reward": by_solution},
-        schema={"trajectory_id": pl.String, "reward": pl.List(pl.Float64)},
-    )
+    rewards = [reward(at).clip(0, 1) for at in evidence.first_errors.values()]
+    schema = {"trajectory_id": pl.String, "reward": pl.List(pl.Float64)}
+    frame = pl.DataFrame({"trajectory_id": [*evidence.first_errors], "reward": rewards}, schema)
     numbered = frame.with_columns(step_index=pl.int_ranges(pl.col("reward").list.len()))
     return numbered.explode("step_index", "reward").select("trajectory_id", "step_index", "reward")
 

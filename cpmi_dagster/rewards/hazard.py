@@ -109,6 +109,11 @@ class Weights(Frozen):
         return f"{self.fitted_on}{level}"
 
     @cached_property
+    def digest(self) -> str:
+        """Hash of what they hold."""
+        return blake2b(self.model_dump_json().encode(), digest_size=16).hexdigest()
+
+    @cached_property
     def by_labels(self) -> dict[frozenset[str], Fit]:
         """The fits by the labels that they read."""
         return {frozenset(fit.labels): fit for fit in self.fits}
@@ -227,7 +232,7 @@ def explain(solution: Solution, weights: Weights) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "step_index": np.arange(len(features)),
-            "first_error_probability": first_error_probabilities(solution, weights),
+            "first_error_probability": probabilities_by(fit, solution),
             "log_odds": np.sum(list(groups.values()), axis=0),
             **groups,
         }
@@ -241,7 +246,11 @@ def _columns(solution: Solution, fit: Fit) -> np.ndarray:
 
 def first_error_probabilities(solution: Solution, weights: Weights) -> np.ndarray:
     """[steps] P(the first error is at the step); of a wrong final answer they sum to 1."""
-    fit = fit_for(solution, weights)
+    return probabilities_by(fit_for(solution, weights), solution)
+
+
+def probabilities_by(fit: Fit, solution: Solution) -> np.ndarray:
+    """[steps] P(the first error is at the step) by one fit."""
     hazards = fit.hazards(_columns(solution, fit), np.full(len(solution.lengths), solution.part))
     return posterior(hazards, solution.is_right if OUTCOME in fit.labels else None)
 

@@ -11,11 +11,11 @@ twenty solutions, about 85 steps at risk with ten errors, weigh about as much as
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from cpmi_dagster.rewards.hazard import OUTCOME, PARTS, Fit, Solution
+from cpmi_dagster.rewards.hazard import PARTS, Fit, Solution
 
 RIDGE, SHRINKAGE = 1.0, 10.0
 STEPS_OF_NEWTON, CONVERGED = 100, 1e-10
@@ -40,25 +40,6 @@ class AtRisk:
     is_wrong: np.ndarray
     parts: np.ndarray
     solutions: np.ndarray
-
-    def of(self, chosen: np.ndarray) -> "AtRisk":
-        """Some of the steps, by number or mask."""
-        columns = (self.features, self.is_wrong, self.parts, self.solutions)
-        return AtRisk(self.names, *(column[chosen] for column in columns))
-
-
-@dataclass(frozen=True, eq=False)
-class Line:
-    """Log-odds as a line of features.
-
-    Attributes:
-        means, deviations, coefficients: [features], per standard deviation.
-    """
-
-    intercept: float
-    coefficients: np.ndarray
-    means: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    deviations: np.ndarray = field(default_factory=lambda: np.ones(0))
 
 
 def steps_at_risk(judged: Iterable[Judged], labels: Sequence[str]) -> AtRisk:
@@ -171,8 +152,3 @@ def _newton(features: np.ndarray, is_wrong: np.ndarray, before: np.ndarray | Non
         if np.abs(step).max() < CONVERGED:
             break
     return found if before is None else np.append(found[0], found[1] * before + found[2:])
-
-
-def knows_outcome(labels: Sequence[str]) -> bool:
-    """Whether a fit with these labels reads the final answer."""
-    return OUTCOME in labels

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Literal, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, POLICY_ROLLOUTS, PROVER_ROLLOUTS
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, Rollouts, StepRewards, StepTruth
-from cpmi_dagster.rewards.hazard import Weights, shipped_weights
+from cpmi_dagster.rewards.hazard import Weights, first_error_probabilities, read_solutions, shipped_weights
 
 STEP = ["trajectory_id", "step_index"]
 DEFAULT = "default"
@@ -114,6 +115,12 @@ class Evidence:
         known = self.trajectories.drop_nulls(["gold_answer", "final_answer"])
         rows = known.select("trajectory_id", "gold_answer", "final_answer").iter_rows()
         return {name: self.same(gold, final) for name, gold, final in rows}
+
+    @cached_property
+    def first_errors(self) -> dict[str, np.ndarray]:
+        """[steps] P(the first error is at the step), by trajectory_id."""
+        solutions = read_solutions(self.trajectories, self.labels, self.outcomes)
+        return {each.trajectory_id: first_error_probabilities(each, self.weights) for each in solutions}
 
     @cached_property
     def steps(self) -> pl.DataFrame:

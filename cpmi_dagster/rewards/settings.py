@@ -1,6 +1,5 @@
 """Settings of rewards and of their soft labels."""
 
-from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -42,7 +41,8 @@ class Rewards(Frozen):
     @model_validator(mode="after")
     def _check_weights(self) -> Self:
         try:
-            assert self.fitted
+            if self.weights is not None:
+                read_weights(self.weights)
         except SettingsError as error:
             raise ValueError(str(error)) from error
         return self
@@ -56,7 +56,7 @@ class Rewards(Frozen):
     def weights_hash(self) -> str | None:
         """Hash of the weights; None if no type reads them."""
         reads = any(REWARD_TYPES[name].reads_labels for name in self.types)
-        return blake2b(self.fitted.model_dump_json().encode(), digest_size=16).hexdigest() if reads else None
+        return self.fitted.digest if reads else None
 
     @property
     def methods(self) -> tuple[str, ...]:

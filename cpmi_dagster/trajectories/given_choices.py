@@ -9,10 +9,11 @@ the same, and the solution states "8"                                -> 8
 import re
 import string
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from cpmi_dagster.answers.gold import answer_text
-from cpmi_dagster.answers.options import FEWEST, beginning_letter, letter_of, read_options, render_choices
+from cpmi_dagster.answers.options import FEWEST, beginning_letter, letter_of, letter_that, read_options, render_choices
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.trajectories.fields import read_cell, read_optional
@@ -67,7 +68,7 @@ def as_stated(question: str, gold: str | None, final_answer: str | None) -> str 
     if gold is None or final_answer is None or not options:
         return gold
     by_letter = letter_of(gold, options)
-    right = by_letter or next((letter for letter, text in options.items() if text and is_equivalent(gold, text)), None)
+    right = by_letter or letter_that(options, partial(is_equivalent, gold))
     if right is None:
         return gold
     if (said := letter_of(final_answer, options)) is not None:

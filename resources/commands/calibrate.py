@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 import yaml
 
-from cpmi_dagster.benchmarks.label_quality import IS_LAST, first_wrong_steps, label_aucs
+from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, first_wrong_steps, label_aucs, with_truth_so_far
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, Resampled, shown
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.errors import BenchmarkError, UsageError
@@ -37,7 +37,6 @@ from cpmi_dagster.rewards.hazard import (
     LABELS,
     OUTCOME,
     Fit,
-    Solution,
     Weights,
     first_error_probabilities,
     read_solutions,
@@ -230,20 +229,18 @@ def measured(weights: Weights, judged: Sequence[Judged], steps: pl.DataFrame, sa
     Args:
         steps: rows of `labelled_steps`; empty if too few steps are judged for figures.
     """
-    shipped, types, brier = shipped_weights(), [], []
-    solutions = [solution for solution, _ in judged]
-    for each in (weights, shipped):
-        brier.append(_brier([1 - np.cumsum(first_error_probabilities(one, each)) for one in solutions], judged))
-    constant = _brier([np.full(len(one.lengths), _share(judged)) for one in solutions], judged)
+    read = {FITTED: _read(judged, weights), AS_SHIPPED: _read(judged, shipped_weights())}
+    fitted, shipped = (with_truth_so_far(each) for each in read.values())
+    truth = fitted["correct"].cast(pl.Float64)
+    errors = (truth - truth.mean(), *(truth - each["so_far"] for each in (fitted, shipped)))
+    constant, *brier = (float(np.mean(error.to_numpy() ** 2)) for error in errors)
     figures: dict[str, Figures] = {}
     gains: dict[str, Estimate] = {}
     if not steps.is_empty():
         columns = steps.filter(reward_type=steps["reward_type"][0]).drop("reward", "reward_type")
         ours = [
-            columns.join(_first_error(solutions, each), on=["trajectory_id", "step_index"]).with_columns(
-                reward_type=pl.lit(name)
-            )
-            for name, each in ((FITTED, weights), (AS_SHIPPED, shipped))
+            columns.join(each.select(*STEP, "reward"), on=STEP).with_columns(reward_type=pl.lit(name))
+            for name, each in read.items()
         ]
         together = [name for name, entry in REWARD_TYPES.items() if entry.reads_labels]
         singles = steps.filter(~pl.col("reward_type").is_in(together))
@@ -260,17 +257,20 @@ def measured(weights: Weights, judged: Sequence[Judged], steps: pl.DataFrame, sa
             for name, (ours, other) in pairs.items()
             if min(ours.units, other.units) >= FEWEST_UNITS
         }
-    return Calibration(weights, figures, gains, (*brier, constant))
+    return Calibration(weights, figures, gains, (brier[0], brier[1], constant))
 
 
-def _first_error(solutions: Sequence[Solution], weights: Weights) -> pl.DataFrame:
+def _read(judged: Sequence[Judged], weights: Weights) -> pl.DataFrame:
+    """Every step of judged solutions: trajectory_id, step_index, correct, reward (first_error), so_far, reward_type."""
     rows = [
-        (each.trajectory_id, step, float(1 - at))
-        for each in solutions
-        for step, at in enumerate(first_error_probabilities(each, weights))
+        (solution.trajectory_id, step, correct[step], float(1 - at[step]), float(1 - before))
+        for solution, correct in judged
+        for at in [first_error_probabilities(solution, weights)]
+        for step, before in enumerate(np.cumsum(at))
     ]
-    schema = {"trajectory_id": pl.String, "step_index": pl.Int64, "reward": pl.Float64}
-    return pl.DataFrame(rows, schema, orient="row")
+    kinds = (pl.String, pl.Int64, pl.Boolean, pl.Float64, pl.Float64)
+    schema = dict(zip((*STEP, "correct", "reward", "so_far"), kinds, strict=True))
+    return pl.DataFrame(rows, schema, orient="row").with_columns(reward_type=pl.lit("first_error"))
 
 
 def _found(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resampled]:
@@ -279,27 +279,6 @@ def _found(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resampled]
 
 def _enough(figure: Resampled | None) -> Estimate | None:
     return figure.estimate() if figure is not None and figure.units >= FEWEST_UNITS else None
-
-
-def _right_so_far(correct: Sequence[bool | None]) -> list[float]:
-    """1 before the first wrong step and 0 from it on, up to the first step that nobody has judged before it."""
-    first = next((step for step, value in enumerate(correct) if not value), len(correct))
-    if first == len(correct) or correct[first] is None:
-        return [1.0] * first
-    return [1.0] * first + [0.0] * (len(correct) - first)
-
-
-def _share(judged: Sequence[Judged]) -> float:
-    return float(np.mean([value for _, correct in judged for value in _right_so_far(correct)]))
-
-
-def _brier(probabilities: Sequence[np.ndarray], judged: Sequence[Judged]) -> float:
-    errors = [
-        (probability[: len(truth)] - truth) ** 2
-        for probability, (_, correct) in zip(probabilities, judged, strict=True)
-        if (truth := _right_so_far(correct))
-    ]
-    return float(np.concatenate(errors).mean())
 
 
 def write_weights(weights: Weights, path: Path) -> None:
