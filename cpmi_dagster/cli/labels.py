@@ -158,7 +158,7 @@ def judge(
         str, typer.Option(help="Folder of a reward model (trained here, exported, or from elsewhere), or a hub id.")
     ],
     input: Annotated[str, typer.Option(help="Solutions, in any form that `cpmi label` reads.")],
-    output: Annotated[Path, typer.Option(help="The rows with id, steps, probabilities, first_error: .jsonl.")],
+    output: Annotated[Path, typer.Option(help="The rows with steps, probabilities, first_error: .jsonl or .parquet.")],
     threshold: Annotated[float, typer.Option(min=0, max=1, help="Steps below this probability are wrong.")] = 0.5,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
@@ -173,22 +173,22 @@ def judge(
 ) -> None:
     """Judge a file of solutions with a reward model: a probability for every step, and the first wrong one."""
     from cpmi_dagster import definitions
-    from cpmi_dagster.prm.judging import judge_file
+    from cpmi_dagster.prm.judging import judge_file, unjudged
+    from cpmi_dagster.trajectories.given_columns import check_format
 
     if "-" in (input, str(output)):
         raise UsageError("`cpmi judge` reads and writes files, and no standard input or output; give both by name")
-    if output.suffix == ".parquet":
-        raise UsageError(f"--output {output}: judgements are written as JSON Lines; give a name that ends in .jsonl")
+    check_format(output, "judgements")
     given = definitions.read_file(input, [output], keeps_empty=True, fields=parse_fields(map or []), steps=split)
     with views.bar(ERR, "judging", quiet) as advance:
         rows = judge_file(prm, given, output, advance, threshold, device, dtype, form, revision)
-    rejected = [row for row in rows if "reason" in row]
-    for row in rejected:
-        ERR.warn(f"{row['id']} was not judged: {row['reason']}")
+    rejected = unjudged(given, rows)
+    for name, reason in rejected.items():
+        ERR.warn(f"{name} was not judged: {reason}")
     if rejected:
         ERR.warn(f"{len(rejected):,} of {counted(len(rows), 'line')} were not judged")
     if not quiet:
-        judged = [row["first_error"] for row in rows if "reason" not in row]
+        judged = [row["first_error"] for row in rows if row["reason"] is None]
         lines = [f"{counted(len(judged), 'solution')} judged in {output}"]
         lines += (
             [f"first error at step 0 in {judged.count(0):,} of them, none in {judged.count(-1):,}"] if judged else []

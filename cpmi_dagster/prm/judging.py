@@ -1,43 +1,33 @@
-"""`cpmi judge`: a file of solutions in, the same lines with a reward model's step probabilities out.
+"""`judge` and `cpmi judge`: solutions in, the same rows with a reward model's step probabilities out.
 
-    in   {"question": "1 + 1?", "response": "1 + 1 = 3.\\n\\nSo 3.", "mine": 7}
-    out  {"id": 0, "question": "1 + 1?", "response": "1 + 1 = 3.\\n\\nSo 3.", "mine": 7,
-          "steps": ["1 + 1 = 3.", "So 3."], "probabilities": [0.31, 0.52], "first_error": 0}
+    in   {"id": "a7", "question": "1 + 1?", "response": "1 + 1 = 3.\\n\\nSo 3."}
+    out  {"id": "a7", "question": "1 + 1?", "response": "1 + 1 = 3.\\n\\nSo 3.",
+          "steps": ["1 + 1 = 3.", "So 3."], "probabilities": [0.31, 0.52], "first_error": 0, "reason": null}
 
-Every field comes back; one that is called as a field of `ADDED` is, becomes `input_…`. `id` is by default the number of
-the row, from 0. `first_error` is the first step whose probability is below the threshold, -1 if none is. A row
-that cannot be judged keeps its place:
+Every field comes back; one that is called as a field of `OURS` is, becomes `input_…`. `first_error` is the first step
+whose probability is below the threshold, -1 if none is. A row that cannot be judged keeps its place:
 
     out  {"id": "b", …, "steps": [], "probabilities": null, "first_error": null, "reason": "`steps`: it is empty"}
 """
 
-import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from cpmi_dagster.benchmarks.settings import Benchmarks
-from cpmi_dagster.files.whole_files import write_whole
-from cpmi_dagster.trajectories.given_columns import free_name, plain
-from cpmi_dagster.trajectories.given_rows import GivenRows, read_table
+from cpmi_dagster.trajectories.given_columns import STEPS, beside, give_back, plain, write_rows
+from cpmi_dagster.trajectories.given_rows import GivenRows, as_they_came, read_table
 from cpmi_dagster.trajectories.rows import Unreadable
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
 
 BATCH_TOKENS: int = Benchmarks().prediction_batch_tokens
-ADDED = ("probabilities", "first_error", "reason")
-OF_PRMBENCH = {"idx", "classification"}
-JUDGED_STEPS = {
-    "id": pl.String(),
-    "step_index": pl.Int64(),
-    "step": pl.String(),
-    "probability": pl.Float64(),
-    "is_first_error": pl.Boolean(),
-}
+OURS = {"probabilities": pl.List(pl.Float64), "first_error": pl.Int64(), "reason": pl.String()}
+"""The added columns behind `steps`, with their types."""
 logger = logging.getLogger(__name__)
 
 
@@ -49,8 +39,8 @@ def judge(
     dtype: str = "auto",
     form: str | None = None,
     revision: str | None = None,
-) -> pl.DataFrame:
-    """The probability that each step is right, by a process reward model: `cpmi judge` from Python.
+) -> Any:
+    """The rows with the probability that each step is right, by a process reward model: `cpmi judge` from Python.
 
     A bar shows the progress, as by `label`. A solution that cannot be judged is named in a warning.
 
@@ -64,8 +54,9 @@ def judge(
         revision: commit, branch or tag of a hub id.
 
     Returns:
-        id, step_index (from 0), step, probability (in [0, 1]), is_first_error (the first step below the threshold);
-        one row per step, in the order given.
+        The rows in their order and type, with their own columns (one with a name of ours becomes `input_…`) and steps
+        (as split), probabilities (one a step, in [0, 1]), first_error (the first step below the threshold, from 0; -1
+        if none is), and reason, if the row could not be judged.
 
     Raises:
         ScoringError: the trajectories are no table, or a score is not a finite number.
@@ -74,26 +65,22 @@ def judge(
     Examples:
         >>> from cpmi_dagster import judge
         >>> solution = {"question": "1 + 1?", "steps": ["1 + 1 = 3.", "The answer is: 3"]}
-        >>> judge([solution], ".cpmi/miniature/models/cpmi_bce").columns
-        ['id', 'step_index', 'step', 'probability', 'is_first_error']
+        >>> [row] = judge([solution], ".cpmi/miniature/models/cpmi_bce")
+        >>> len(row["probabilities"]), row["reason"]
+        (2, None)
     """
     from tqdm.auto import tqdm
 
     from cpmi_dagster.prm.judge_models import load_judge
 
-    given = read_table(trajectories, keeps_empty=True)
+    rows = list(trajectories) if isinstance(trajectories, Iterator) else trajectories
+    given = read_table(rows, keeps_empty=True)
     model = load_judge(prm, device, dtype, form, revision)
     with tqdm(total=len(given.rows), desc="judging", disable=None) as bar:
-        rows = judge_rows(model, given, threshold, bar.update)
-    for row in rows:
-        if "reason" in row:
-            logger.warning("%s was not judged: %s", row["id"], row["reason"])
-    steps = [
-        (str(row["id"]), number, step, probability, number == row["first_error"])
-        for row in rows
-        for number, (step, probability) in enumerate(zip(row["steps"], row["probabilities"] or (), strict=False))
-    ]
-    return pl.DataFrame(steps, JUDGED_STEPS, orient="row")
+        judged = judge_rows(model, given, threshold, bar.update, as_they_came(rows, given))
+    for name, reason in unjudged(given, judged).items():
+        logger.warning("%s was not judged: %s", name, reason)
+    return give_back(rows, judged, OURS)
 
 
 def judge_file(
@@ -107,7 +94,7 @@ def judge_file(
     form: str | None = None,
     revision: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Judge the rows of a file; the output appears whole or not at all, a line for every row of the input.
+    """Judge the rows of a file; the output appears whole or not at all, with every row of the input.
 
     Args:
         given: the rows, with empty steps of benchmarks.
@@ -115,7 +102,7 @@ def judge_file(
         prm, threshold, device, dtype, form, revision: as for `judge`.
 
     Returns:
-        The rows of the output; those that were not judged have a `reason`.
+        The rows of the output.
 
     Raises:
         SourceError: the output cannot be written.
@@ -125,14 +112,22 @@ def judge_file(
 
     model = load_judge(prm, device, dtype, form, revision)
     rows = judge_rows(model, given, threshold, lambda count: progress(count, len(given.rows)))
-    write_whole(output, "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows))
+    write_rows(output, rows, [STEPS, *OURS])
     return rows
 
 
 def judge_rows(
-    model: "LoadedRewardModel", given: GivenRows, threshold: float, advance: Callable[[int], Any]
+    model: "LoadedRewardModel",
+    given: GivenRows,
+    threshold: float,
+    advance: Callable[[int], Any],
+    own: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """An output row for each row, in order; a score that is not finite is a `ScoringError`."""
+    """A row with our columns for each row, in order; a score that is not finite is a `ScoringError`.
+
+    Args:
+        own: the rows to put them beside; by default those that were read, as JSON can hold them.
+    """
     from cpmi_dagster.prm.scoring import score_steps
 
     solutions = given.trajectories
@@ -151,27 +146,23 @@ def judge_rows(
         model, readable.select("row_number", "id", "question", "steps"), BATCH_TOKENS, progress=advance
     )
     scores = dict(scored.group_by("row_number", maintain_order=True).agg("probability").iter_rows())
-    ids = dict(pl.concat([frame.select("row_number", "id") for frame in (solutions, given.rejected)]).iter_rows())
-    rows = []
-    for number, row in enumerate(given.rows):
-        fields = {"text": row.text} if isinstance(row, Unreadable) else row
-        own = {free_name(name, fields, ADDED): value for name, value in fields.items()}
-        judged = {"probabilities": None, "first_error": None, "reason": reasons.get(number)}
-        if number in scores:
-            judged = {"probabilities": scores[number], "first_error": first_error(scores[number], threshold)}
-        name = {"id": _name(number, fields, ids[number])}
-        steps = steps_of.get(number, own.get("steps", []))
-        rows.append(plain({**name, **own, **name, "steps": steps, **judged}))
-    return rows
+    if own is None:
+        own = [plain({"text": row.text} if isinstance(row, Unreadable) else row) for row in given.rows]
+    return [
+        beside(row, steps_of.get(number), _judgement(scores.get(number), reasons.get(number), threshold))
+        for number, row in enumerate(own)
+    ]
 
 
-def _name(number: int, row: Mapping[str, Any], read: str) -> Any:
-    """The id of a row, as it came; of a row of PRMBench both of its parts; else as it is read, or its number."""
-    if row.get("id") is not None:
-        return row["id"]
-    if row.keys() >= OF_PRMBENCH:
-        return f"{row['idx']}:{row['classification']}"
-    return number if read == str(number) else read
+def _judgement(probabilities: list[float] | None, reason: str | None, threshold: float) -> dict[str, Any]:
+    error = None if probabilities is None else first_error(probabilities, threshold)
+    return {"probabilities": probabilities, "first_error": error, "reason": reason}
+
+
+def unjudged(given: GivenRows, judged: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The reasons of rows that were not judged, by the id of the row or its number."""
+    names = dict(pl.concat([each.select("row_number", "id") for each in (given.trajectories, given.rejected)]).rows())
+    return {names[number]: row["reason"] for number, row in enumerate(judged) if row["reason"]}
 
 
 def first_error(probabilities: Sequence[float], threshold: float) -> int:

@@ -182,7 +182,7 @@ def reward_function(
 def _judge(model: LoadedRewardModel, rows: list[dict[str, Any]]) -> tuple[dict[int, Any], list[str]]:
     judged = judge_rows(model, read_table(rows), 0.0, lambda _: None)
     rewards = {number: row["probabilities"] for number, row in enumerate(judged)}
-    return rewards, [row["reason"] for row in judged if "reason" in row]
+    return rewards, [row["reason"] for row in judged if row["reason"]]
 
 
 def _label(

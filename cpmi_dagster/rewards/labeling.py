@@ -7,7 +7,7 @@
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -23,7 +23,7 @@ from cpmi_dagster.files.text import counted
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.rewards.hazard import read_weights, shipped_weights
-from cpmi_dagster.rewards.labelled_rows import add_labels, give_back
+from cpmi_dagster.rewards.labelled_rows import add_labels
 from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of, reward_type
 from cpmi_dagster.rewards.reward_type import Demand, Evidence
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
@@ -32,7 +32,8 @@ from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
 from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.trajectories import Prepared, ReadingOptions, check_options, prepare_trajectories, settings_of
-from cpmi_dagster.trajectories.given_rows import read_table
+from cpmi_dagster.trajectories.given_columns import give_back
+from cpmi_dagster.trajectories.given_rows import as_they_came, read_table
 from cpmi_dagster.trajectories.rows import originals, separate_duplicates
 
 SECONDS_BETWEEN_LINES = 60.0
@@ -125,17 +126,16 @@ def label(
         options.setdefault("progress", advance)
         labelled = label_in_full(trajectories, model, rewards, default_conditioning, **options)
     unread = pl.concat([given.rejected.select(repeated.columns), repeated])
-    is_list = isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows)
     first = originals(given.trajectories)
-    as_they_came = rows if is_list else [dict(row) for row in given.rows if isinstance(row, Mapping)]
-    numbered = ((row, first.get(number, number)) for number, row in enumerate(as_they_came))
+    numbered = ((row, first.get(number, number)) for number, row in enumerate(as_they_came(rows, given)))
     labelled_rows = list(
         add_labels(numbered, trajectories, unread, labelled.rejected, labelled.labels, types, labelled.notes)
     )
     if lacking := sum(row["reason"] is not None for row in labelled_rows):
         total = counted(len(labelled_rows), "row")
         logger.warning("%s of %s without all labels: `reason` says why", f"{lacking:,}", total)
-    return give_back(rows, labelled_rows, types)
+    values = pl.Struct(dict.fromkeys(types, pl.List(pl.Float64)))
+    return give_back(rows, labelled_rows, {"rewards": values, "soft_labels": values, "reason": pl.String})
 
 
 def label_in_full(

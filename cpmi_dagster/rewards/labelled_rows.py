@@ -14,11 +14,11 @@ from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
 from cpmi_dagster.contracts.keys import CONTROLS
 from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.trajectories.fields import read_identifier
-from cpmi_dagster.trajectories.given_columns import free_name
+from cpmi_dagster.trajectories.given_columns import STEPS, beside
 from cpmi_dagster.trajectories.given_rows import own_reason, table_rows
 
-OURS = ("steps", "rewards", "soft_labels", "reason")
-"""The added columns; a column of the input with such a name, except `steps`, becomes `input_…`."""
+OURS = (STEPS, "rewards", "soft_labels", "reason")
+"""The added columns."""
 UNANSWERED = "it has no gold answer, which {} needs: add one, or ask for the reward step_surprisal, which needs none"
 CHANGED = "it has changed, or is new, since the rows were labelled; label them again: only it is asked for"
 LACKING, UNSTATED, UNREADABLE = "it has no {}: ", "it states no final answer", "the labeler cannot read it"
@@ -64,7 +64,7 @@ def add_labels(
     for name, kind, step, *pair in columns.iter_rows():
         values.setdefault((name, kind), {})[step] = tuple(pair)
     for row, number in rows:
-        name, steps, gold, final = by_number.get(number, (None, row.get("steps"), None, None))
+        name, steps, gold, final = by_number.get(number, (None, None, None, None))
         known = {kind: values[name, kind] for kind in types if (name, kind) in values}
         rewards, soft_labels = (
             {kind: [pairs.get(step, (None, None))[at] for step in range(len(steps))] for kind, pairs in known.items()}
@@ -84,45 +84,8 @@ def add_labels(
             causes.setdefault(cause, []).append(kind)
         lacking = "; ".join(f"{words.format(', '.join(kinds))}{why}" for (words, why), kinds in causes.items())
         reason = (CHANGED if number is None else unread.get(number)) if name is None else lacking or None
-        own = {free_name(column, row, OURS[1:]): value for column, value in row.items()}
-        if name is None and not _are_steps(steps):  # as they came, they fit no column of steps
-            own, steps = {free_name("steps", row, OURS): steps} | own if "steps" in row else own, None
-        ours = (steps, rewards or None, soft_labels or None, reason)
-        yield own | dict(zip(OURS, ours, strict=True))
-
-
-def _are_steps(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(step, str) for step in value)
-
-
-def give_back(table: Any, labelled: list[dict[str, Any]], types: Sequence[str]) -> Any:
-    """The rows in the type of the table: a list of dicts, a pandas frame, a Dataset, or else a polars frame.
-
-    Args:
-        table: as for `table_rows`.
-        labelled: rows of `add_labels`.
-        types: reward types that were asked for.
-    """
-    if isinstance(table, list | tuple):
-        return labelled
-    is_pandas, is_dataset = hasattr(table, "notna"), hasattr(table, "to_polars")
-    own: Any = table if is_pandas or is_dataset else pl.DataFrame(table)
-    columns = dict.fromkeys(own.column_names if is_dataset else own.columns)
-    names = {name: free_name(name, columns, OURS[1:]) for name in columns}
-    ours = {name: [row[name] for row in labelled] for name in OURS}
-    if is_pandas:
-        return own.rename(columns=names).assign(**ours)
-    values = pl.Struct(dict.fromkeys(types, pl.List(pl.Float64)))
-    schema = {"steps": pl.List(pl.String), "rewards": values, "soft_labels": values, "reason": pl.String}
-    frame = pl.DataFrame(ours, schema, strict=False)
-    if not is_dataset:
-        return own.rename(names).with_columns(frame.get_columns())
-    from datasets import Dataset, concatenate_datasets
-
-    if not labelled:  # datasets drops empty tables when it joins them
-        return Dataset.from_polars(own.to_polars().rename(names).with_columns(frame.get_columns()))
-    own = own.rename_columns(names).remove_columns([name for name in columns if name == "steps"])
-    return concatenate_datasets([own, Dataset.from_polars(frame)], axis=1)
+        ours = {"rewards": rewards or None, "soft_labels": soft_labels or None, "reason": reason}
+        yield beside(row, steps, ours)
 
 
 def explode_steps(labelled: Any, id_column: str = "id") -> pl.DataFrame:

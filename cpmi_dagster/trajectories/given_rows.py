@@ -115,6 +115,12 @@ def table_rows(table: Any) -> list[dict[str, Any]]:
     return [dict(name_classes(to_plain(row), class_names(table))) for row in rows]
 
 
+def as_they_came(table: Any, given: GivenRows) -> Sequence[Mapping[str, Any]]:
+    """The rows of a table: a user's own dicts with the values they have, else the plain ones that were read."""
+    is_list = isinstance(table, list | tuple) and all(isinstance(row, Mapping) for row in table)
+    return table if is_list else [row for row in given.rows if isinstance(row, Mapping)]
+
+
 def class_names(table: Any) -> dict[str, list[str]]:
     """The names of the classes in each column of a `datasets.Dataset` that holds their numbers."""
     return {name: kind.names for name, kind in (getattr(table, "features", None) or {}).items() if _is_class(kind)}

@@ -7,12 +7,10 @@ It runs the DAG up to the soft labels in the home `.cpmi/label-…` of the worki
 model, so a killed labeling goes on, and one of a longer file asks for the new rows alone.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import yaml
 
 from cpmi_dagster.contracts.keys import (
@@ -35,12 +33,11 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import hash_of
 from cpmi_dagster.resources.sources.data_sources import source_at
 from cpmi_dagster.rewards.labelled_rows import OURS, add_labels
-from cpmi_dagster.trajectories.given_columns import as_cells, plain
+from cpmi_dagster.trajectories.given_columns import check_format, plain, write_rows
 from cpmi_dagster.trajectories.rows import Unreadable
 
 HOMES = Path(".cpmi")
 NAME_CHARACTERS = 12
-FORMATS = (".jsonl", ".parquet")
 
 
 def labeling_settings(
@@ -64,12 +61,11 @@ def labeling_settings(
         settings: of the source, as in `starter_for`.
 
     Raises:
-        UsageError: the output does not end in one of `FORMATS`, or is the input; or the reward types are refused, and
+        UsageError: the output does not end in .jsonl or .parquet, or is the input; or the reward types are refused, and
             the profile of an earlier call stays.
         SettingsError, ModelError, SourceError: as `starter_for`.
     """
-    if output.suffix not in FORMATS:
-        raise UsageError(f"--output {output}: labels are written as {' or '.join(FORMATS)}; give it such an ending")
+    check_format(output, "labels")
     place = expanded(source)
     check_outputs(source_at(source, settings), output)
     facts = {"source": str(place.absolute()) if place.exists() else source, "model": model, **settings}
@@ -102,16 +98,7 @@ def write_labelled(settings: Settings, output: Path) -> tuple[int, int]:
             count, labelled = count + 1, labelled + bool(row["rewards"])
             yield row
 
-    with whole_file(output) as unfinished:
-        if output.suffix == ".parquet":
-            rows = list(counted())
-            own = as_cells([{name: value for name, value in row.items() if name not in OURS} for row in rows])
-            ours = ({name: row[name] for name in OURS} for row in rows)
-            whole = [columns | added for columns, added in zip(own, ours, strict=True)]
-            pl.DataFrame(whole, infer_schema_length=None, strict=False).write_parquet(unfinished)
-        else:
-            with unfinished.open("w", encoding="utf-8") as file:
-                file.writelines(f"{json.dumps(row, ensure_ascii=False, default=str)}\n" for row in counted())
+    write_rows(output, counted(), OURS)
     return labelled, count
 
 

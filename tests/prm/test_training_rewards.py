@@ -63,7 +63,8 @@ def test_a_reward_model_gives_the_probabilities_of_judge():
     model = random_reward_model(context=512)
     right, wrong = reward_function(model).in_parts(PROMPTS, COMPLETIONS, gold_answer=GOLDS)
     rows = [{"question": QUESTION, "steps": split_steps(text)} for text in COMPLETIONS]
-    assert [*right.steps, *wrong.steps] == pytest.approx(judge(rows, model)["probability"].to_list(), abs=1e-6)
+    judged = [probability for row in judge(rows, model) for probability in row["probabilities"]]
+    assert [*right.steps, *wrong.steps] == pytest.approx(judged, abs=1e-6)
 
 
 def test_a_completion_has_the_same_reward_whatever_form_and_batch_it_comes_in(labeler):
