@@ -24,6 +24,7 @@ def dataset_card(
     is_probability: bool,
     threshold: Threshold,
     made_of: Mapping[str, str],
+    judged: Mapping[str, str],
     further: Mapping[str, str] = {},
 ) -> str:
     """The card as Markdown, with the metadata that the hub and `datasets` read.
@@ -31,6 +32,7 @@ def dataset_card(
     Args:
         labelled: the exported rows, as from `rewards.dataset.labelled_trajectories`.
         made_of: rows of the card's table, such as {"labeler": "Qwen/Qwen3-8B-Base@49e3418fbbbc", "seed": "0"}.
+        judged: what judged steps say of the labels, as from `reports.verdict.label_facts`.
         further: columns beside those of the form, with their meanings.
     """
     entry = REWARD_TYPES.get(reward_type)
@@ -47,6 +49,11 @@ def dataset_card(
         "The rewards are probabilities, and are the soft labels as they are."
         if is_probability
         else "Soft labels are a robust z-score over the whole set and a sigmoid: 0.5 is the median step."
+    )
+    believed = (
+        _table("measured on judged steps", {name: in_markdown(fact) for name, fact in judged.items()})
+        if judged
+        else "Nothing says how many of the labels are wrong: no step has been judged since they were made."
     )
     return f"""---
 pretty_name: {json.dumps(name)}
@@ -74,7 +81,11 @@ The reward is {in_markdown(meaning)} {soft_words}
 {_table("made of", {**counts, **facts})}
 
 What is derived from these sources is subject to their licences: look them up before you publish. Labels by a method are
-estimates, and gold answers are as the sources have them; unless people judged steps, nothing says how many are wrong.
+estimates, and gold answers are as the sources have them.
+
+## How far to believe them
+
+{believed}
 """
 
 

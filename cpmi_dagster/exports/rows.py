@@ -54,6 +54,8 @@ SHARED_COLUMNS = {
 }
 NAMES = {"question": "prompt", "steps": "completions", "shepherd_labels": "source_labels"}
 CALIBRATED: Literal["calibrated"] = "calibrated"
+FAR = 0.2
+"""Difference between the shares of steps that a threshold and people call right, above which that is said."""
 UNJUDGED = pl.DataFrame(schema={KEY: pl.String(), "correct": pl.List(pl.Boolean())})
 Rule = float | Literal["calibrated"] | None
 
@@ -137,6 +139,9 @@ def choose_threshold(
     accuracy = (passed + np.searchsorted(wrong, thresholds) / len(wrong)) / 2
     best = int(accuracy.argmax())
     why = f"with the best balanced accuracy, {accuracy[best]:.1%}, on the {steps.height:,} judged steps of this set"
+    called, known = float(np.mean(steps["rewards"].to_numpy() >= thresholds[best])), len(right) / steps.height
+    if abs(called - known) > FAR:
+        why += f" (far from people: it calls {called:.0%} of these right, and they {known:.0%})"
     return Threshold(float(thresholds[best]), why, *first)
 
 

@@ -14,7 +14,8 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.agreement import share_lacking
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, FEWEST_SOLUTIONS
-from cpmi_dagster.benchmarks.resampling import Estimate, too_few
+from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
+from cpmi_dagster.benchmarks.resampling import Estimate, is_left_out, too_few
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
@@ -119,6 +120,38 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     if share is None or share * judged > MOST_MORE:
         return answer(NOT_KNOWN, because, f"The two are nearly alike: take {free}, which costs nothing.")
     return answer(NOT_KNOWN, because, judge_more(max(1, math.ceil(share * judged))))
+
+
+def label_facts(frames: Mapping[str, pl.DataFrame], reward_type: str) -> dict[str, str]:
+    """What judged steps say of a label, by what it is: the rows of an export's card.
+
+    Args:
+        frames: as for `judge_label`.
+
+    Returns:
+        Empty if no solution is judged.
+    """
+    verdict, label = judge_label(frames, reward_type), reward_label(reward_type)
+    if not verdict.judged:
+        return {}
+    quality = figures_by_column(frames.get("label_quality"))
+    inner, found = quality[WITHOUT_LAST], quality[FOUND]
+    aucs = {"chance": Estimate(CHANCE_AUC), verdict.free: inner.get(verdict.free)}
+    facts = {
+        "train on it?": f"{verdict.answer}: {verdict.because} {verdict.caution}".strip(),
+        "judged solutions": f"{verdict.judged:,}",
+        "AUC without last steps": _beside(inner.get(label), aucs),
+        "first wrong step found": _beside(found.get(label), {"a blind pick": found.get(CHANCE_ROW)}),
+    }
+    return {name: fact for name, fact in facts.items() if fact}
+
+
+def _beside(figure: Estimate | None, others: Mapping[str, Estimate | None]) -> str:
+    """A figure with others behind it; empty if it is of too few."""
+    if figure is None or is_left_out(figure.units, figure.unit):
+        return ""
+    named = [f"{name} {format_figure(other.value, 3)}" for name, other in others.items() if other and other != figure]
+    return f"{format_estimate(figure, 3)} ({', '.join(named)})"
 
 
 def _judge_more(count: int, option: str, all_judged: bool) -> str:

@@ -18,6 +18,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.keys import (
     CONTROLS,
+    FIGURES,
     LOGPROBS,
     MODELS,
     NEGATIVES,
@@ -51,6 +52,7 @@ from cpmi_dagster.files.whole_files import written_at_once
 from cpmi_dagster.installed import own_version
 from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.reports.verdict import label_facts
 from cpmi_dagster.resources.commands.given_columns import given_columns
 from cpmi_dagster.resources.commands.hub_upload import SCHEME, uploaded
 from cpmi_dagster.resources.lake.lake import Lake
@@ -192,7 +194,8 @@ def _write_dataset(
     origin = {f"part {part}": size for part, size in sizes.items() if test_share}
     for each in reward_types:
         origin |= made_with(lake, settings, each) | origins_of(settings, each)
-    card = dataset_card(kept, name, form, reward_type, is_probability, threshold, origin, further)
+    believed = label_facts(_figures_of(lake, settings), reward_type)
+    card = dataset_card(kept, name, form, reward_type, is_probability, threshold, origin, believed, further)
     (folder / CARD).write_text(card, encoding="utf-8")
     left_out = labelled.height - kept.height
     without = f"; {left_out:,} with the form's marker in their text are left out" if left_out else ""
@@ -232,6 +235,17 @@ def _labelled(lake: Lake, settings: Settings, reward_type: str, others: Sequence
             f"`cpmi run{settings.profile_option}` first"
         )
     return with_further_rewards(labelled, rewards, soft, others)
+
+
+def _figures_of(lake: Lake, settings: Settings) -> dict[str, pl.DataFrame]:
+    """The figures of the labels in a home by artifact; without those of other labels than there are now."""
+    labels = {shard: lake.content(STEP_REWARDS, shard) for shard in settings.shard_keys}
+    records = {name: lake.record(FIGURES, name) for name in ("label_quality", "label_trust")}
+    return {
+        name: lake.read(FIGURES, name)
+        for name, record in records.items()
+        if record and record.inputs.get("inputs", {}).get(STEP_REWARDS) == labels
+    }
 
 
 def made_with(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str]:

@@ -69,3 +69,10 @@ def test_no_threshold_has_a_better_balanced_accuracy_than_the_calibrated_one(ste
     accuracy = balanced_accuracy_score(correct, labels(threshold, rows)[0])
     others = [balanced_accuracy_score(correct, [r >= least for r in rewards]) for least in [*rewards, 99.0]]
     assert accuracy == pytest.approx(max(others))
+
+
+@pytest.mark.parametrize(("wrong", "is_said"), [(range(16), False), ([12], True)])
+def test_a_calibrated_threshold_far_from_what_people_call_right_says_so(wrong, is_said):
+    rows, truth = of_set([*range(20)]), judged([step not in wrong for step in range(20)])
+    words = chosen(rows, "cpmi", "calibrated", truth).words(rows)
+    assert ("far from people: it calls 35% of these right, and they 95%" in words) == is_said

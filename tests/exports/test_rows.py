@@ -90,9 +90,10 @@ EVIL = "<b>![x](//evil.example)"
 
 
 def test_the_card_opens_with_what_the_hard_labels_call_right_and_shows_texts_of_data_as_they_are():
-    text = dataset_card(labelled(), 'a: "b"', "trl", "cpmi", False, HARD, {"profile": EVIL, EVIL: "e53f"})
+    text = dataset_card(labelled(), 'a: "b"', "trl", "cpmi", False, HARD, {"profile": EVIL, EVIL: "e53f"}, {})
     assert "Hard labels call 66.7% of the steps right: those with a reward of at least 0, since" in text
     assert "](//evil.example)" not in text and "<b>" not in text
+    assert "no step has been judged since they were made" in text
     assert DatasetCard(text, ignore_metadata_errors=False).data.to_dict()["pretty_name"] == 'a: "b"'
 
 

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
-from cpmi_dagster.reports.verdict import MOST_MORE, NO, NOT_KNOWN, YES, judge_label
+from cpmi_dagster.reports.verdict import MOST_MORE, NO, NOT_KNOWN, YES, judge_label, label_facts
 
 APART = "Difference to best control, without last steps"
 
@@ -88,3 +88,15 @@ def test_a_final_answer_stated_before_the_last_step_is_said_beside_the_verdict(e
 def test_where_all_that_is_labelled_is_judged_more_has_to_be_labelled():
     frames = {"label_quality": quality(-0.05, 0.15, 0.05), "label_trust": judged(60, labelled=60)}
     assert "add about 180 more solutions to the file" in judge_label(frames, "cpmi").following
+
+
+def test_what_is_known_of_a_label_has_its_figures_beside_chance_and_nothing_is_known_before_somebody_judges():
+    found = frame(
+        ("CPMI", "First wrong step found", 0.25, 0.2, 0.3), ("Chance", "First wrong step found", 0.19, None, None)
+    )
+    figures = pl.concat([quality(0.02, 0.18, 0.1), found])
+    facts = label_facts({"label_quality": figures, "label_trust": judged(60)}, "cpmi")
+    assert facts["train on it?"].startswith("Yes: on 60 judged solutions") and facts["judged solutions"] == "60"
+    assert facts["AUC without last steps"] == "0.700 [0.600, 0.800; n=40] (chance 0.500, Step length 0.600)"
+    assert facts["first wrong step found"] == "0.250 [0.200, 0.300; n=40] (a blind pick 0.190)"
+    assert label_facts({"label_quality": figures, "label_trust": judged(0)}, "cpmi") == {}
