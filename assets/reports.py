@@ -84,7 +84,7 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
 
 @stage(
     FIGURES,
-    code_version="18",
+    code_version="19",
     inputs=sorted({key for artifact in ARTIFACTS.values() for key in artifact.needs}),
     feeds=lambda key, partition, _: partition is None or key in ARTIFACTS[partition].needs,
     settings=MEASURED_BY,
@@ -92,7 +92,9 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
 def figures(run: StageRun) -> StageOutput:
     """Each table or plot is measured from its own inputs."""
     artifact = ARTIFACTS[str(run.partition)]
-    return StageOutput(build_artifact(artifact, _inputs(run, artifact.needs), run.settings.profile))
+    settings = run.settings
+    measured = build_artifact(artifact, _inputs(run, artifact.needs), settings.profile, settings.has_own_trajectories)
+    return StageOutput(measured)
 
 
 DRAWN_FROM = (
@@ -114,7 +116,7 @@ LABELS_MADE = r"""
 
 @stage(
     REPORT,
-    code_version="21",
+    code_version="22",
     inputs=[FIGURES, *DRAWN_FROM, REJECTED_ROWS],
     settings=MEASURED_BY,
     models=MODEL_ROLES,

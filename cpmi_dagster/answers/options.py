@@ -47,6 +47,11 @@ def _plain(text: str) -> str:
     return line
 
 
+def is_letter(answer: str) -> bool:
+    """Whether an answer is the letter of an option, as multiple choice writes it: `B`, `(B)`."""
+    return answer.isupper() and letter_of(answer, dict.fromkeys(string.ascii_uppercase, "")) is not None
+
+
 def letter_of(answer: str, options: Mapping[str, str]) -> str | None:
     r"""The letter that an answer is: `B`, `(b)`, `\text{(B)}`, `option B`; None if it is none of the options'."""
     match = _LETTER.fullmatch(answer.strip())

@@ -36,6 +36,8 @@ PROCESS_LEVEL = (keys.PROBLEMS, keys.PROCESSBENCH, keys.JUDGES)
 STEP_LEVEL = (keys.PROBLEMS, keys.PRMBENCH_PREDICTIONS, keys.JUDGES)
 QUALITY = (keys.PROBLEMS, keys.PROCESSBENCH, keys.PRMBENCH_PREDICTIONS, keys.CHOICES)
 LABELS = (keys.STEP_REWARDS, keys.TRAJECTORIES, keys.TRUTH)
+OF_LABELS = ("label_quality", "label_trust")
+"""Artifacts of the labels themselves, which the paper prints no table of."""
 READ_BY_SHARD = (keys.LOGPROBS,)
 """Tables too large to be in memory whole: they are in `ReportInputs.shards`."""
 RATIOS = ("Time", "Token", "RelEff")
@@ -136,8 +138,11 @@ ARTIFACTS: dict[str, Artifact] = by_name(
 """All artifacts by name, in the order in which the report shows them."""
 
 
-def build_artifact(artifact: Artifact, inputs: ReportInputs, profile: str) -> pl.DataFrame:
+def build_artifact(artifact: Artifact, inputs: ReportInputs, profile: str, is_own: bool = False) -> pl.DataFrame:
     """The paper's figures next to ours: an outer join by row and column.
+
+    Args:
+        is_own: the data are the user's, beside which no figure stands that the paper has of labels themselves.
 
     Returns:
         `tables.PaperComparison` rows: the paper's in its order, then those that only we measure.
@@ -147,6 +152,8 @@ def build_artifact(artifact: Artifact, inputs: ReportInputs, profile: str) -> pl
     """
     ours = figure_frame(artifact.measure(inputs))
     figures = paper_figures(artifact.name, profile).select("artifact", "row", "column", "paper", "profile")
+    if is_own and artifact.name in OF_LABELS:
+        figures = figures.clear()
     printed = figures.join(ours, on=["row", "column"], how="left", maintain_order="left")
     unprinted = ours.join(figures, on=["row", "column"], how="anti", maintain_order="left").with_columns(
         artifact=pl.lit(artifact.name), paper=pl.lit(None, pl.Float64), profile=pl.lit(profile)

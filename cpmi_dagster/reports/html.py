@@ -20,7 +20,7 @@ from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.contracts.keys import PROBLEMS, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
-from cpmi_dagster.reports.artifacts import ARTIFACTS
+from cpmi_dagster.reports.artifacts import ARTIFACTS, OF_LABELS
 from cpmi_dagster.reports.figure_style import to_svg
 from cpmi_dagster.reports.findings import NOT_MEASURED, TELLS, findings
 from cpmi_dagster.reports.headline import UNMEASURED, format_headline, headline_table
@@ -43,8 +43,8 @@ from cpmi_dagster.reports.paper import (
 from cpmi_dagster.reports.plots import draw_label_histograms, report_plots
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
-OF_LABELS, OF_MODELS = ("label_quality", "label_trust"), ("reward_models", "differences")
-"""Artifacts that the paper lacks: of the labels themselves, and of the profile's reward models."""
+OF_MODELS = ("reward_models", "differences")
+"""Artifacts of the profile's reward models, which the paper lacks."""
 TITLES = ("The labels themselves", "The paper's tables and figures", "The reward models")
 EXPLORER = "http://127.0.0.1:3100"
 """The label explorer's address, unless `cpmi explore` is given a port."""
@@ -114,9 +114,6 @@ def render_report(
     has_truth = bool(frames["label_quality"].filter(column=LABEL_AUC)["measured"].count())
     papers = [name for name in ARTIFACTS if name not in (*OF_LABELS, *OF_MODELS)]
     if own:
-        is_ours = pl.col("measured").is_not_null() | pl.col("units").is_not_null()
-        no_paper = pl.lit(None, pl.Float64).alias("paper")
-        frames |= {name: frames[name].filter(is_ours).with_columns(no_paper) for name in OF_LABELS}
         papers = papers if inputs.table(PROBLEMS).height else []
     groups = [
         (number, title, [section for name in names if (section := _section(name, frames[name]))["measured"] or not own])
@@ -143,7 +140,8 @@ def render_report(
         groups=[group for group in groups if group[-1]],
         has_truth=has_truth,
         opened=OF_LABELS[0] if has_truth else OF_LABELS[1],
-        suspicious=suspicious_table(label_trust.suspicious_steps(inputs)),
+        suspicious=step_table(label_trust.suspicious_steps(inputs)),
+        judged_wrong=step_table(label_trust.judged_wrong(inputs)),
         alignment={title: plain_table(frame) for title, frame in (alignment or {}).items() if frame.height},
         conditionings=conditionings[0].upper() + conditionings[1:],
         changes={title: plain_table(frame) for title, frame in changes.items()},
@@ -157,6 +155,7 @@ def render_report(
         traced=labelled.select(OWN_NAME.first()).item() if labelled.height else None,
         labelled=labels["trajectory_id"].n_unique(),
         has_models=bool(inputs.recipes),
+        has_benchmarks=inputs.table(PROBLEMS).height > 0,
     )
 
 
@@ -255,8 +254,8 @@ def _cell(figure: Mapping[str, Any], table: PaperTable) -> TableCell:
     )
 
 
-def suspicious_table(steps: pl.DataFrame) -> tuple[list[str], list[list[PlainCell]]]:
-    """Steps of `label_trust.suspicious_steps` as text, each with a link into the explorer."""
+def step_table(steps: pl.DataFrame) -> tuple[list[str], list[list[PlainCell]]]:
+    """Steps of `label_trust.suspicious_steps` or `judged_wrong` as text, each with a link into the explorer."""
     types = [name for name in steps.columns if name in REWARD_TYPES]
     where = pl.format("{}\u00a0step\u00a0{}", OWN_NAME, "step_index").alias("where")
     headings, rows = plain_table(

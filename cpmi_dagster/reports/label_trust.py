@@ -34,12 +34,13 @@ from cpmi_dagster.reports.inputs import Figure, ReportInputs
 from cpmi_dagster.reports.labels import (
     TRUE_LABELS,
     column_of,
+    final_answers,
     gold_probabilities,
     in_order,
     judged_steps,
     right_and_wrong,
 )
-from cpmi_dagster.reports.reward_rows import METHOD_TYPE
+from cpmi_dagster.reports.reward_rows import BASELINE_TYPE, METHOD_TYPE
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
 KNOWLEDGE, ANSWERS, AGREEMENT, COUNTS = "Knowledge", "Final answers", "Agreement", "Counts"
@@ -67,6 +68,8 @@ RIGHT, WRONG, LABELLED = "Right", "Wrong", "Labelled"
 MEAN, LOWEST, INNER = "Mean step", "Lowest step", ", without last steps"
 BY_FINAL_ANSWER = [name for name, entry in REWARD_TYPES.items() if {"final_answer", "labels"} & {*entry.demand.inputs}]
 """Reward types that tell final answers apart by definition."""
+SHOWN_BESIDE = (BASELINE_TYPE, METHOD_TYPE, "cpmi_incremental", "step_length", "step_surprisal", "first_error")
+"""Reward types whose place is shown beside the steps that people judged wrong."""
 MOST_SUSPICIOUS = 20
 MOST_READ = 2_000
 """Solutions whose steps are searched for the final answer."""
@@ -141,15 +144,6 @@ def without_last_steps(inputs: ReportInputs, rewards: pl.DataFrame) -> pl.DataFr
     return rewards.join(counts, on="trajectory_id").filter(~IS_LAST)
 
 
-def final_answers(inputs: ReportInputs) -> pl.DataFrame:
-    """trajectory_id, question_id, step_count, correct: labelled solutions, and whether their final answer is right."""
-    labelled = inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how="semi")
-    stated = labelled.drop_nulls(["gold_answer", "final_answer"])
-    right = inputs.comparison.each(stated["gold_answer"].to_list(), stated["final_answer"].to_list())
-    solutions = stated.select("trajectory_id", "question_id", step_count=pl.col("steps").list.len())
-    return solutions.with_columns(correct=pl.Series(right, dtype=pl.Boolean))
-
-
 def _early_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:
     """Solutions with a step before the last one that states the final answer too, of those with such a step."""
     labelled = inputs.table(TRAJECTORIES).join(rewards, on="trajectory_id", how="semi")
@@ -205,16 +199,40 @@ def suspicious_steps(inputs: ReportInputs) -> pl.DataFrame:
     """
     rewards = inputs.table(STEP_REWARDS)
     judges = [METHOD_TYPE, *(name for name, entry in REWARD_TYPES.items() if entry.reads_no_gold)]
-    trajectories = inputs.table(TRAJECTORIES).select(
-        "trajectory_id", "source_id", "question", "steps", step_count=pl.col("steps").list.len()
-    )
-    steps = rewards.filter(pl.col("reward_type").is_in(judges)).join(trajectories, on="trajectory_id").filter(~IS_LAST)
+    steps = without_last_steps(inputs, rewards.filter(pl.col("reward_type").is_in(judges)))
     ranked = steps.with_columns(rank=pl.col("reward").rank().over("reward_type"))
     worst = ranked.group_by(STEP).agg(pl.col("rank").mean()).sort("rank", *STEP).head(MOST_SUSPICIOUS)
-    shown = worst.join(trajectories, on="trajectory_id", maintain_order="left").select(
+    return _shown(inputs, worst.drop("rank"), rewards, in_order(steps["reward_type"].unique()))
+
+
+def judged_wrong(inputs: ReportInputs) -> pl.DataFrame:
+    """First wrong steps by people, with the place of each label among those of the solution's steps: `1 of 6`, lowest.
+
+    Returns:
+        Columns of `suspicious_steps`, with places for rewards; first those that labels have missed most.
+    """
+    steps = judged_steps(inputs)
+    first = steps.filter(~pl.col("correct")).group_by("trajectory_id").agg(pl.col("step_index").min())
+    places = inputs.table(STEP_REWARDS).filter(pl.col("reward_type").is_in(SHOWN_BESIDE))
+    of_solution = ["trajectory_id", "reward_type"]
+    # of equal labels the earliest step comes first, as where it is counted which are found
+    places = places.sort(STEP).with_columns(
+        place=pl.col("reward").rank("ordinal").over(of_solution), count=pl.len().over(of_solution)
+    )
+    wrong = first.join(places, on=STEP).with_columns(missed=(pl.col("place") - 1) / pl.col("count"))
+    worst = wrong.group_by(STEP).agg(pl.col("missed").mean()).sort("missed", *STEP, descending=[True, False, False])
+    names = in_order(wrong["reward_type"].unique())
+    cells = wrong.with_columns(reward=pl.format("{} of {}", "place", "count"))
+    return _shown(inputs, worst.drop("missed").head(MOST_SUSPICIOUS), cells, names)
+
+
+def _shown(inputs: ReportInputs, chosen: pl.DataFrame, rewards: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+    """Steps with their texts, and a column of `reward` for each reward type."""
+    trajectories = inputs.table(TRAJECTORIES).select("trajectory_id", "source_id", "question", "steps")
+    shown = chosen.join(trajectories, on="trajectory_id", maintain_order="left").select(
         *STEP, "source_id", "question", step=pl.col("steps").list.get(pl.col("step_index"))
     )
-    for name in in_order(steps["reward_type"].unique()):
+    for name in names:
         of_type = rewards.filter(reward_type=name).select(*STEP, pl.col("reward").alias(name))
         shown = shown.join(of_type, on=STEP, how="left", maintain_order="left")
     return shown

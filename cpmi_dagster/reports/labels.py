@@ -17,6 +17,10 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from cpmi_dagster.answers.forms import Quantity, read_form
+from cpmi_dagster.answers.options import is_letter
+from cpmi_dagster.answers.plain_text import plain_text
+from cpmi_dagster.answers.values import real_value
 from cpmi_dagster.benchmarks.label_quality import (
     IS_LAST,
     PLACES,
@@ -27,7 +31,7 @@ from cpmi_dagster.benchmarks.label_quality import (
     true_steps,
     with_truth_so_far,
 )
-from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean, too_few
 from cpmi_dagster.contracts.keys import LOGPROBS, STATISTICS, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.reports.best_label import FREE_LABELS, Folds
 from cpmi_dagster.reports.inputs import Figure, ReportInputs
@@ -51,6 +55,10 @@ BY_POSITION = {f"{place.capitalize()} steps": is_there for place, is_there in PL
 BY_KNOWLEDGE = ("Lowest third by p(gold)", "Middle third by p(gold)", "Highest third by p(gold)")
 """Columns of label AUC without last steps, by the probability of the gold answer among itself and the hard negatives
 before any step is read."""
+IN_WRONG = "In wrong solutions"
+"""AUC without last steps of the solutions whose final answer is wrong, which no label can tell by the final answer."""
+BY_GOLD = {kind: f"Gold answer: {kind}" for kind in ("whole number", "not whole", "with a unit", "letter", "other")}
+"""Columns of label AUC without last steps, by the kind of the gold answer."""
 COUNT_ROWS = {
     "trajectories": "Total samples",
     "unlabelled_trajectories": "Samples without labels of their source",
@@ -134,8 +142,12 @@ def measure_label_quality(inputs: ReportInputs) -> Iterator[Figure]:
                     yield reward_label(name), TO_CONTROL + suffix, both[0].minus(both[1])
         for column, is_there in BY_POSITION.items():
             yield from column_of(measure(steps.filter(is_there)), column)
-        for column, of_third in aucs_by_knowledge(inputs, steps).items():
-            yield from column_of(of_third, column)
+        inner = steps.filter(~IS_LAST)
+        wrong = inner.join(final_answers(inputs).filter(~pl.col("correct")), on="trajectory_id", how="semi")
+        of_parts = {IN_WRONG: measure(wrong), **aucs_by_knowledge(inputs, steps), **_aucs_by_gold(inputs, inner)}
+        for column, aucs in of_parts.items():
+            if any(not too_few(each.units, each.unit) for each in aucs.values()):
+                yield from column_of(aucs, column)
         firsts = first_wrong_steps(steps.filter(~pl.col("reward_type").is_in(SO_FAR)), *inputs.draws)
         yield from column_of({name: figure.found for name, figure in firsts.items()}, FOUND)
         if blind := max((figure.blind for figure in firsts.values()), key=lambda each: each.n, default=None):
@@ -199,6 +211,39 @@ def aucs_by_knowledge(inputs: ReportInputs, steps: pl.DataFrame) -> dict[str, di
         column: label_aucs(by_question.filter(third == number), inputs.bootstrap_samples, inputs.seed + number)
         for number, column in enumerate(BY_KNOWLEDGE)
     }
+
+
+def _aucs_by_gold(inputs: ReportInputs, steps: pl.DataFrame) -> dict[str, dict[str, Resampled]]:
+    """Label AUC of some rows of `labelled_steps` for each kind of gold answers, by column; empty if all are of one."""
+    golds = inputs.table(TRAJECTORIES).select("trajectory_id", "gold_answer").drop_nulls()
+    kinds = {gold: kind_of(gold) for gold in golds["gold_answer"].unique()}
+    kind = pl.col("gold_answer").replace_strict(kinds, return_dtype=pl.String)
+    of_kind = steps.join(golds.select("trajectory_id", kind=kind), on="trajectory_id", maintain_order="left")
+    if of_kind["kind"].n_unique() < 2:
+        return {}
+    return {column: label_aucs(of_kind.filter(kind=name), *inputs.draws) for name, column in BY_GOLD.items()}
+
+
+def kind_of(gold_answer: str) -> str:
+    """A key of `BY_GOLD`."""
+    if is_letter(gold_answer):
+        return "letter"
+    form = read_form(plain_text(gold_answer))
+    if not isinstance(form, Quantity):
+        return "other"
+    if form.unit or form.is_percent:
+        return "with a unit"
+    number = real_value(form.value) if form.value.numbers else None
+    return "other" if number is None else "whole number" if number.is_integer() else "not whole"
+
+
+def final_answers(inputs: ReportInputs) -> pl.DataFrame:
+    """trajectory_id, question_id, step_count, correct: labelled solutions, and whether their final answer is right."""
+    labelled = inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how="semi")
+    stated = labelled.drop_nulls(["gold_answer", "final_answer"])
+    right = inputs.comparison.each(stated["gold_answer"].to_list(), stated["final_answer"].to_list())
+    solutions = stated.select("trajectory_id", "question_id", step_count=pl.col("steps").list.len())
+    return solutions.with_columns(correct=pl.Series(right, dtype=pl.Boolean))
 
 
 def measure_dataset_statistics(inputs: ReportInputs) -> Iterator[Figure]:

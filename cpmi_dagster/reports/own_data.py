@@ -6,14 +6,13 @@ Cost             CPMI: 38 solutions, 6.1 s, 0.16 s a solution
 Wrong answers    chat-04   gold 17   18, 15, 17000, 16     17000: far from the gold answer
 """
 
-import string
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import polars as pl
 
 from cpmi_dagster.answers.forms import Quantity, read_form
-from cpmi_dagster.answers.options import letter_of
+from cpmi_dagster.answers.options import is_letter
 from cpmi_dagster.answers.plain_text import plain_text
 from cpmi_dagster.answers.values import real_value
 from cpmi_dagster.answers.verdicts import is_equivalent
@@ -151,7 +150,7 @@ def odd_negatives(inputs: ReportInputs) -> pl.DataFrame:
 
 def oddity(gold: str, wrong: str) -> str:
     """Why a wrong answer gives itself away; empty if it does not."""
-    if (gold_letter := _is_letter(gold)) != _is_letter(wrong):
+    if (gold_letter := is_letter(gold)) != is_letter(wrong):
         return (
             f"{'no' if gold_letter else 'a'} letter of an option, {'as' if gold_letter else 'unlike'} the gold answer"
         )
@@ -168,10 +167,6 @@ def oddity(gold: str, wrong: str) -> str:
         if right.is_integer() != other.is_integer():
             return "not whole, as the gold answer is" if right.is_integer() else "whole, unlike the gold answer"
     return ""
-
-
-def _is_letter(answer: str) -> bool:
-    return answer.isupper() and letter_of(answer, dict.fromkeys(string.ascii_uppercase, "")) is not None
 
 
 def _kind(form: object) -> str:

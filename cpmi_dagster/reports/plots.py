@@ -27,8 +27,16 @@ from cpmi_dagster.reports.figure_style import (
     new_figure,
 )
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.reports.label_trust import BY_FINAL_ANSWER, final_answers, without_last_steps
-from cpmi_dagster.reports.labels import LABEL_AUC, SO_FAR, TRUE_LABELS, WITHOUT_LAST, in_order, steps_with_truth
+from cpmi_dagster.reports.label_trust import BY_FINAL_ANSWER, without_last_steps
+from cpmi_dagster.reports.labels import (
+    LABEL_AUC,
+    SO_FAR,
+    TRUE_LABELS,
+    WITHOUT_LAST,
+    final_answers,
+    in_order,
+    steps_with_truth,
+)
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.process_level import distribution_predictions
 from cpmi_dagster.reports.quality import BOUNDS

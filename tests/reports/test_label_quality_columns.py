@@ -12,6 +12,7 @@ from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
 from cpmi_dagster.reports.labels import (
     BY_KNOWLEDGE,
     aucs_by_knowledge,
+    kind_of,
     measure_label_quality,
     steps_with_truth,
 )
@@ -20,6 +21,7 @@ COUNT = 60
 NAMES = [f"t{number:02}" for number in range(COUNT)]
 LOGPROBS = "labels/answer_logprobs"
 ERRORS = np.array([[0.0, number % 2, 0.0] for number in range(COUNT)])
+GOLDS = ["7"] * 30 + ["1/2"] * 25 + ["B"] * 5
 NOISE = np.random.default_rng(0).normal(size=(COUNT, 3))
 KNOWN = np.array([(0.1, 0.5, 0.9)[number % 3] for number in range(COUNT)])
 
@@ -34,7 +36,8 @@ def inputs(**labels: np.ndarray) -> ReportInputs:
     trajectories = pl.DataFrame(
         {
             "trajectory_id": NAMES, "question_id": NAMES, "row_number": range(COUNT), "steps": [["s"] * 3] * COUNT,
-            "shepherd_labels": [None] * COUNT,
+            "shepherd_labels": [None] * COUNT, "gold_answer": GOLDS,
+            "final_answer": [gold if number % 3 else "9" for number, gold in enumerate(GOLDS)],
         },
         schema_overrides={"shepherd_labels": pl.List(pl.Boolean)},
     )  # fmt: skip
@@ -64,9 +67,26 @@ def test_a_label_that_sees_errors_where_the_labeler_knows_the_answer_ranks_right
 
 def test_aucs_with_and_without_last_steps_are_those_of_scikit_learn():
     columns = figures(inputs(cpmi=NOISE), "CPMI")
-    for column, last in (("Label AUC", 3), ("Without last steps", 2)):
-        expected = roc_auc_score((ERRORS[:, :last] == 0).reshape(-1), NOISE[:, :last].reshape(-1))
-        assert columns[column] == pytest.approx(expected)
+    whole, wrong = slice(None), slice(0, None, 3)
+    for column, solutions, last in (
+        ("Label AUC", whole, 3),
+        ("Without last steps", whole, 2),
+        ("In wrong solutions", wrong, 2),
+        ("Gold answer: whole number", slice(0, 30), 2),
+        ("Gold answer: not whole", slice(30, 55), 2),
+    ):
+        right, noise = (ERRORS == 0)[solutions, :last].reshape(-1), NOISE[solutions, :last].reshape(-1)
+        assert columns[column] == pytest.approx(roc_auc_score(right, noise))
+    assert "Gold answer: letter" not in columns, "five questions are too few"
+
+
+@pytest.mark.parametrize(
+    ("gold", "kind"),
+    [("7", "whole number"), ("-1,200", "whole number"), (r"\frac{1}{2}", "not whole"), ("0.25", "not whole"),
+     ("5 cm", "with a unit"), ("73%", "with a unit"), ("B", "letter"), ("Paris", "other"), ("x + 1", "other")],
+)  # fmt: skip
+def test_gold_answers_are_told_apart_by_kind(gold, kind):
+    assert kind_of(gold) == kind
 
 
 def test_thirds_by_knowledge_have_as_many_questions_however_many_solutions_one_has():

@@ -9,7 +9,7 @@ from scipy import stats
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
-from cpmi_dagster.reports.label_trust import measure_label_trust, suspicious_steps
+from cpmi_dagster.reports.label_trust import judged_wrong, measure_label_trust, suspicious_steps
 
 FINALS = {"t0": "7", "t1": "8", "t2": "7.0", "t3": "9", "t4": None}
 QUESTIONS = {"t0": "q0", "t1": "q0", "t2": "q1", "t3": "q1", "t4": "q2"}
@@ -100,6 +100,15 @@ def test_the_most_suspicious_steps_have_the_lowest_mean_rank_without_last_steps(
     assert worst.drop("source_id").head(2).rows() == [
         ("t4", 0, "Question of t4?", "t4 says <0>.", -9, -8), ("t1", 0, "Question of t1?", "t1 says <0>.", 0, -9),
     ]  # fmt: skip
+
+
+def test_steps_that_people_judged_wrong_have_the_place_of_each_label_and_those_that_labels_miss_come_first():
+    """The lowest reward has place 1: of t0 [3, 1, -4] step 1 has place 2; of equal ones the earlier comes first."""
+    wrong = judged_wrong(inputs(**judged([True, False, False], [False, True, True], [True, True, False], [True] * 3)))
+    assert wrong.select("trajectory_id", "step_index", "cpmi", "step_surprisal").rows() == [
+        ("t2", 2, "3 of 3", "3 of 3"), ("t0", 1, "2 of 3", "1 of 3"), ("t1", 0, "1 of 3", "1 of 3"),
+    ]  # fmt: skip
+    assert judged_wrong(inputs()).is_empty()
 
 
 def test_solutions_that_labels_are_compared_on_and_judged_steps_are_counted():

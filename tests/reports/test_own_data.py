@@ -5,6 +5,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.html import render_report
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.own_data import oddity, own_data
@@ -36,7 +37,9 @@ def page(inputs: ReportInputs, comparisons: dict[str, pl.DataFrame]) -> str:
     frames = {key: frame for key, frame in frames.items() if not key.startswith("benchmarks/")}
     own = replace(inputs, frames={**frames, "labels/hard_negatives": pl.DataFrame(wrong)})
     measured = ("label_quality", "label_trust", "reward_models")
-    tables = {name: comparisons[name] for name in measured}
+    of_labels = {name: build_artifact(ARTIFACTS[name], inputs, "mine", is_own=True) for name in measured[:2]}
+    tables = comparisons | of_labels
+    tables = {name: tables[name] for name in measured}
     opened = own_data(own, tables, "cpmi", 3, " -p mine.yaml")
     return render_report("mine", "2026-01-31", tables, own, profile_option=" -p mine.yaml", own=opened)
 
