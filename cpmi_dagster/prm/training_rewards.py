@@ -12,6 +12,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, Unpack
 
+import polars as pl
+
 from cpmi_dagster.answers.extraction import extract_answer
 from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.answers.verdicts import equivalent
@@ -31,6 +33,8 @@ from cpmi_dagster.trajectories.given_rows import own_reason, read_table, to_plai
 
 PRM = "prm"
 """Reward name of a process reward model."""
+UNSTATED = "no answer"
+"""Final answer of a completion that states none: like no gold answer."""
 OVER_STEPS: Mapping[str, Callable] = {"mean": fmean, "min": min, "sum": sum, "last": lambda rewards: rewards[-1]}
 logger = logging.getLogger(__name__)
 
@@ -194,7 +198,9 @@ def _label(
             edits = heuristic_negatives(gold, count, seed, row["question"])
             row["negative_answers"] = [edit.answer for edit in edits]
     given = read_table(rows)
-    labelled = label_in_full(given.trajectories, labeler, [reward], conditioning, **options)
+    # one that states no answer is not to fare better than one that states a wrong one
+    trajectories = given.trajectories.with_columns(pl.col("final_answer").fill_null(UNSTATED))
+    labelled = label_in_full(trajectories, labeler, [reward], conditioning, **options)
     rewards = labelled.labels.group_by("trajectory_id", maintain_order=True).agg("reward")
     numbers = dict(given.trajectories.select("trajectory_id", "row_number").iter_rows())
     refused = dict(given.rejected.select("row_number", "reason").iter_rows())

@@ -59,6 +59,15 @@ def test_wrong_answers_that_equal_the_gold_answer_do_not_count(labeler):
     assert first.steps == pytest.approx(expected.steps, abs=1e-5) and second.steps == []
 
 
+def test_a_completion_without_an_answer_fares_like_one_with_a_wrong_answer(labeler, caplog):
+    reward = reward_function(labeler, "right_so_far", outcome_weight=0)
+    none, wrong, right = reward.in_parts(
+        [QUESTION] * 3, ["3 + 2 = 5.\nDone.", *COMPLETIONS[::-1]], gold_answer=["5"] * 3
+    )
+    assert [none.steps[-1], wrong.steps[-1]] == pytest.approx([0, 0], abs=1e-9), "an error is somewhere"
+    assert right.steps[-1] > 0.5 and not caplog.records
+
+
 def test_a_reward_model_gives_the_probabilities_of_judge():
     model = random_reward_model(context=512)
     right, wrong = reward_function(model).in_parts(PROMPTS, COMPLETIONS, gold_answer=GOLDS)
