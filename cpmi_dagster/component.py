@@ -21,7 +21,6 @@ from pydantic import ConfigDict, Field
 
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.places import expanded
-from cpmi_dagster.profiles.sources import EARLIER_NAME
 
 STARTER = """type: {type_name}
 
@@ -107,8 +106,8 @@ class CpmiLabels(dg.Component, dg.Model, dg.Resolvable):
         if self.trajectories is None:
             return self.settings
         sources = self.settings.get("sources") or {}
-        if named := {"trajectories", EARLIER_NAME} & set(sources):
-            raise SettingsError(f"{file} names `trajectories` and `settings.sources.{named.pop()}`; remove one of them")
+        if "trajectories" in sources:
+            raise SettingsError(f"{file} names `trajectories` and `settings.sources.trajectories`; remove one of them")
         path = str((file.parent / expanded(self.trajectories.path)).absolute())
         given = self.trajectories.model_dump(include={"relation", "fields", "steps", "sample"}, exclude_defaults=True)
         return {**self.settings, "sources": {**sources, "trajectories": {"path": path, **given}}}

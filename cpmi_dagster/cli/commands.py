@@ -5,6 +5,7 @@ that `cpmi --help` loads neither polars nor torch.
 """
 
 import re
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,6 @@ from typing import Annotated
 import typer
 
 from cpmi_dagster.cli import labels, results, views
-from cpmi_dagster.cli.leaving import leave
 from cpmi_dagster.cli.option_texts import parse_fields, parse_shards
 from cpmi_dagster.cli.options import (
     ERR,
@@ -203,6 +203,4 @@ def main() -> None:
         app()
     except (CpmiError, OSError) as error:
         ERR.complain(WITHOUT_PROFILE.sub(lambda command: command.group() + GIVEN["profile"], str(error)))
-        leave(2 if isinstance(error, UsageError) else 1)
-    except SystemExit as end:
-        leave(end.code if isinstance(end.code, int) else 1)
+        sys.exit(2 if isinstance(error, UsageError) else 1)

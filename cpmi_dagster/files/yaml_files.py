@@ -5,17 +5,14 @@ seed: 2      ->  mine.yaml is not valid YAML: line 2 has the key `seed` again; r
 """
 
 import shlex
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import yaml
-from yaml.nodes import MappingNode, Node, ScalarNode
+from yaml.nodes import MappingNode, Node
 
 from cpmi_dagster.errors import SettingsError
 
-# a profile has hundreds; aliases of aliases can expand a short file to billions
-MOST_VALUES = 100_000
 DATA_SUFFIXES = (".jsonl", ".parquet", ".jsonl.gz", ".json.gz")
 TEXT, MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 
@@ -35,8 +32,6 @@ def read_yaml(path: Path) -> Any:
         return yaml.load(path.read_text(encoding="utf-8"), _StrictLoader)
     except OSError as error:
         raise SettingsError(f"{path} cannot be read ({error.strerror}); correct the path or its permissions") from error
-    except RecursionError as error:
-        raise SettingsError(f"{path} is nested too deeply; make it flatter") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path} is not UTF-8 text; give a YAML file, or save it as UTF-8") from error
     except yaml.MarkedYAMLError as error:
@@ -48,21 +43,7 @@ def read_yaml(path: Path) -> Any:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses repeated keys, keys that are not text, circular aliases, and aliases that multiply."""
-
-    def get_single_node(self) -> Node | None:
-        """The document, unless its aliases expand it to too many values."""
-        node = super().get_single_node()
-        if node is not None and _values(node, {}) > MOST_VALUES:
-            raise yaml.YAMLError(f"its aliases expand it to more than {MOST_VALUES:,} values; use fewer")
-        return node
-
-    def compose_node(self, parent: Node | None, index: Any) -> Node | None:
-        """A value, but no alias of one that contains it."""
-        node = super().compose_node(parent, index)
-        if node is not None and node.end_mark is None:  # an alias of a node that is still being read
-            raise yaml.YAMLError(f"line {_line(node)} refers to itself; write the values out")
-        return node
+    """Refuses repeated keys, and keys that are not text."""
 
     def compose_mapping_node(self, anchor: Any) -> MappingNode:
         """A mapping whose keys are text and all different."""
@@ -79,12 +60,3 @@ class _StrictLoader(yaml.SafeLoader):
 
 def _line(node: Node) -> int:
     return node.start_mark.line + 1
-
-
-def _values(node: Node, counted: dict[Node, int]) -> int:
-    """How many values a node contains with its aliases expanded."""
-    if node not in counted:
-        inner = chain.from_iterable(node.value) if isinstance(node, MappingNode) else node.value
-        parts = () if isinstance(node, ScalarNode) else inner
-        counted[node] = 1 + sum(_values(part, counted) for part in parts)
-    return counted[node]

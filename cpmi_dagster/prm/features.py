@@ -9,7 +9,6 @@ out  trajectory_id  step_index  feature
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
@@ -135,7 +134,6 @@ def train_head(
     optimizer = torch.optim.AdamW(groups, lr=training.head_learning_rate, fused=True)
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(steps * training.warmup_ratio), steps)
     losses: list[float] = []
-    best, weights, waited = math.inf, head.state_dict(), 0
     if data.validation:
         note(0, "validation", validation_loss())
     for step, batches in enumerate(islice(_updates(data.train, training, seed), steps), start=1):
@@ -151,14 +149,7 @@ def train_head(
             note(step, "train", fmean(losses))
             losses.clear()
         if data.validation and (step % math.ceil(steps / training.validations) == 0 or step == steps):
-            note(step, "validation", value := validation_loss())
-            waited += 1
-            if value < best:
-                best, weights, waited = value, deepcopy(head.state_dict()), 0
-            if waited == training.early_stopping:
-                break
-    if training.early_stopping:
-        head.load_state_dict(weights)
+            note(step, "validation", validation_loss())
     with torch.no_grad():
         first = head.output if head.is_linear else head.hidden
         first.weight.div_(deviation.to(device))

@@ -3,8 +3,6 @@
 trajectory_id  step_index  probability  label  held_out
 t000000017     0           0.81         0.91   true        of a validation question
 t000000021     0           0.78         0.60   false
-
-With early stopping, the validation questions choose the weights: none is held out.
 """
 
 from dataclasses import replace
@@ -45,8 +43,7 @@ def own_scores(
     Returns:
         trajectory_id, step_index, probability, label, held_out; without steps beyond `training.max_tokens`.
     """
-    unseen = not training.early_stopping
-    held_out = validation_questions(examples["question_id"], training.validation_share, seed) if unseen else ()
+    held_out = validation_questions(examples["question_id"], training.validation_share, seed)
     drawn = [uniform_number(seed, ["own_scores", name]) for name in examples["trajectory_id"]]
     marked = examples.with_columns(held_out=pl.col("question_id").is_in(list(held_out)), drawn=pl.Series(drawn))
     chosen = marked.sort(~pl.col("held_out"), "drawn").head(MOST_SCORED).sort("trajectory_id")

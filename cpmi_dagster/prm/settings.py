@@ -54,9 +54,6 @@ class Training(Frozen):
     validations: int = Field(
         default=10, ge=1, description="validation losses during training, besides that at the start"
     )
-    early_stopping: int | None = Field(
-        default=None, ge=1, description="end after so many validations without a better one, and keep the best weights"
-    )
     pqm_margin: float = Field(default=4.0, description="zeta of PQM")
     backbone: Literal["full", "frozen"] = Field(
         default="full",
@@ -97,8 +94,6 @@ class Training(Frozen):
                     f"`{name}` trains a backbone, but `backbone: frozen` trains the head alone; leave it out, or set "
                     "`backbone: full`"
                 )
-        if self.early_stopping is not None and self.validation_share == 0:
-            raise ValueError("`early_stopping` needs questions to validate on; raise `validation_share` above 0")
         return self
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Sampler
-from transformers import EarlyStoppingCallback, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.models.memory import training_tokens
@@ -95,12 +95,8 @@ class StepTrainer(Trainer):
         self.examples, self.progress, self.reported = round(len(data.train) * training.epochs), progress, 0
         self.lengths = [len(example.encoded.token_ids) for example in data.train]
         by_length: Any = sorted(data.validation, key=lambda example: len(example.encoded.token_ids))
-        patience = training.early_stopping if by_length else None
-        stops: list[TrainerCallback] = [EarlyStoppingCallback(patience)] if patience else []
         train: Any = data.train
-        super().__init__(
-            model, arguments, collate, train_dataset=train, eval_dataset=by_length or None, callbacks=stops
-        )
+        super().__init__(model, arguments, collate, train_dataset=train, eval_dataset=by_length or None)
         self.remove_callback(PrinterCallback)
         self.units, config = units, model.backbone.config
         # processes that read different numbers of parts would wait for each other
@@ -185,9 +181,6 @@ def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bo
         saves: folder of checkpoints.
     """
     cuda = torch.cuda.is_available() and not on_cpu
-    keep_best = validate and training.early_stopping is not None
-    # the best weights can only be kept if each validation is saved
-    spacing = 1 / (training.validations if keep_best else max(training.checkpoints, 1))
     arguments = TrainingArguments(
         output_dir=str(saves),
         learning_rate=training.learning_rate,
@@ -208,13 +201,10 @@ def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bo
         dataloader_pin_memory=cuda,
         eval_strategy="steps" if validate else "no",
         eval_steps=min(1 / training.validations, ALL_STEPS),
-        save_strategy="steps" if training.checkpoints or keep_best else "no",
-        save_steps=min(spacing, ALL_STEPS),
-        save_total_limit=2 if keep_best else 1,
+        save_strategy="steps" if training.checkpoints else "no",
+        save_steps=min(1 / max(training.checkpoints, 1), ALL_STEPS),
+        save_total_limit=1,
         restore_callback_states_from_checkpoint=True,
-        load_best_model_at_end=keep_best,
-        metric_for_best_model="eval_loss" if keep_best else None,
-        greater_is_better=False if keep_best else None,
         logging_strategy="steps",
         logging_steps=CURVE_SPACING,
         logging_nan_inf_filter=False,

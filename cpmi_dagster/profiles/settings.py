@@ -40,8 +40,7 @@ from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
 from cpmi_dagster.profiles.orchestration import Orchestration
-from cpmi_dagster.profiles.removed import STORE, was_removed
-from cpmi_dagster.profiles.sources import EARLIER_NAME, Sources, rename_trajectories
+from cpmi_dagster.profiles.sources import Sources
 from cpmi_dagster.profiles.spelling import settings_beside
 from cpmi_dagster.rewards.dataset import DATASET_REWARD
 from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of, reward_type
@@ -288,7 +287,8 @@ def load_settings(
     check_name(chosen, values["profile"])
     values["home"] = home or os.environ.get("CPMI_HOME") or values.get("home") or f".cpmi/{values['profile']}"
     if "://" in str(values["home"]):
-        raise SettingsError(STORE)
+        # an address may hold a key, and is not shown
+        raise SettingsError("the home is an address; give a folder, which machines may share")
     values["home"] = home_of(values["home"])
     try:
         settings = Settings(**values)
@@ -321,8 +321,6 @@ def _check_environment() -> None:
     """Refuse unknown `CPMI_` variables, which pydantic ignores."""
     variables = {f"CPMI_{name}".upper() for name in Settings.model_fields}
     for variable in os.environ:
-        if gone := was_removed(variable):
-            raise SettingsError(f"the environment variable {gone}")
         if variable.startswith("CPMI_") and variable.partition("__")[0] not in variables:
             raise SettingsError(f"the environment variable {variable} is not a setting; unset it or check its spelling")
 
@@ -351,10 +349,6 @@ def _read_profile(profile: str, extending: tuple[Path, ...] = ()) -> dict[str, A
         raise SettingsError(f"profile {path} {wrong}; write settings as `name: value`, or let `cpmi init` write them")
     parent = values.pop("extends", None)
     values = _resolve_paths({"profile": path.stem, **values}, path)
-    if isinstance(sources := values.get("sources"), dict):
-        if {"trajectories", EARLIER_NAME} <= set(sources):
-            raise SettingsError(f"profile {path} has `{EARLIER_NAME}` and `trajectories`, which are one; remove one")
-        values["sources"] = rename_trajectories(sources)
     if parent is None:
         return values
     relative = path.parent / str(parent)
@@ -442,8 +436,7 @@ def _explain(profile: str, error: ValidationError) -> str:
         if misspelt := next((name for name in others if f"`{place}`" in settings_beside(Settings, name)), None):
             place, kind = misspelt, "extra_forbidden"
     if kind == "extra_forbidden":
-        wrong = was_removed(place) or f"`{place}` is not a setting; {settings_beside(Settings, place)}"
-        return f"{_place(profile, place)}: {wrong}"
+        return f"{_place(profile, place)}: `{place}` is not a setting; {settings_beside(Settings, place)}"
     if kind == "missing":
         return f"profile `{profile}`: the setting `{place}` is missing; add it"
     return f"{_place(profile, place)}: `{place}` is wrong: {reason}"

@@ -12,7 +12,6 @@ sources:
     math500: {hub: HuggingFaceH4/MATH-500, split: test}
 """
 
-import json
 import re
 from math import ceil
 from typing import Annotated, Any
@@ -32,8 +31,6 @@ REFERENCE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 LABEL_NAME = re.compile(r"[a-z][a-z0-9_]*")
 KEYS_OF_A_SOURCE = ("path", "hub", "name")
 DUCKDB = ".duckdb"
-EARLIER_NAME = "math_shepherd"
-"""Name of `trajectories` in older profiles."""
 
 
 class DataSource(Frozen):
@@ -139,17 +136,6 @@ class StepLabelSource(DataSource):
     probabilities: bool = Field(default=False, description="they are in [0, 1] and are not normalised, like MC's")
 
 
-def rename_trajectories(sources: Any) -> Any:
-    """Sources with `math_shepherd` renamed to `trajectories`, which it replaces."""
-    if not isinstance(sources, dict) or EARLIER_NAME not in sources:
-        return sources
-    given = sources[EARLIER_NAME]
-    # pydantic parses JSON of environment variables for known names only
-    given = json.loads(given) if isinstance(given, str) else given
-    others = {name: value for name, value in sources.items() if name not in (EARLIER_NAME, "trajectories")}
-    return {"trajectories": given, **others}
-
-
 def _as_list(value: Any) -> Any:
     """A single source as a list; null as an empty one."""
     if value is None:
@@ -164,18 +150,13 @@ SourceList = Annotated[tuple[TrajectorySource, ...], BeforeValidator(_as_list)]
 class Sources(Frozen):
     """Everything that is read."""
 
-    trajectories: SourceList = Field(min_length=1, description="the trajectories; `math_shepherd` is its earlier name")
+    trajectories: SourceList = Field(min_length=1, description="the trajectories")
     step_truth: SourceList = Field(default=(), description="whether their steps are right, if that is known")
     step_labels: dict[str, StepLabelSource] = Field(default={}, description="user-supplied labels, by name")
     references: tuple[ReferenceSource, ...] = Field(
         default=(), description="problems in which gold answers are looked up for trajectories that have none"
     )
     benchmarks: dict[str, DataSource] = Field(default={}, description="benchmarks and question sets, by name")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _by_the_earlier_name(cls, sources: Any) -> Any:
-        return rename_trajectories(sources)
 
     @model_validator(mode="after")
     def _samples_alone(self) -> "Sources":

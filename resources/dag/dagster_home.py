@@ -18,15 +18,6 @@ from cpmi_dagster.resources.dag.run_life import end_orphaned_runs
 LOG = logging.getLogger(__name__)
 OURS = "# written from the profile; without this line, the file stays as you write it\n"
 FILE_NAME, IN_PROCESS = "dagster.yaml", "in-process.yaml"
-NOT_LOST = "every result is in the lake, only the history of runs is lost"
-UNDAMAGED = {
-    "disk is full": "make room on its disk",
-    "disk I/O error": "make room on its disk",
-    "readonly database": "make that folder and its files writable",
-    "unable to open database file": "make that folder and its files writable",
-    "database is locked": "end what else writes to it",
-}
-"""What to do, by the words of SQLite, if a database cannot be used though it is not damaged."""
 # capturing the output of steps starts helper processes, which a Ctrl-C ends in tracebacks; Dagster documents the class,
 # but exports it nowhere else
 UNCAPTURED = {
@@ -73,8 +64,7 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
 
     Raises:
         UnwritableHome: the home cannot be written.
-        SettingsError: Dagster's database is damaged, its disk is full, its server refuses, or the user's `dagster.yaml`
-            is not valid.
+        SettingsError: Dagster's database cannot be used, or the user's `dagster.yaml` is not valid.
     """
     folder = write_dagster_yaml(settings)
     return _open(settings, _write_in_process(folder))
@@ -126,11 +116,7 @@ def _write_in_process(folder: Path) -> str:
 
 @contextmanager
 def storage_errors(settings: Settings) -> Iterator[None]:
-    """Turn errors of Dagster's database, or of its disk, into one sentence.
-
-    Raises:
-        SettingsError: see `unusable_storage`.
-    """
+    """Turn errors of Dagster's database, or of its disk, into one sentence: a `SettingsError`."""
     try:
         yield
     except Exception as error:
@@ -138,24 +124,11 @@ def storage_errors(settings: Settings) -> Iterator[None]:
         is_of_server = type(error).__name__ == "DagsterPostgresException"
         if not (is_of_server or hasattr(error, "orig") or isinstance(error, sqlite3.DatabaseError)):
             raise
-        raise unusable_storage(dagster_folder(settings), error) from error
-
-
-def unusable_storage(folder: Path, error: Exception) -> SettingsError:
-    """The error of a database of Dagster that is damaged, does not answer, or is on a full disk."""
-    original = getattr(error, "orig", None) or error
-    cause = first_line(original)
-    if not isinstance(original, sqlite3.Error):
-        return SettingsError(
-            f"Dagster's database cannot be used ({cause}); correct `storage` in {folder / 'dagster.yaml'}, or start "
-            "its server, and run again"
-        )
-    for words, advice in UNDAMAGED.items():
-        if words in cause:
-            return SettingsError(f"Dagster's database in {folder} cannot be used ({cause}); {advice} and run again")
-    return SettingsError(
-        f"Dagster's database in {folder} cannot be read ({cause}); move that folder away and run again: {NOT_LOST}"
-    )
+        cause = first_line(getattr(error, "orig", None) or error)
+        raise SettingsError(
+            f"Dagster's database of {dagster_folder(settings)} cannot be used ({cause}); mend it, or move that folder "
+            "away, which loses the history of runs and no result, and run again"
+        ) from error
 
 
 def open_instance(settings: Settings) -> dg.DagsterInstance:

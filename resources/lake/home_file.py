@@ -58,14 +58,9 @@ def claim_home(settings: Settings) -> None:
     """Check that a home belongs to the profile; nothing is written.
 
     Raises:
-        SettingsError: the home has the results of another profile, or of an earlier version.
+        SettingsError: the home has the results of another profile.
     """
     home = settings.home
-    if (home / "lake" / ".current").is_dir():
-        raise SettingsError(
-            f"the home {home} was made by an earlier version of this package, which kept its files in another form; "
-            "set CPMI_HOME to a new folder, or move this one away"
-        )
     noted, mine = _read_note(home), _note_of(settings)
     if noted is None or (noted["profile"], noted["file"]) == (mine["profile"], mine["file"]):
         return

@@ -3,8 +3,6 @@
 from copy import deepcopy
 from dataclasses import replace
 
-import numpy as np
-import polars as pl
 import pytest
 import torch
 from polars.testing import assert_frame_equal
@@ -15,7 +13,6 @@ from transformers import BertConfig, BertLMHeadModel
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.prm import load_reward_model, score_steps
-from cpmi_dagster.prm.examples import validation_questions
 from cpmi_dagster.prm.features import load_reward_head, score_features, step_features
 from cpmi_dagster.reading import tree_reader
 
@@ -69,19 +66,6 @@ def test_a_linear_head_comes_near_to_a_logistic_regression(train_frozen, feature
     trained = train_frozen("model", recipe=LINEAR, epochs=60, validation_share=0)
     ours = score_features(load_reward_head(trained.path), features)["probability"]
     assert spearmanr(ours, both.predict_proba(x)[:, 1]).statistic > 0.9
-
-
-def test_early_stopping_keeps_the_head_of_the_lowest_validation_loss(train_frozen, features):
-    trained = train_frozen("model", head_learning_rate=0.05, validations=30, batch_size=96, early_stopping=2, epochs=30)
-    losses = [point["loss"] for point in trained.curve if point["split"] == "validation"][1:]
-    assert losses.index(min(losses)) == len(losses) - 3 < 27
-    held_out = list(validation_questions(TOY["question_id"], 0.2, 0))
-    validation = TOY.filter(pl.col("question_id").is_in(held_out))
-    kept = score_features(load_reward_head(trained.path), features).join(validation, on="trajectory_id")
-    labels = kept.select(pl.col("labels").list.get(pl.col("step_index"))).to_series().to_numpy()
-    right = kept["probability"].to_numpy()
-    loss = -(labels * np.log(right) + (1 - labels) * np.log(1 - right)).mean()
-    assert loss == pytest.approx(min(losses), abs=1e-5)
 
 
 def test_a_backbone_that_reads_later_tokens_or_gives_values_that_are_not_finite_is_refused():

@@ -1,6 +1,5 @@
 """Scores of a model for its own training set: which questions are held out, and which solutions are drawn."""
 
-import pytest
 from toy_models import TRAINING, toy_examples
 
 from cpmi_dagster.prm import own_scores as module
@@ -17,10 +16,8 @@ def scored(trained, seed: int = 0, **options):
     return scores.join(EXAMPLES.select("trajectory_id", "question_id"), on="trajectory_id")
 
 
-@pytest.mark.parametrize(("early_stopping", "held_out"), [(None, HELD_OUT), (2, set())])
-def test_questions_that_choose_the_weights_are_not_held_out(trained, early_stopping, held_out):
-    scores = scored(trained, early_stopping=early_stopping)
-    assert set(scores.filter("held_out")["question_id"]) == held_out
+def test_the_questions_of_the_validation_are_held_out(trained):
+    assert set(scored(trained).filter("held_out")["question_id"]) == HELD_OUT
 
 
 def test_a_large_set_is_scored_in_part_those_held_out_and_a_random_draw_of_the_others(trained, monkeypatch):
