@@ -8,6 +8,7 @@ import polars as pl
 from cpmi_dagster.alignment import ReferenceIndex, align_trajectories, review_alignment
 from cpmi_dagster.answers.agreement import doubt_gold_answers
 from cpmi_dagster.contracts.keys import REFERENCES, REJECTED_ROWS, SHEPHERD, TRAJECTORIES
+from cpmi_dagster.errors import LakeError
 from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.presentation import preview
 from cpmi_dagster.resources.dag.stage import stage
@@ -47,16 +48,34 @@ def _review(home: Home, _: str | None) -> dict[str, Any]:
 )
 def trajectories(run: StageRun) -> StageOutput:
     """Takes the gold answer from the row or from the reference problem with the same question."""
-    rows, defects = separate_defects(run.read(SHEPHERD))
+    source = run.read(SHEPHERD)
+    rows, defects = separate_defects(source)
     rows, repeated = separate_duplicates(rows)
     version = run.version(REFERENCES), run.settings.answers.identity
     index = run.once(f"reference index {version}", lambda: _reference_index(run))
     aligned, unmatched = align_trajectories(rows, index)
     rejected = pl.concat([defects, repeated, unmatched]).sort("row_number")
+    account_for(source, aligned, rejected)
     doubt = doubt_gold_answers(aligned.select("gold_answer", "final_answer").iter_rows())
     if doubt:
         run.tell(f"Warning: {doubt}")
     return StageOutput({TRAJECTORIES: aligned, REJECTED_ROWS: rejected}, notes=[doubt] if doubt else [])
+
+
+def account_for(source: pl.DataFrame, kept: pl.DataFrame, rejected: pl.DataFrame) -> None:
+    """Check that each source row is a trajectory or a rejected row, and one of these alone, by row_number.
+
+    Raises:
+        LakeError: a row is lost, or twice there.
+    """
+    rows, accounted = (
+        each.sort() for each in (source["row_number"], pl.concat([kept["row_number"], rejected["row_number"]]))
+    )
+    if not rows.equals(accounted):
+        raise LakeError(
+            f"{len(rows):,} rows were read, and {kept.height:,} trajectories and {rejected.height:,} rejected rows are "
+            "not all of these once; nothing is written: this is a defect of the package, please report it"
+        )
 
 
 def _reference_index(run: StageRun) -> ReferenceIndex:

@@ -1,7 +1,7 @@
 """Asset checks of the data; one is blocking if its failure makes later work worthless."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from inspect import getdoc
 from textwrap import shorten
@@ -20,7 +20,6 @@ from cpmi_dagster.contracts.keys import (
     REJECTED_TRAJECTORIES,
     REPORT,
     SELECTED,
-    SHEPHERD,
     SOFT_LABELS,
     TRAJECTORIES,
 )
@@ -55,16 +54,6 @@ def _rows(lake: Lake, table: str, settings: Settings) -> pl.DataFrame:
 def _made(lake: Lake, partitions: Sequence[str], *tables: str) -> list[str]:
     """The partitions of which all tables are whole; another is made again by its own run, and stops no check."""
     return [name for name in partitions if all(lake.is_whole(table, name) for table in tables)]
-
-
-def every_row_accounted_for(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
-    """Each source row is in exactly one of `trajectories` and `rejected_rows`."""
-    tables = (SHEPHERD, TRAJECTORIES, REJECTED_ROWS)
-    whole = _made(lake, settings.shard_keys, *tables)
-    source, kept, rejected = (lake.read(table, whole, ["row_number"])["row_number"] for table in tables)
-    accounted = pl.concat([kept, rejected]).sort()
-    counts = {"source": source.len(), "trajectories": kept.len(), "rejected": rejected.len()}
-    return dg.AssetCheckResult(passed=source.sort().equals(accounted), metadata=counts)
 
 
 def match_rate(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
@@ -265,7 +254,6 @@ class TableCheck:
 
 
 CHECKS = (
-    TableCheck(TRAJECTORIES, every_row_accounted_for, blocking=True),
     TableCheck(SELECTED, match_rate),
     TableCheck(SELECTED, selection_keeps_ratios),
     TableCheck(SELECTED, own_labels_fit_the_selection, blocking=True),
@@ -275,3 +263,18 @@ CHECKS = (
     TableCheck(SOFT_LABELS, soft_labels_vary, blocking=True),
     TableCheck(REPORT, reward_models_beat_chance),
 )
+
+
+def blocked(lake: Lake, settings: Settings, tables: Collection[str]) -> list[str]:
+    """A sentence for each blocking check of some tables that fails, as Dagster's run of them would end."""
+    sentences = []
+    for check in CHECKS:
+        if check.blocking and check.table in tables:
+            try:
+                result = check.body(lake, settings)
+            except dg.Failure as failure:
+                sentences.append(f"{check.table}: {failure.description}")
+                continue
+            if not result.passed and result.severity == dg.AssetCheckSeverity.ERROR:
+                sentences.append(f"{check.table}: {check.body.__name__}: {result.description}")
+    return sentences

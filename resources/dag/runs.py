@@ -4,7 +4,7 @@
     label_shards   000, then 001, …                     one run a shard; a shard that fails stops no other
     build_dataset, train_and_evaluate, build_reports
 
-A partition that is current, recorded and checked is not run. On several GPUs, a process for each labels its part of
+A partition that is current by `States` is not run. On several GPUs, a process for each labels its part of
 the shards.
 """
 
@@ -24,23 +24,18 @@ from cpmi_dagster.files.text import closest
 from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.automation import DATASET, INGEST, JUDGE_FILES, LABEL, TRAIN, label_tables, phases
+from cpmi_dagster.resources.dag.checks import blocked
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.declaration import Declaration, direct_inputs, distinct
+from cpmi_dagster.resources.dag.declaration import Declaration, distinct
 from cpmi_dagster.resources.dag.general_checks import EVERY_ASSETS, IS_CURRENT, unreported
 from cpmi_dagster.resources.dag.gpu_children import CHILD, label_on_gpus
-from cpmi_dagster.resources.dag.presentation import code_version
 from cpmi_dagster.resources.dag.run_life import PROCESS_TAG, hold_run
-from cpmi_dagster.resources.dag.stage import DATA_VERSION_TAG
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States, partition_words
 from cpmi_dagster.resources.dag.step_errors import INTERRUPTED, reason_of
 from cpmi_dagster.resources.lake.lake import partitions_of
 
 CHECK_FAILED = "DagsterAssetCheckFailedError"
-CODE_VERSION = "dagster/code_version"
-INPUT_VERSION = "dagster/input_data_version"
-MOST_EVALUATIONS = 10_000
-"""The newest results of a check that are read; a partition without one among them is checked again."""
 # the pages of a job find its runs by this tag, which Dagster sets on runs from a code server
 OF_THIS_LOCATION = {".dagster/repository": "__repository__@cpmi"}
 # the terminal shows progress instead of the log
@@ -122,12 +117,11 @@ class Runner:
         stages = distinct(self.home.stages[key] for key in selection)
         keys = partitions_of(stages[0].table, self.home.settings) if stages[0].run_partitioning else None
         partitions = [None] if keys is None else list(shards) if phase == LABEL else keys
-        states, checked = self.home.states(), self._evaluations(stages, partitions)
-        to_run = [each for each in partitions if not self._skips(states, stages, each, checked[each])]
-        for partition in set(partitions) - set(to_run):
-            warnings = [each for each in checked[partition] if each is not None and not each.passed]
-            self.outcome.failed_checks.update(_notes_on(warnings))
+        states = self.home.states()
+        to_run = [each for each in partitions if not self._skips(states, stages, each)]
         if not to_run:
+            # what they look at may have been there before they first failed
+            self.outcome.failures.extend(blocked(self.home.lake, self.home.settings, selection))
             return
         assets = frozenset(asset_key(key) for stage in stages for key in stage.assets)
         job = self.definitions.resolve_job_def(phase).get_subset(asset_selection=assets)
@@ -140,14 +134,8 @@ class Runner:
         states = self.home.states()
         return all(states.state(key, partition).kind == "current" for key in tables)
 
-    def _skips(
-        self,
-        states: States,
-        stages: Sequence[Declaration],
-        partition: str | None,
-        checked: Sequence[dg.AssetCheckEvaluation | None],
-    ) -> bool:
-        """Whether a run would do nothing: each file is current and recorded by Dagster, and no check has failed."""
+    def _skips(self, states: States, stages: Sequence[Declaration], partition: str | None) -> bool:
+        """Whether a run would do nothing: each file is current and whole."""
         began, lake = time.monotonic(), self.home.lake
         made = [(stage, name) for stage in stages for name in self.home.made_in_a_run(stage, partition)]
         for stage, name in made:
@@ -155,61 +143,12 @@ class Runner:
                 return False
             if not all(lake.is_whole(*file) for file in states.files(stage, name)):  # reads every byte
                 return False
-        for stage in stages:
-            if not all(self._is_recorded(key, partition) for key in stage.assets):
-                return False
-            if not self._was_made_of_these(stage, partition):
-                return False
-        if not all(map(_lets_pass, checked)):
-            return False
         for stage, name in made:
             records = [lake.record(*file) for file in states.files(stage, name)]
             rows = sum(record.rows for record in records if record)
             is_new = stage.run_partitioning == "shard" and partition in self.labelled_elsewhere
             self.home.progress.finish(stage.name, name, rows, time.monotonic() - began, skipped=not is_new)
         return True
-
-    def _is_recorded(self, key: str, partition: str | None) -> bool:
-        """Whether Dagster has recorded a partition; it has not if the history of runs was lost."""
-        if partition is None:
-            return self.instance.get_latest_materialization_event(asset_key(key)) is not None
-        if key not in (known := self.home.memo.setdefault("materialized partitions", {})):
-            known[key] = self.instance.get_materialized_partitions(asset_key(key))
-        return partition in known[key]
-
-    def _was_made_of_these(self, stage: Declaration, partition: str | None) -> bool:
-        """Whether Dagster recorded the present code version and data versions of unpartitioned inputs.
-
-        If not, it shows the asset as unsynced.
-        """
-        partitions = [partition] if partition else None
-        chosen = dg.AssetRecordsFilter(asset_key=asset_key(stage.table), asset_partitions=partitions)
-        events = [each.asset_materialization for each in self.instance.fetch_materializations(chosen, limit=1).records]
-        tags = events[0].tags or {} if events and events[0] else {}
-        if tags.get(CODE_VERSION) != code_version(stage, self.home):
-            return False
-        for key in direct_inputs(stage, self.home.stages):
-            if self.home.stages[key].run_partitioning is None:
-                latest = self.instance.get_latest_materialization_event(asset_key(key))
-                event = latest.asset_materialization if latest else None
-                now = (event.tags or {}).get(DATA_VERSION_TAG) if event else None
-                if tags.get(f"{INPUT_VERSION}/{key}", now) != now:
-                    return False
-        return True
-
-    def _evaluations(
-        self, stages: Sequence[Declaration], partitions: Sequence[str | None]
-    ) -> dict[str | None, list[dg.AssetCheckEvaluation | None]]:
-        """By partition, the latest result of each check of these tables; None if a check was never finished."""
-        assets = {asset_key(key) for stage in stages for key in stage.assets}
-        every = self.definitions.resolve_asset_graph().asset_check_keys
-        keys = [key for key in every if key.asset_key in assets and key.name not in EVERY_ASSETS]
-        latest = {}
-        for key in keys:
-            history = self.instance.event_log_storage.get_asset_check_execution_history(key, limit=MOST_EVALUATIONS)
-            for record in reversed(history):
-                latest[key, record.partition] = record.event.asset_check_evaluation if record.event else None
-        return {partition: [latest.get((key, partition)) for key in keys] for partition in partitions}
 
     def _execute(self, job: dg.JobDefinition, partition: str | None) -> dg.ExecuteInProcessResult:
         run_id = str(uuid.uuid4())
@@ -282,11 +221,6 @@ def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequen
         if chosen & set(stage.tables):
             chosen |= {*stage.tables, *(stage.inputs if until else ())}
     return chosen
-
-
-def _lets_pass(evaluation: dg.AssetCheckEvaluation | None) -> bool:
-    """Whether what follows may be made: a check that never ran, or failed as an error, runs again."""
-    return evaluation is not None and (evaluation.passed or evaluation.severity == dg.AssetCheckSeverity.WARN)
 
 
 def _by_name(evaluations: Collection[dg.AssetCheckEvaluation]) -> dict[str, str]:

@@ -1,12 +1,14 @@
 """Checks of the data: what they find, what they stop, and that a shard stops no other."""
 
 import json
+from contextlib import nullcontext
 
 import dagster as dg
 import polars as pl
 import pytest
 from small_run import run_all
 
+from cpmi_dagster.assets.alignment import account_for
 from cpmi_dagster.contracts.keys import (
     FIGURES,
     LOGPROBS,
@@ -14,11 +16,11 @@ from cpmi_dagster.contracts.keys import (
     REJECTED_ROWS,
     REJECTED_TRAJECTORIES,
     SELECTED,
-    SHEPHERD,
     SOFT_LABELS,
     TRAJECTORIES,
 )
 from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import checks
 from cpmi_dagster.resources.lake.lake import Lake
@@ -99,14 +101,17 @@ def test_checks_of_labels_look_at_the_shards_that_are_whole_and_at_each_alone(tm
     assert result.metadata["missing"].value == 1 and result.severity == dg.AssetCheckSeverity.ERROR
 
 
-def test_lost_rows_few_matches_and_constant_labels_do_not_pass(tmp_path):
+def test_every_row_is_a_trajectory_or_rejected_and_one_of_these_alone():
+    source, kept = (pl.DataFrame({"row_number": rows}) for rows in ([1, 0], [0]))
+    for rejected, is_wrong in (([], True), ([1], False), ([1, 0], True)):
+        with pytest.raises(LakeError, match="2 rows were read, and 1 traj") if is_wrong else nullcontext():
+            account_for(source, kept, pl.DataFrame({"row_number": rejected}, {"row_number": pl.Int64}))
+
+
+def test_few_matches_and_constant_labels_do_not_pass(tmp_path):
     lake, settings = Lake(tmp_path), load_settings("miniature", tmp_path)
-    write(lake, SHEPHERD, "000", {**TRAJECTORY, "row_number": 0}, {**TRAJECTORY, "row_number": 1})
     write(lake, TRAJECTORIES, "000", {**TRAJECTORY, "trajectory_id": "t"})
-    rejected = {"row_number": 1, "stage": "read", "reason": "no text", "excerpt": "{}"}
-    for rows, passed in ([], False), ([rejected], True), ([rejected, {**rejected, "row_number": 0}], False):
-        write(lake, REJECTED_ROWS, "000", *rows)
-        assert checks.every_row_accounted_for(lake, settings).passed == passed
+    write(lake, REJECTED_ROWS, "000", {"row_number": 1, "stage": "read", "reason": "no text", "excerpt": "{}"})
     assert not checks.match_rate(lake, settings).passed
     for labels, passed in ((0.5, 0.5), False), ((0.2, 0.8), True):
         steps = [{"step_index": step, "soft_label": label} for step, label in enumerate(labels)]

@@ -48,7 +48,7 @@ def rows_of(version: str) -> str:
 def test_a_source_that_is_edited_while_it_is_read_leaves_no_rows_of_two_versions(tmp_path, monkeypatch):
     rows = tmp_path / "rows.jsonl"
     rows.write_text(rows_of("old"))
-    monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD", json.dumps({"path": str(rows)}))
+    monkeypatch.setenv("CPMI_SOURCES__TRAJECTORIES", json.dumps({"path": str(rows)}))
     settings, number_rows = load_settings("miniature", tmp_path / "home"), sources.number_rows
 
     def number_and_edit(*arguments):
@@ -69,7 +69,7 @@ def test_a_source_that_is_edited_while_it_is_read_leaves_no_rows_of_two_versions
 
 def test_a_pilot_reads_a_changed_source_into_all_shards_before_it_looks_at_few(tmp_path, monkeypatch):
     rows = tmp_path / "rows.jsonl"
-    monkeypatch.setenv("CPMI_SOURCES__MATH_SHEPHERD", json.dumps({"path": str(rows)}))
+    monkeypatch.setenv("CPMI_SOURCES__TRAJECTORIES", json.dumps({"path": str(rows)}))
     settings = load_settings("miniature", tmp_path / "home")
     for version in ("old", "new"):
         rows.write_text(rows_of(version))
