@@ -182,7 +182,7 @@ def show_results(
         line = f"Left out  {first}{others}: {cut(reason, SHOWN_CHARACTERS)}"
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     if more := left_out[SHOWN_REASONS:].height:
-        tables = "alignment.rejected_rows and labels.rejected_trajectories"
+        tables = "alignment.rejected_rows, sources.rejected_truth and labels.rejected_trajectories"
         console.print(f"Left out  for {more:,} more reasons; {tables} list everything", highlight=False)
     _, step, _, solution = labels["lowest at"][0].split() if labels.height else ("", "", "", "…")
     report, option = settings.home / "report" / "index.html", settings.profile_option

@@ -17,7 +17,8 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import query
 from cpmi_dagster.resources.web.explorer.app import explorer
 from cpmi_dagster.resources.web.explorer.results import LatestResults
-from cpmi_dagster.trajectories.step_truth import read_step_truth
+from cpmi_dagster.trajectories.rows import AS_IT_IS
+from cpmi_dagster.trajectories.step_truth import read_judgements
 from tests.resources.test_database import put
 
 FROM_HERE = {"Origin": OWN}
@@ -180,7 +181,7 @@ def test_the_word_of_most_annotators_is_the_truth_and_a_split_is_none(client, la
     row = json.loads(labels.read_text())
     assert row["by"] == {"ann": {"0": True, "1": True}, "bob": {"0": True, "1": False}, "cem": {"0": False}}
     assert (row["rewards"], row["judged"]) == ([1.0, 0.9, 0.9], [0])
-    assert read_step_truth([row])[0]["correct"].to_list() == [[True, None, None]]
+    assert [each.correct for each in read_judgements([(row, AS_IT_IS)]).judged] == [[True, None, None]]
     assert page(client, "/own-labels.jsonl") == labels.read_text()
     table = pl.read_csv(client.get("/own-labels.csv").content)
     assert table["annotator"].to_list() == ["ann", "ann", "bob", "bob", "cem"]
