@@ -56,7 +56,8 @@ class FittedTruth(NamedTuple):
             fit = f"{self.fitting:,} of {counted(self.fitting + left_out, 'judged row')} of sources.step_truth fit"
             notes.append("; ".join([fit, *reasons, *more]))
         if self.unjudged:
-            notes.append(f"{counted(self.unjudged, 'row')} of sources.step_truth judge no step")
+            judge = "judges" if self.unjudged == 1 else "judge"
+            notes.append(f"{counted(self.unjudged, 'row')} of sources.step_truth {judge} no step")
         return notes
 
 
@@ -184,14 +185,14 @@ def _refuse(read: Judgements, rejected: Sequence[tuple[int, str | None, str, str
         return
     if not rejected:
         raise SourceError(
-            f"sources.step_truth: none of the {counted(count, 'row')} says which steps are right; give `id` and "
+            f"sources.step_truth: of {counted(count, 'row')}, none says which steps are right; give `id` and "
             "`first_error` or `correct`, own_labels.jsonl of the explorer, or the rows of ProcessBench or PRM800K"
         )
     place, name, reason, _ = rejected[0]
     theirs = "have no ids" if example is None else f'have ids such as "{example}"'
-    named = "" if name is None else f'; it names "{name}"'
+    named = "" if name is None or f'"{name}"' in reason else f'; it names "{name}"'
     raise SourceError(
-        f"sources.step_truth: none of the {counted(count, 'row')} fits a trajectory; row {place + 1}: {reason}{named}; "
+        f"sources.step_truth: of {counted(count, 'row')}, none fits a trajectory; row {place + 1}: {reason}{named}; "
         f"the trajectories {theirs}"
     )
 

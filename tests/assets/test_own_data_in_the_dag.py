@@ -120,7 +120,7 @@ def test_judgements_are_found_by_id_and_checked_before_a_model_is_asked_and_one_
     }
     settings = profile(tmp_path, sources, rewards={"types": ["cpmi"]}, recipes=[], shards=2)
     (failure,) = run_all(settings, only=LABELLED).failures
-    assert 'no trajectory has the id "row-9"; it names "row-9"; the trajectories have ids such as "row-' in failure
+    assert 'no trajectory has the id "row-9"; the trajectories have ids such as "row-' in failure
     assert not Lake.of(settings).exists("labels/hard_negatives"), "a model was asked before judgements were checked"
     write(tmp_path, "judged.jsonl", judged)
     lake, said = Lake.of(settings), StringIO()

@@ -89,7 +89,7 @@ def test_a_file_of_judged_solutions_is_its_own_truth_and_prm800k_has_ratings():
     unjudged = {"question": "5?", "steps": ["5"]}
     fitted = fit([*judged, unjudged], [*judged, unjudged])
     assert fitted.truth["correct"].to_list() == [[True, False], [True, False], [True, False, True]]
-    assert (fitted.fitting, fitted.unjudged) == (3, 1) and "1 row of sources.step_truth judge no step" in fitted.notes
+    assert (fitted.fitting, fitted.unjudged) == (3, 1) and "1 row of sources.step_truth judges no step" in fitted.notes
 
 
 def test_numbers_of_numpy_and_nulls_of_pandas_are_read_as_plain_ones():
@@ -175,10 +175,10 @@ def test_if_no_row_fits_it_is_said_what_was_looked_for_and_ids_of_both_are_shown
     with pytest.raises(SourceError) as error:
         fit([{"id": "gsm-1", "first_error": 0}, {"id": "gsm-2", "first_error": 0}])
     assert str(error.value) == (
-        'sources.step_truth: none of the 2 rows fits a trajectory; row 1: no trajectory has the id "gsm-1"; it names '
-        '"gsm-1"; the trajectories have ids such as "a7"'
+        'sources.step_truth: of 2 rows, none fits a trajectory; row 1: no trajectory has the id "gsm-1"; '
+        'the trajectories have ids such as "a7"'
     )
     assert fit([{"id": "gsm-1", "first_error": 0}], is_part=True).rejected.height == 1, "a pilot has not all of them"
-    with pytest.raises(SourceError, match="none of the 2 rows says which steps are right"):
+    with pytest.raises(SourceError, match="of 2 rows, none says which steps are right"):
         fit([{"question": "2 + 3?", "steps": ["5"], "labels": [1]}] * 2)
     assert fit([]).truth.schema == StepTruth.create_empty().schema, "an empty file says nothing"
