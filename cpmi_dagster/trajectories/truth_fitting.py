@@ -10,7 +10,7 @@ a step of the solution is right if steps judged right cover it, and wrong if a s
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -100,12 +100,14 @@ class Solutions:
                 wrong = wrong or error
         raise wrong or MalformedRow(self._unknown(judgement))
 
-    def _named(self, judgement: Judgement) -> list[int]:
-        """The rows that a judgement may be about: the named one first, then those of its question."""
+    def _named(self, judgement: Judgement) -> Iterator[int]:
+        """The rows that a judgement may be about: the named one first, then one with its text."""
         if judgement.row_number is not None:
-            return [judgement.row_number] if judgement.row_number in self.by_number else []
-        by_id = self.by_id.get(judgement.source_id or "")
-        return [*([] if by_id is None else [by_id]), *self._of_text(judgement)]
+            yield from [judgement.row_number] if judgement.row_number in self.by_number else []
+            return
+        if (by_id := self.by_id.get(judgement.source_id or "")) is not None:
+            yield by_id
+        yield from self._of_text(judgement)
 
     def _of_text(self, judgement: Judgement) -> list[int]:
         """The first row of a judgement's question with all of its text, else the only one with its text within."""
@@ -158,10 +160,9 @@ def fit_judgements(read: Judgements, frames: Iterable[pl.DataFrame], is_part: bo
         if (correct := _merge([truth for _, truth in judged])) is not None:
             truths.append((number, correct, *_kinds(judged, len(correct))))
             continue
-        for judgement, _ in judged:
-            others = ", ".join(str(each.about[0] + 1) for each, _ in judged if each is not judgement)
-            reason = f"row {others} judges a step of the same solution otherwise; correct or remove one"
-            rejected.append((judgement.about, reason))
+        which = " and ".join(str(each.about[0] + 1) for each, _ in judged)
+        reason = f"rows {which} contradict each other on a step of one solution; correct or remove one"
+        rejected += [(each.about, reason) for each, _ in judged]
     rows = [(place, name, reason, excerpt) for (place, name, excerpt), reason in sorted(rejected)]
     fitting = len(read.judged) + len(read.rejected) - len(rejected)
     if not truths and not is_part:

@@ -156,10 +156,10 @@ def test_a_row_that_does_not_fit_is_left_out_with_its_reason_and_stops_no_other(
 def test_rows_that_contradict_each_other_are_both_left_out_and_those_that_agree_are_one():
     fitted = fit([{"id": "a7", "first_error": 1}, {"id": "a7", "first_error": 2}, {"id": 7, "first_error": 0}])
     assert fitted.rejected.select("row_number", "source_id", "reason").rows() == [
-        (0, "a7", "row 2 judges a step of the same solution otherwise; correct or remove one"),
-        (1, "a7", "row 1 judges a step of the same solution otherwise; correct or remove one"),
+        (0, "a7", "rows 1 and 2 contradict each other on a step of one solution; correct or remove one"),
+        (1, "a7", "rows 1 and 2 contradict each other on a step of one solution; correct or remove one"),
     ]
-    assert fitted.notes[0].startswith("1 of 3 judged rows of sources.step_truth fit; row 1: row 2 judges")
+    assert fitted.notes[0].startswith("1 of 3 judged rows of sources.step_truth fit; row 1: rows 1 and 2 contradict")
     assert correct({"id": "a7", "correct": [True, None, None]}, {"row_number": 0, "first_error": 1}) == {
         0: [True, False, None]
     }
