@@ -25,6 +25,7 @@ from cpmi_dagster.contracts.keys import (
     PROCESSBENCH,
     REJECTED_ROWS,
     REJECTED_TRAJECTORIES,
+    REJECTED_TRUTH,
     REPORT,
     STEP_REWARDS,
     TRAJECTORIES,
@@ -35,6 +36,7 @@ from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.installed import DISTRIBUTION
+from cpmi_dagster.profiles.asked import is_asked
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, build_artifact
 from cpmi_dagster.reports.changes import FIGURE, STEP_OF_TYPE, changed_rows, changes_since
@@ -159,7 +161,8 @@ def report(run: StageRun) -> StageOutput:
 def stale_tables(settings: Settings, stages: Mapping[str, Declaration]) -> set[str]:
     """Stale tables among those that `cpmi run` summarises."""
     states = States.of(settings, stages)
-    return {key for key in (STEP_REWARDS, REJECTED_ROWS, REJECTED_TRAJECTORIES, FIGURES) if states.stale(key)}
+    summarised = (STEP_REWARDS, REJECTED_ROWS, REJECTED_TRUTH, REJECTED_TRAJECTORIES, FIGURES)
+    return {key for key in summarised if states.stale(key)}
 
 
 def headline(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
@@ -203,12 +206,18 @@ def labels_made(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame
 
 
 def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
-    """Rejected rows and trajectories by reason: reason, count, first (row, or the user's id); most frequent first."""
+    """Rejected rows, judgements and trajectories by reason: reason, count, first (row, or the user's id).
+
+    The most frequent reason is first.
+    """
     lake, frames = Lake.of(settings), []
     try:
         if REJECTED_ROWS not in stale and lake.partitions(REJECTED_ROWS):
             rows = lake.read(REJECTED_ROWS)
             frames.append(rows.select("reason", first=pl.format("row {}", pl.col("row_number") + 1)))
+        if REJECTED_TRUTH not in stale and is_asked(REJECTED_TRUTH, settings) and lake.exists(REJECTED_TRUTH):
+            first = pl.format("row {} of sources.step_truth", pl.col("row_number") + 1)
+            frames.append(lake.read(REJECTED_TRUTH).select("reason", first=first))
         if REJECTED_TRAJECTORIES not in stale and lake.partitions(REJECTED_TRAJECTORIES):
             ids = lake.read(TRAJECTORIES, None, ["trajectory_id", "source_id"])
             refused = lake.read(REJECTED_TRAJECTORIES)
@@ -220,8 +229,12 @@ def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
     except CpmiError as error:  # a summary fails no run
         LOG.warning("what was left out is not summarised: %s", error)
         return pl.DataFrame()
-    both = pl.concat([pl.DataFrame(schema={"reason": pl.String, "first": pl.String}), *frames])
-    reasons = both.group_by("reason", maintain_order=True).agg(count=pl.len(), first=pl.col("first").first())
+    schema = {"reason": pl.String, "count": pl.UInt32, "first": pl.String}
+    by_table = (
+        each.group_by("reason", maintain_order=True).agg(count=pl.len(), first=pl.col("first").first())
+        for each in frames
+    )
+    reasons = pl.concat([pl.DataFrame(schema=schema), *by_table])
     return reasons.sort("count", descending=True, maintain_order=True)
 
 

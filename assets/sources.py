@@ -8,20 +8,30 @@ import polars as pl
 from cpmi_dagster.alignment import join_references, read_references
 from cpmi_dagster.benchmarks.registry import check_benchmark_file, read_benchmark
 from cpmi_dagster.contracts.chunks import growing_slices
-from cpmi_dagster.contracts.keys import OWN_LABELS, PROBLEMS, QUESTIONS, REFERENCES, SAMPLED, SHEPHERD, TRUTH
+from cpmi_dagster.contracts.keys import (
+    OWN_LABELS,
+    PROBLEMS,
+    QUESTIONS,
+    REFERENCES,
+    REJECTED_TRUTH,
+    SAMPLED,
+    SHEPHERD,
+    TRUTH,
+)
 from cpmi_dagster.contracts.tables import BenchmarkProblems, MathShepherd, Questions, SampledSolutions, StepLabels
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.files.text import counted
 from cpmi_dagster.generation.solutions import sample_solutions, solution_rows
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
+from cpmi_dagster.trajectories.identifiers import shard_name
 from cpmi_dagster.trajectories.own_labels import read_step_labels
 from cpmi_dagster.trajectories.rows import number_rows
-from cpmi_dagster.trajectories.step_truth import read_step_truth
+from cpmi_dagster.trajectories.step_truth import read_judgements
 from cpmi_dagster.trajectories.templates import render_question
+from cpmi_dagster.trajectories.truth_fitting import SOLUTION_COLUMNS, fit_judgements
 
 BATCH_ROWS = 10_000
 PERCENT = 100
@@ -118,15 +128,25 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
 
 @stage(
     TRUTH,
-    code_version="5",
+    also=[REJECTED_TRUTH],
+    code_version="6",
+    inputs=[SHEPHERD],
     sources=lambda settings: _named("step_truth", settings.sources.step_truth),
 )
 def step_truth(run: StageRun) -> StageOutput:
-    """Leaves out rows that judge no step."""
-    rows = run.sources.stream_all(run.settings.sources.step_truth)
-    truth, without = read_step_truth(row for row, _ in rows)
-    notes = [f"{counted(without, 'row')} of sources.step_truth judge no step"] if without else []
-    return StageOutput(truth, notes=notes)
+    """Finds the solutions by id, row or text; rows that fit none are in `sources.rejected_truth` with the reason."""
+    settings = run.settings
+    rows = ((row, each.reading) for each in settings.sources.step_truth for row, _ in run.sources.stream(each))
+    judgements = read_judgements(rows)
+    shards = [shard_name(shard) for shard in range(settings.shards)]  # a pilot looks at the first, but all are there
+    if settings.sources.step_truth == settings.sources.trajectories:  # what cannot be read is a rejected row already
+        defects = (run.read(SHEPHERD, shard, ["row_number", "defect"]).drop_nulls("defect") for shard in shards)
+        judgements = judgements.without({number for each in defects for number in each["row_number"]})
+    frames = (run.read(SHEPHERD, shard, SOLUTION_COLUMNS) for shard in shards)
+    fitted = fit_judgements(judgements, frames, is_part=settings.is_pilot)
+    for note in fitted.notes:
+        run.tell(note)
+    return StageOutput({TRUTH: fitted.truth, REJECTED_TRUTH: fitted.rejected}, notes=fitted.notes)
 
 
 @stage(

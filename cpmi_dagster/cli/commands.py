@@ -53,6 +53,9 @@ def init(
     sample: Annotated[
         int | None, typer.Option(min=1, max=1000, help="The input has questions alone: solutions to sample of each.")
     ] = None,
+    truth: Annotated[
+        str | None, typer.Option(help="Judgements of their steps, by `id` with `first_error` or `correct`: a file.")
+    ] = None,
     quiet: QuietOption = False,
 ) -> None:
     """Inspect your trajectories, show how the first is read, and write a profile that labels them, with comments."""
@@ -61,7 +64,7 @@ def init(
     source = {"fields": parse_fields(map or []), "steps": split, "config": config, "split": hub_split}
     source["sample"] = sample and {"solutions": sample}
     with views.bar(ERR, "reading", quiet) as advance:
-        starter = starter_for(input, model, output, force, advance, **source)
+        starter = starter_for(input, model, output, force, truth, advance, **source)
     if not quiet:
         views.show_first_row(OUT, starter.look.first)
     starter.write()

@@ -82,7 +82,7 @@ def show_first_row(console: Console, first: "FirstRow") -> None:
 
 def show_starter(console: Console, starter: "Starter") -> None:
     """Print what a file of trajectories holds, the profile written for it, and the next commands."""
-    look, model = starter.look, starter.model_place
+    look, model, truth = starter.look, starter.model_place, starter.truth
     forms = ", ".join(f"{rows:,} {form}" for form, rows in look.forms.items())
     ids = f"{look.identified:,}" + (f", and {look.repeated_ids:,} rows repeat an id" if look.repeated_ids else "")
     reasons = look.reasons.iter_rows()
@@ -99,7 +99,9 @@ def show_starter(console: Console, starter: "Starter") -> None:
         "steps": f"{look.median_steps:g} in the median, {look.most_steps} at most" if look.most_steps else "not yet",
         "with gold answer": f"{look.answered:,}",
         "with labels": f"{look.labelled:,}" + (", as the reward type math_shepherd" if look.labelled else ""),
-        "judged by people": f"{look.judged:,}" + (", as sources.step_truth" if look.judged else ""),
+        "judged by people": f"{look.judged:,}" + (", as sources.step_truth" if look.judged and not truth else ""),
+        "judgements": truth
+        and (truth.notes or f"all {counted(truth.fitting, 'judged row')} fit, as sources.step_truth"),
         "with id": ids,
         "rejected rows": [f"{look.rejected.height:,}", *rejected],
         "shards": f"{look.shards}",
@@ -182,7 +184,7 @@ def show_results(
         line = f"Left out  {first}{others}: {cut(reason, SHOWN_CHARACTERS)}"
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     if more := left_out[SHOWN_REASONS:].height:
-        tables = "alignment.rejected_rows and labels.rejected_trajectories"
+        tables = "alignment.rejected_rows, sources.rejected_truth and labels.rejected_trajectories"
         console.print(f"Left out  for {more:,} more reasons; {tables} list everything", highlight=False)
     _, step, _, solution = labels["lowest at"][0].split() if labels.height else ("", "", "", "…")
     report, option = settings.home / "report" / "index.html", settings.profile_option

@@ -145,6 +145,15 @@ class StepTruth(dy.Schema):
     )
 
 
+class RejectedTruth(dy.Schema):
+    """Rows of the step truth that fit no solution, each with the reason."""
+
+    row_number = dy.Int64(primary_key=True, min=0, description="row of sources.step_truth as given, from 0")
+    source_id = dy.String(nullable=True, description="what the row calls its solution; null if it gives no name")
+    reason = dy.String(min_length=1, description="what was wrong, in one sentence")
+    excerpt = dy.String(description="first characters of the row")
+
+
 class StepLabels(dy.Schema):
     """Step labels supplied by the user, if the profile names any."""
 
@@ -360,6 +369,7 @@ _TABLES = (
     Table("sources", "sampled_solutions", SampledSolutions, "shard"),
     Table("sources", "math_shepherd", MathShepherd, "shard"),
     Table("sources", "step_truth", StepTruth),
+    Table("sources", "rejected_truth", RejectedTruth, is_asset=False),
     Table("sources", "step_labels", StepLabels),
     Table("sources", "reference_problems", ReferenceProblems),
     Table("sources", "benchmark_problems", BenchmarkProblems),

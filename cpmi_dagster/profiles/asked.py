@@ -36,6 +36,7 @@ def _reasons(settings: Settings) -> dict[str, bool]:
         keys.QUESTIONS: samples,
         keys.SAMPLED: samples,
         keys.TRUTH: bool(sources.step_truth),
+        keys.REJECTED_TRUTH: bool(sources.step_truth),
         keys.OWN_LABELS: bool(sources.step_labels),
         keys.REFERENCES: bool(sources.references),
         keys.PROBLEMS: bool(sources.benchmarks),

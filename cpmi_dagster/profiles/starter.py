@@ -25,7 +25,14 @@ CHEAP_TYPES = [name for name, entry in REWARD_TYPES.items() if entry.reads_no_go
 """Controls that cost one more forward pass over the solutions, or nothing."""
 
 
-def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model: str, has_gpu: bool = True) -> str:
+def starter_profile(
+    look: FirstLook,
+    name: str,
+    source: Mapping[str, Any],
+    model: str,
+    has_gpu: bool = True,
+    truth: Mapping[str, Any] | None = None,
+) -> str:
     """The text of a profile that labels all trajectories with CPMI and trains one reward model on them.
 
     Args:
@@ -34,6 +41,7 @@ def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model
         source: settings of the trajectories; a path is relative to the folder of the profile.
         model: labeler and backbone: a folder (likewise relative), a hub id or `miniature:NAME`.
         has_gpu: without one, the head of the reward model is trained alone.
+        truth: settings of judgements in a file of their own.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -45,6 +53,7 @@ def starter_profile(look: FirstLook, name: str, source: Mapping[str, Any], model
         most_shards=MOST_SHARDS,
         name=_one_line({"profile": name}, flow=False),
         source=_one_line(source),
+        truth=truth and _one_line(truth),
         model=_one_line({"name": model, "dtype": "auto"}),
         references=[_one_line(reference) for reference in paper["references"]],
         cheap_types=CHEAP_TYPES,

@@ -1,6 +1,6 @@
 """The opening of a report of own data: the verdict, what was labelled, its cost, its wrong answers.
 
-Train on CPMI?   Not known: 12 of the 50 solutions that an answer needs are judged.
+Train on CPMI?   Not known: 12 of the 20 solutions that an answer needs are judged.
 Labelled         38 of 40 solutions of 14 questions, 179 steps
 Cost             CPMI: 38 solutions, 6.1 s, 0.16 s a solution
 Wrong answers    chat-04   gold 17   18, 15, 17000, 16     17000: far from the gold answer

@@ -2,7 +2,7 @@
 
 yes         AUC of CPMI without last steps minus that of the best free label of other questions: 0.09 [0.04, 0.15]
 no          −0.08 [−0.13, −0.02]
-not known   0.02 [−0.05, 0.09]; or fewer than 50 solutions are judged: judge 31 more
+not known   0.02 [−0.05, 0.09]; or fewer than 20 solutions are judged: judge 31 more, which makes 50
 """
 
 import math
@@ -29,8 +29,8 @@ from cpmi_dagster.rewards.registry import reward_label
 YES, NO, NOT_KNOWN = "Yes", "No", "Not known"
 MANY_EARLY = 0.05
 """Share of solutions that state the final answer before the last step, above which the verdict says so."""
-MOST_OF_THEM = 0.8
-"""Share of the labelled solutions that is enough where they are few."""
+FEWEST_FOR_AN_ANSWER = 20
+"""Judged solutions from which an interval is believed, however many others there are."""
 MOST_MORE = 1_000
 """Further solutions to judge beyond which two labels count as alike."""
 
@@ -81,14 +81,14 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     free = best_free(aucs) or ""
     answer = partial(Verdict, judged=judged, free=free, caution=_warn_of_early_answers(counts[label_trust.STATED]))
     labelled = counts[label_trust.LABELLED].get(solutions, Estimate(FEWEST_SOLUTIONS))
-    needed = min(FEWEST_SOLUTIONS, math.ceil(MOST_OF_THEM * labelled.value))
-    if not needed:
+    judge_more = partial(_judge_more, option=option, all_judged=judged >= labelled.value)
+    if not labelled.value:
         because = f"No solution with {label} has a step before its last one, and figures leave last steps out."
         return answer(NOT_KNOWN, because, "Look at how the solutions are split into steps.")
-    if judged < needed:
-        because = f"{judged} of the {needed} solutions that an answer needs are judged."
-        return answer(NOT_KNOWN, because, _judge_more(needed - judged, option, all_judged=False))
-    judge_more = partial(_judge_more, option=option, all_judged=judged >= labelled.value)
+    if judged < FEWEST_FOR_AN_ANSWER:
+        because = f"{judged} of the {FEWEST_FOR_AN_ANSWER} solutions that an answer needs are judged."
+        more = min(FEWEST_SOLUTIONS, int(labelled.value)) - judged
+        return answer(NOT_KNOWN, because, judge_more(more if more > 0 else FEWEST_SOLUTIONS - judged))
     if free == label:
         because = f"{label} is itself the label that others have to beat: the best of those that cost nothing."
         return answer(NOT_KNOWN, because, "Compare it with labels that take a model.")

@@ -89,8 +89,8 @@ def read_prm800k(row: Row, _: Splitting) -> Trajectory:
 def _take(step: Row) -> tuple[str, bool] | None:
     """Text and truth of the chosen or written completion, else of the first bad one; None without any."""
     sampled = [] if step.get("completions") is None else read_list(step, "completions", _read_object, least=0)
-    chosen = read_optional(step, "chosen_completion", _read_whole_number)
-    bad = [each for each in sampled if read_optional(each, "rating", _read_whole_number) == RATING_OF_ERROR]
+    chosen = read_optional(step, "chosen_completion", read_whole_number)
+    bad = [each for each in sampled if read_optional(each, "rating", read_whole_number) == RATING_OF_ERROR]
     if chosen is not None and 0 <= chosen < len(sampled):
         said, is_right = sampled[chosen], sampled[chosen] not in bad
     elif step.get("human_completion") is not None:
@@ -105,14 +105,19 @@ def _take(step: Row) -> tuple[str, bool] | None:
 def read_processbench(row: Row, _: Splitting) -> Trajectory:
     """A solution with its first wrong step, from 0, or -1; later steps are not judged."""
     question, steps = read_field(row, "problem", _read_question), read_list(row, "steps", _read_published_step)
-    first_error = read_field(row, "label", _read_whole_number)
+    first_error = read_field(row, "label", read_whole_number)
     if first_error >= len(steps):
         raise MalformedRow(f"`label` is step {first_error} (from 0) of {len(steps)} steps")
-    judged = [True] * len(steps)
-    truth = judged if first_error == NO_ERROR else [*judged[:first_error], False, *[None] * len(steps)][: len(steps)]
+    truth = judge_up_to(first_error, len(steps))
     subset = SUBSET.fullmatch(str(row.get("id")))
     task = subset[1].upper() if subset else ""
     return _trajectory({"task": task, **row}, question, steps, truth=truth)
+
+
+def judge_up_to(first_error: int, steps: int) -> list[bool | None]:
+    """Whether each step is right by the first wrong one, from 0, or -1; those after it are not judged."""
+    judged: list[bool | None] = [True] * steps
+    return judged if first_error == NO_ERROR else [*judged[:first_error], False, *[None] * steps][:steps]
 
 
 def read_prmbench(row: Row, _: Splitting) -> Trajectory:
@@ -121,7 +126,7 @@ def read_prmbench(row: Row, _: Splitting) -> Trajectory:
     steps = read_list(row, "modified_process", _read_published_step)
     wrong = None
     if row.get("error_steps") is not None:
-        wrong = read_list(row, "error_steps", _read_whole_number, least=0)
+        wrong = read_list(row, "error_steps", read_whole_number, least=0)
     truth = None if wrong is None else [step not in wrong for step in range(1, len(steps) + 1)]
     return _trajectory(row, question, steps, truth=truth)
 
@@ -258,7 +263,7 @@ def _read_object(value: Any) -> Row:
     return value
 
 
-def _read_whole_number(value: Any) -> int:
+def read_whole_number(value: Any) -> int:
     """Read a whole number; CSV writes it as text, pandas with missing values as 1.0."""
     number = int(float(value)) if isinstance(value, str | float) and WHOLE_NUMBER.fullmatch(str(value)) else value
     if isinstance(number, bool) or not isinstance(number, int) or number < NO_ERROR:

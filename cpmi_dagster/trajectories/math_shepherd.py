@@ -114,6 +114,11 @@ def strip_headers(steps: Sequence[str]) -> tuple[str, ...]:
     return texts
 
 
+def without_headers(text: str) -> str:
+    """A text without its `Step i:` headers, wherever they stand."""
+    return _HEADER.sub("", text)
+
+
 def clean(text: str) -> str:
     """Strip white space and zero-width characters."""
     return text.strip(_BLANKS)

@@ -7,9 +7,10 @@
 -> row_number 18, defect "`steps`: it is empty", excerpt "{'question': '2 + 3?', 'steps': []}"
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
@@ -28,6 +29,7 @@ from cpmi_dagster.trajectories.names import list_columns, refuse, rename, use_fi
 from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
 
+BATCH_ROWS = 10_000
 CACHED_QUESTIONS = 1 << 15
 EXCERPT_CHARACTERS = 120
 Model = TypeVar("Model", bound=BaseModel)
@@ -114,6 +116,15 @@ def number_rows(
         numbered.append(row_of(number, read))
     keys = [shard_key(row["question_id"], shards) for row in numbered]
     return frame_of(numbered).with_columns(shard=pl.Series(keys, dtype=pl.String))
+
+
+def number_batches(rows: Iterable[Row], reading: Reading) -> Iterator[pl.DataFrame]:
+    """All rows of a source, of one shard, batch by batch; see `number_rows`."""
+    stream, first = iter(rows), 0
+    ids: dict[str, int] = {}
+    while batch := list(islice(stream, BATCH_ROWS)):
+        yield number_rows(batch, first, 1, ids, reading)
+        first += len(batch)
 
 
 def row_of(number: int, read: Trajectory | Defect) -> dict[str, Any]:

@@ -1,122 +1,196 @@
-"""The truth about steps, by row number, by trajectory id, or in judged solutions.
+"""The truth about steps: what people have judged, by id, by row number or by the text of the solution.
 
-    {"row_number": 7, "correct": [true, false, true]}                             row 7 of the trajectory source
-    {"trajectory_id": "t000000003", "rewards": [0.9, 0.0], "judged": [1]}         the label explorer's judgements
-    {"problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 …", "6 …"], "label": 0}       row of the source in this place
-    {"question": {"problem": …}, "label": {"steps": […]}}                         likewise (PRM800K)
+    {"id": "a7", "first_error": 1}                                             the solution with the id a7
+    {"id": "a7", "correct": [true, null], "steps": ["2 + 3 = 5.", "So 5."]}    likewise, cut into steps by the annotator
+    {"row_number": 7, "correct": [true, false, true]}                          row 7 of the trajectory source
+    {"trajectory_id": "t000000003", "rewards": [0.9, 0.0], "judged": [1]}      the label explorer's judgements
+    {"problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 …", "6 …"], "label": 0}    the solution with this question and text
 
     row_number  correct
     7           [true, false, true]
     3           [null, false]            only steps in `judged` count
     0           [false, null, null]      nobody judges steps after the first error
 
-A row may also say what makes each step wrong (`kind`) and how many operations remain after it (`operations_left`). A
-file of judged trajectories is also their truth; its unreadable and unjudged rows have none.
+A row may also say what makes each step wrong (`kind`) and how many operations remain after it (`operations_left`).
+`truth_fitting` finds the solutions.
 """
 
-from collections.abc import Iterable
-from typing import Annotated, Any
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import polars as pl
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ValidationError, model_validator
 
-from cpmi_dagster.contracts.tables import StepTruth
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.errors import MalformedRow, SourceError, first_complaint
 from cpmi_dagster.files.bounded_reading import BoundedList
-from cpmi_dagster.trajectories.forms import form_of
+from cpmi_dagster.trajectories.fields import read_identifier, read_label, read_list, read_optional, read_text
+from cpmi_dagster.trajectories.form_readers import NO_ERROR, read_whole_number
+from cpmi_dagster.trajectories.forms import drop_nulls, form_of
+from cpmi_dagster.trajectories.given_columns import plain
 from cpmi_dagster.trajectories.identifiers import TRAJECTORY_ID
 from cpmi_dagster.trajectories.math_shepherd import Trajectory
-from cpmi_dagster.trajectories.rows import Row, Unreadable, read_row, validate
+from cpmi_dagster.trajectories.question_key import question_id
+from cpmi_dagster.trajectories.rows import EXCERPT_CHARACTERS, Reading, Row, Unreadable, read_row
 
-ADVICE = (
-    "give rows of row_number and correct, of trajectory_id, rewards and judged (own_labels.jsonl of the label "
-    "explorer), or the judged solutions of ProcessBench or PRM800K"
-)
-
-
-class StepTruthRow(BaseModel):
-    """The truth about the steps of one row of the trajectory source; null for an unjudged step."""
-
-    row_number: Annotated[int, Field(ge=0)]
-    correct: BoundedList[bool | None]
-    kind: BoundedList[str | None] | None = None
-    operations_left: BoundedList[int] | None = None
-
-    @model_validator(mode="after")
-    def _lists_fit(self) -> "StepTruthRow":
-        for name in ("kind", "operations_left"):
-            if (values := getattr(self, name)) is not None and len(values) != len(self.correct):
-                raise ValueError(f"`{name}` has {len(values)} entries for the {len(self.correct)} steps of `correct`")
-        return self
+NO_NAME = "it names no solution; give its `id`, its `row_number`, or its question and steps"
+NO_JUDGEMENT = "it says of no step whether it is right; give `first_error` (from 0, or -1 for none) or `correct`"
+MOST_ROWS = 10**18
+Truth = list[bool | None]
+About = tuple[int, str | None, str]
+"""Number of a row in the file from 0, the name that it gives the solution, its first characters."""
 
 
-class JudgedRow(BaseModel):
-    """A row of the label explorer: `rewards` is 1 or 0 at the steps in `judged`, and no truth elsewhere."""
+class JudgedSteps(BaseModel):
+    """The judgements of the label explorer: `rewards` is 1 or 0 at the steps in `judged`, and no truth elsewhere."""
 
-    trajectory_id: Annotated[str, Field(pattern=TRAJECTORY_ID)]
     rewards: BoundedList[float | None]
     judged: BoundedList[int]
 
     @model_validator(mode="after")
-    def _judgements_are_clear(self) -> "JudgedRow":
+    def _judgements_are_clear(self) -> "JudgedSteps":
         for step in self.judged:
             if not (0 <= step < len(self.rewards) and self.rewards[step] in (0, 1)):
                 raise ValueError(f"`judged` names step {step} (from 0), where `rewards` has neither 1 nor 0")
         return self
 
     @property
-    def row_number(self) -> int:
-        """The row of the trajectory source."""
-        return int(self.trajectory_id.removeprefix("t"))
-
-    @property
-    def correct(self) -> list[bool | None]:
+    def correct(self) -> Truth:
         """Whether each step is right; None if it is unjudged or annotators are split evenly."""
         judged = set(self.judged)
         return [reward == 1 if step in judged else None for step, reward in enumerate(self.rewards)]
 
 
-def read_step_truth(rows: Iterable[Row]) -> tuple[pl.DataFrame, int]:
-    """Read rows of `sources.step_truth`, and count the solutions without truth.
+class Judgement(NamedTuple):
+    """What a row says of a solution, which it names by its row, its id, or its question and text.
 
-    Args:
-        rows: objects with `row_number` and `correct`, rows of the label explorer, or the rows of the trajectory source
-            in order.
+    Attributes:
+        steps: as the annotator cut them; None if they are the solution's own.
+        correct: of each step; None if only `first_error` says it.
+        first_error: from 0, -1 for none.
+        kind, operations_left: as in `StepTruth`.
+    """
+
+    about: About
+    row_number: int | None
+    source_id: str | None
+    question_id: str | None
+    steps: Sequence[str] | None
+    correct: Truth | None
+    first_error: int | None
+    kind: list[str | None] | None = None
+    operations_left: list[int] | None = None
+
+
+class Judgements(NamedTuple):
+    """The rows of a file: those that judge a step; of those that cannot be read, why; the number of the others."""
+
+    judged: list[Judgement]
+    rejected: list[tuple[About, str]]
+    unjudged: int
+
+    def without(self, places: Collection[int]) -> "Judgements":
+        """Without some rows, which count as unjudged."""
+        judged = [each for each in self.judged if each.about[0] not in places]
+        rejected = [each for each in self.rejected if each[0][0] not in places]
+        fewer = len(self.judged) - len(judged) + len(self.rejected) - len(rejected)
+        return Judgements(judged, rejected, self.unjudged + fewer)
+
+
+def read_judgements(rows: Iterable[tuple[Row, Reading]]) -> Judgements:
+    """Read the rows of `sources.step_truth`, each with how its source is read."""
+    read = Judgements([], [], 0)
+    for place, (row, reading) in enumerate(rows):
+        about = _describe(place, row)
+        try:
+            judgement = _read_judgement(about, row, reading)
+        except MalformedRow as error:
+            read.rejected.append((about, str(error)))
+            continue
+        if judgement is None:
+            read = read._replace(unjudged=read.unjudged + 1)
+        else:
+            read.judged.append(judgement)
+    return read
+
+
+def _describe(place: int, row: Row) -> About:
+    text = row.text if isinstance(row, Unreadable) else str(dict(row))
+    given = {} if isinstance(row, Unreadable) else row
+    name = next((given[key] for key in ("id", "trajectory_id", "row_number") if given.get(key) is not None), None)
+    return place, None if name is None else plain(str(name)), plain(text[:EXCERPT_CHARACTERS])
+
+
+def _read_judgement(about: About, row: Row, reading: Reading) -> Judgement | None:
+    """A row's judgement; None if it judges no step.
 
     Raises:
-        SourceError: a row is invalid, or two rows are about the same row of the source.
+        MalformedRow: the row cannot be read, names no solution, or contradicts itself.
     """
-    read: list[tuple[int, Any, Any, Any]] = []
-    first_error: SourceError | None = None
-    solutions = count = 0
-    for place, row in enumerate(rows):
-        count += 1
-        if not isinstance(row, Unreadable) and form_of(row) is not None:
-            solutions += 1
-            solution = read_row(row)
-            if isinstance(solution, Trajectory) and solution.truth is not None:
-                read.append((place, solution.truth, None, None))
-            continue
+    if isinstance(row, Unreadable):
+        raise MalformedRow(row.reason)
+    given = drop_nulls(plain(row))  # pandas has NaN for null
+    solution = _read_solution(given, reading)
+    correct, first_error = _read_judged_steps(given, solution)
+    if correct is None and first_error is None and not {"steps", "correct", "first_error"} & {*row} and not solution:
+        raise MalformedRow(NO_JUDGEMENT)
+    if first_error is None and not {*(correct or ())} - {None}:
+        return None
+    kind = read_list(given, "kind", _or_null(read_text)) if "kind" in given else None
+    left = read_list(given, "operations_left", read_whole_number) if "operations_left" in given else None
+    for name, values in {"kind": kind, "operations_left": left}.items():
+        if values is not None and len(values) != len(correct or ()):
+            raise MalformedRow(f"`{name}` has {len(values)} entries for the {len(correct or ())} steps of `correct`")
+    number, source_id = _read_row_number(given), read_optional(given, "id", read_identifier)
+    asked = question_id(solution.question) if solution and form_of(given) else None
+    if number is None and source_id is None and asked is None:
+        raise MalformedRow(NO_NAME)
+    steps = solution.steps if solution else None
+    return Judgement(about, number, source_id, asked, steps, correct, first_error, kind, left)
+
+
+def _read_solution(row: Mapping[str, Any], reading: Reading) -> Trajectory | None:
+    """The solution that a row repeats, also if its steps stand there without a question; None if it repeats none."""
+    if form_of(row) is None and "steps" not in row:
+        return None
+    read = read_row(row if form_of(row) else {"question": "?", **row}, reading)
+    if isinstance(read, Trajectory):
+        return read
+    raise MalformedRow(read.reason)
+
+
+def _read_judged_steps(row: Mapping[str, Any], solution: Trajectory | None) -> tuple[Truth | None, int | None]:
+    """`correct` and `first_error`, in whichever form a row has them; None if it does not."""
+    if "judged" in row:
         try:
-            if not isinstance(row, Unreadable) and "judged" in row:
-                judged = validate("step truth", place, row, JudgedRow, ADVICE)
-                read.append((judged.row_number, judged.correct, None, None))
-            else:
-                truth = validate("step truth", place, row, StepTruthRow, ADVICE)
-                read.append((truth.row_number, truth.correct, truth.kind, truth.operations_left))
-        except SourceError as error:
-            first_error = first_error or error
-    if first_error is not None and not solutions:
-        raise first_error
-    if count and not read:
-        raise SourceError(f"step truth: none of the {count:,} rows says which steps are right; {ADVICE}")
-    truths = pl.DataFrame(read, schema=StepTruth.create_empty().schema, orient="row")
-    again = truths["row_number"].filter(~truths["row_number"].is_first_distinct())
-    if len(again):
-        raise SourceError(
-            f"step truth: two rows are about row {again[0] + 1} of the trajectory source; remove one of them"
-        )
-    return truths, count - len(read)
+            return JudgedSteps.model_validate(row).correct, None
+        except ValidationError as error:
+            raise MalformedRow(str(first_complaint(error))) from error
+    correct = read_list(row, "correct", _or_null(read_label)) if "correct" in row else None
+    first_error = read_optional(row, "first_error", read_whole_number)
+    if correct is None and first_error is None and solution and solution.truth:
+        return list(solution.truth), None
+    if correct is not None and first_error is not None:
+        first = correct.index(False) if False in correct else NO_ERROR
+        if first != first_error:
+            raise MalformedRow(
+                f"the first wrong step of `correct` is {first} (from 0), but `first_error` {first_error}"
+            )
+    return correct, first_error
+
+
+def _or_null(read: Any) -> Any:
+    return lambda value: None if value is None else read(value)
+
+
+def _read_row_number(row: Mapping[str, Any]) -> int | None:
+    """The row of the source that a row names by its number or by our id of the trajectory."""
+    if (named := read_optional(row, "trajectory_id", read_text)) is None:
+        number = read_optional(row, "row_number", read_whole_number)
+        return None if number is None else min(number, MOST_ROWS)
+    if not re.match(TRAJECTORY_ID, named):
+        raise MalformedRow(f"`trajectory_id`: {named!r} is none of ours, which are like t000000042; yours is an `id`")
+    return int(named.removeprefix("t"))
 
 
 def with_truth(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:

@@ -1,15 +1,16 @@
 """`cpmi init`: summarizes a file of trajectories, and makes a first profile for it.
 
 starter_for("rows.jsonl", "Qwen/Qwen3-8B-Base")  ->  what the rows hold, and the text of rows.yaml, not yet written
+starter_for(…, truth="judged.jsonl")             ->  which judgements fit the solutions, too
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.errors import SettingsError, SourceError
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.miniature.names import MINIATURE
@@ -20,14 +21,21 @@ from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.profiles.starter import check_own_name, starter_profile
 from cpmi_dagster.resources.sources.data_sources import DataSources, source_at
 from cpmi_dagster.resources.workers.gpus import sees_gpu
-from cpmi_dagster.trajectories.rows import Row
+from cpmi_dagster.trajectories.forms import JUDGEMENTS
+from cpmi_dagster.trajectories.rows import Row, Unreadable, number_batches
+from cpmi_dagster.trajectories.step_truth import read_judgements
+from cpmi_dagster.trajectories.truth_fitting import SOLUTION_COLUMNS, FittedTruth, fit_judgements
 
 PERCENT = 100
 
 
 @dataclass(frozen=True)
 class Starter:
-    """A profile to write, a summary of its trajectories, and its model, whose place is None for a hub id."""
+    """A profile to write, a summary of its trajectories, and its model, whose place is None for a hub id.
+
+    Attributes:
+        truth: the judgements of a file of their own, fitted to the trajectories.
+    """
 
     path: Path
     text: str
@@ -35,6 +43,7 @@ class Starter:
     look: FirstLook
     model: str
     model_place: Path | None
+    truth: FittedTruth | None = None
 
     def write(self) -> None:
         """Write the profile."""
@@ -46,6 +55,7 @@ def starter_for(
     model: str,
     output: Path | None = None,
     force: bool = False,
+    truth: str | None = None,
     advance: Callable[[int, int], None] = lambda count, total: None,
     **settings: Any,
 ) -> Starter:
@@ -56,15 +66,21 @@ def starter_for(
         model: labeler and backbone: local folder, GGUF file, `package:NAME/FILE.gguf`, hub id or `miniature:NAME`.
         output: file of the profile; by default the source's name with `.yaml`, in the working folder.
         force: replace an existing profile.
+        truth: file or hub id of judgements of the trajectories' steps.
         advance: called with the percent just read, and 100.
         settings: of the source, as in `TrajectorySource`.
 
     Raises:
         SettingsError: the profile exists, its name is not one of a profile, or a setting of the source is wrong.
         ModelError: the model is not a model folder, a GGUF file or a hub id.
-        SourceError: there is no such file, it holds no trajectories, or the profile cannot be written.
+        SourceError: there is no such file, it holds no trajectories, no judgement fits, or the profile cannot be
+            written.
     """
-    given = source_at(str(source), settings)
+    fields = settings.pop("fields", {})
+    of_truth = {name: field for name, field in fields.items() if truth and name in JUDGEMENTS}
+    given = source_at(str(source), {**settings, "fields": {k: v for k, v in fields.items() if k not in of_truth}})
+    if truth and given.sample:
+        raise SettingsError("--truth judges solutions, and those of --sample are not there yet; name it in the profile")
     output = expanded(output or f"{Path(given.place).name.partition('.')[0]}.yaml")
     check_own_name(output)
     if output.is_file() and not force:
@@ -74,10 +90,34 @@ def starter_for(
     place = model_on_disk(model)
     look = look_over(given.place, _rows(given, advance), given.reading, given.sample and given.sample.solutions)
     named = model if place is None or model.startswith((MINIATURE, PACKAGE)) else _from(output.parent, place)
-    written = given.written(given.path and _from(output.parent, Path(given.path)))
-    return Starter(
-        output, starter_profile(look, output.stem, written, named, sees_gpu()), given.place, look, model, place
+    judged = _truth_at(truth, given, of_truth) if truth else None
+    fitted = judged and _fit(judged, given)
+    written, written_truth = (
+        each and each.written(each.path and _from(output.parent, Path(each.path))) for each in (given, judged)
     )
+    assert written is not None
+    text = starter_profile(look, output.stem, written, named, sees_gpu(), written_truth)
+    return Starter(output, text, given.place, look, model, place, fitted)
+
+
+def _truth_at(place: str, given: TrajectorySource, fields: Mapping[str, str]) -> TrajectorySource:
+    """The source of judgements; the trajectories' names of fields hold for those that its first row has too."""
+    alone = source_at(place, {})
+    first = next((row for row, _ in DataSources().stream(alone) if not isinstance(row, Unreadable)), {})
+    shared = {name: field for name, field in given.fields.items() if field in first and name not in first}
+    return source_at(place, {"fields": {**shared, **fields}, "steps": given.steps})
+
+
+def _fit(truth: TrajectorySource, given: TrajectorySource) -> FittedTruth:
+    """Fit judgements to the trajectories, as a run does."""
+    sources = DataSources()
+    judgements = read_judgements((row, truth.reading) for row, _ in sources.stream(truth))
+    rows = (row for row, _ in sources.stream(given))
+    frames = (frame.select(SOLUTION_COLUMNS) for frame in number_batches(rows, given.reading))
+    fitted = fit_judgements(judgements, frames)
+    if not fitted.fitting:
+        raise SourceError(f"{truth.place} has no rows; give a file of judgements")
+    return fitted
 
 
 def _rows(source: TrajectorySource, advance: Callable[[int, int], None]) -> Iterator[tuple[Row, str]]:

@@ -1,11 +1,13 @@
 """Data of one's own through the DAG: rows, labels and judged steps, questions alone, and rows of the real data sets."""
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import polars as pl
 import pytest
 import yaml
+from rich.console import Console
 from small_run import run_all
 
 from cpmi_dagster.assets.reports import figures
@@ -107,6 +109,28 @@ def test_labels_of_judged_solutions_are_measured_up_to_the_first_error_and_rollo
     assert figures.bring_up_to_date(StageRun(figures, home_of(settings), "label_quality", "r", print))
     quality = lake.read(FIGURES, "label_quality").filter(column="Label AUC").rows_by_key("row", named=True)
     assert quality["CPMI"][0]["n"] == 27 + 12 > quality["MC"][0]["n"]
+
+
+@pytest.mark.slow
+def test_judgements_are_found_by_id_and_checked_before_a_model_is_asked_and_one_that_does_not_fit_ends_no_run(tmp_path):
+    judged = [{"id": "row-2", "first_error": 1}, {"id": "row-9", "first_error": 0}, {"id": "row-0", "first_error": -1}]
+    sources = {
+        "trajectories": write(tmp_path, "rows.jsonl", [solution(number) for number in range(4)]),
+        "step_truth": write(tmp_path, "judged.jsonl", judged[1:2]),
+    }
+    settings = profile(tmp_path, sources, rewards={"types": ["cpmi"]}, recipes=[], shards=2)
+    (failure,) = run_all(settings, only=LABELLED).failures
+    assert 'no trajectory has the id "row-9"; the trajectories have ids such as "row-' in failure
+    assert not Lake.of(settings).exists("labels/hard_negatives"), "a model was asked before judgements were checked"
+    write(tmp_path, "judged.jsonl", judged)
+    lake, said = Lake.of(settings), StringIO()
+    assert not run_all(settings, only=SELECTED, console=Console(file=said, width=300)).failures
+    note = '2 of 3 judged rows of sources.step_truth fit; row 2: no trajectory has the id "row-9"'
+    assert note in said.getvalue()
+    truth = lake.read("sources/step_truth").select("row_number", "correct").rows()
+    assert truth == [(2, [True, False]), (0, [True, True])]
+    rejected = left_out(settings).to_dicts()
+    assert rejected == [{"reason": note.partition(": ")[2], "count": 1, "first": "row 2 of sources.step_truth"}]
 
 
 QUESTIONS = [

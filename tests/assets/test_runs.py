@@ -81,7 +81,7 @@ def test_a_pilot_reads_a_changed_source_into_all_shards_before_it_looks_at_few(t
 
 
 def test_a_run_that_would_do_nothing_is_not_started_and_runs_are_in_their_jobs_history(tmp_path):
-    settings, table = load_settings("miniature", tmp_path), "sources/step_truth"
+    settings, table = load_settings("miniature", tmp_path), "sources/reference_problems"
     for _ in range(2):
         assert not run_all(settings, only=(table,)).failures
     with open_instance(settings) as instance:
@@ -117,7 +117,7 @@ def test_a_shard_that_fails_stops_no_other_and_nothing_is_made_of_it(own_copy, t
 
 def test_a_stage_waits_for_a_partition_that_another_process_makes(tmp_path, monkeypatch):
     monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.05)
-    home, stage, said = home_of(load_settings("miniature", tmp_path)), MAKERS["sources/step_truth"], Queue()
+    home, stage, said = home_of(load_settings("miniature", tmp_path)), MAKERS["sources/reference_problems"], Queue()
     with ThreadPoolExecutor(1) as pool:
         with home.lake.making(stage.table, None, print):
             other = pool.submit(stage.bring_up_to_date, StageRun(stage, home, None, "run", said.put))

@@ -3,7 +3,6 @@
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
 from cpmi_dagster.reports.verdict import MOST_MORE, NO, NOT_KNOWN, YES, judge_label, label_facts
 
 APART = "Difference to best control, without last steps"
@@ -60,15 +59,26 @@ def test_one_label_from_several_is_advised_where_it_is_not_worse_and_no_label_th
         assert words in judge_label(frames, "cpmi").following
 
 
-@pytest.mark.parametrize(("solutions", "labelled", "more"), [(0, 400, 50), (12, 400, 38), (12, 40, 20), (31, 40, 1)])
-def test_an_answer_needs_fifty_judged_solutions_or_four_fifths_of_those_there_are(solutions, labelled, more):
+@pytest.mark.parametrize(("solutions", "labelled", "more"), [(0, 400, 50), (12, 400, 38), (12, 40, 28), (18, 19, 1)])
+def test_an_answer_needs_twenty_judged_solutions_and_fifty_are_asked_for(solutions, labelled, more):
     frames = {"label_quality": quality(0.02, 0.18, 0.1), "label_trust": judged(solutions, labelled)}
     verdict = judge_label(frames, "cpmi", " -p mine.yaml")
-    needed = min(FEWEST_SOLUTIONS, 4 * labelled // 5)
-    assert verdict.because == f"{solutions} of the {needed} solutions that an answer needs are judged."
+    assert verdict.because == f"{solutions} of the 20 solutions that an answer needs are judged."
     plural = "s" if more > 1 else ""
     assert f"Judge {more} more solution{plural} with “" in verdict.line and "explore -p mine.yaml”" in verdict.line
     assert more < MOST_MORE
+    frames["label_trust"] = judged(12, labelled=12)
+    assert "add 38 more solutions to the file" in judge_label(frames, "cpmi").following
+
+
+@pytest.mark.parametrize("solutions", [20, 32, 40, 49, 60])
+def test_solutions_that_nobody_has_judged_do_not_change_the_answer(solutions):
+    for figures, expected in ((quality(-0.18, -0.02, -0.1), NO), (quality(0.02, 0.18, 0.1), YES)):
+        answers = {
+            judge_label({"label_quality": figures, "label_trust": judged(solutions, labelled)}, "cpmi").answer
+            for labelled in (solutions, solutions + 5, solutions + 15, 100_000)
+        }
+        assert answers == {expected}
 
 
 def test_solutions_that_the_label_does_not_label_do_not_count():

@@ -11,13 +11,16 @@ import pytest
 from explorer_home import HOSTILE, STEPS, identifier, made_up_home
 from starlette.testclient import TestClient
 
+from cpmi_dagster.contracts.tables import StepTruth
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.html import EXPLORER as OWN
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import query
+from cpmi_dagster.resources.lake.records import Record
 from cpmi_dagster.resources.web.explorer.app import explorer
 from cpmi_dagster.resources.web.explorer.results import LatestResults
-from cpmi_dagster.trajectories.step_truth import read_step_truth
+from cpmi_dagster.trajectories.rows import AS_IT_IS
+from cpmi_dagster.trajectories.step_truth import read_judgements
 from tests.resources.test_database import put
 
 FROM_HERE = {"Origin": OWN}
@@ -180,11 +183,27 @@ def test_the_word_of_most_annotators_is_the_truth_and_a_split_is_none(client, la
     row = json.loads(labels.read_text())
     assert row["by"] == {"ann": {"0": True, "1": True}, "bob": {"0": True, "1": False}, "cem": {"0": False}}
     assert (row["rewards"], row["judged"]) == ([1.0, 0.9, 0.9], [0])
-    assert read_step_truth([row])[0]["correct"].to_list() == [[True, None, None]]
+    assert [each.correct for each in read_judgements([(row, AS_IT_IS)]).judged] == [[True, None, None]]
     assert page(client, "/own-labels.jsonl") == labels.read_text()
     table = pl.read_csv(client.get("/own-labels.csv").content)
     assert table["annotator"].to_list() == ["ann", "ann", "bob", "bob", "cem"]
     assert table.filter(annotator="bob", right=False)["step"].to_list() == ["So $2 \\cdot 3$ of them."]
+
+
+def test_your_figures_count_what_the_step_truth_of_the_profile_judges(tmp_path):
+    settings = made_up_home(tmp_path)
+    correct = [[True, number % 2 == 0, None] for number in range(30)]
+    truth = pl.DataFrame({"row_number": range(30), "correct": correct, "kind": None, "operations_left": None})
+    Lake(tmp_path).write(StepTruth.cast(truth), Record("sources/step_truth", None, "key", "run", "model", "1"))
+    client = as_annotator(TestClient(explorer(settings), base_url=OWN), "ann")
+    shown = re.sub("<[^>]*>", "", page(client, "/own-figures"))
+    assert "30 judged solutions (30 in sources.step_truth), 15 with a wrong step" in shown
+    assert "60 judged steps: 45 right, 15 wrong" in shown and "Judge 20 more: the report" in shown
+    assert re.search(r"cpmi\s*0\.\d+ \[.*?\]\s*60", shown), "the AUC is that of these steps"
+    judge_solution(client, 0, 0)  # the file says right of both of its steps
+    judge_solution(client, 90, 1)
+    shown = re.sub("<[^>]*>", "", page(client, "/own-figures"))
+    assert "31 judged solutions (30 in sources.step_truth), 17 with a wrong step" in shown
 
 
 def test_trajectories_show_without_a_refresh_once_they_are_selected(tmp_path):

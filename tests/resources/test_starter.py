@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_run import SHARED_DATA
 
+from cpmi_dagster.cli.safe_console import SafeConsole
+from cpmi_dagster.cli.views import show_starter
 from cpmi_dagster.errors import ModelError, SettingsError, SourceError
 from cpmi_dagster.profiles.first_look import look_over
 from cpmi_dagster.profiles.settings import PROFILES, Settings, load_settings
@@ -140,6 +143,47 @@ def test_mistakes_are_named_and_nothing_is_written(start, tmp_path, source, mode
     Path("notes.txt").touch()
     with pytest.raises(error, match=message):
         start(source=Path(source), model=model, output=None)
+    assert not list(tmp_path.glob("*.yaml"))
+
+
+def test_judgements_are_checked_at_once_and_named_in_the_profile(start, capsys):
+    write_rows(Path("judged.jsonl"), [{"id": "q1", "first_error": 0}, {"id": "q7", "first_error": 0}])
+    starter, loaded = start(truth="judged.jsonl")
+    (truth,) = loaded.sources.step_truth
+    assert Path(str(truth.path)).samefile("judged.jsonl") and starter.truth
+    show_starter(SafeConsole(width=300), starter)
+    assert (
+        '1 of 2 judged rows of sources.step_truth fit; row 2: no trajectory has the id "q7"' in capsys.readouterr().out
+    )
+    rows = [{**row, "id": None, "uid": row["id"]} for row in ROWS]
+    pl.DataFrame({"uid": ["q0", "q1"], "wrong_at": [-1, None]}).write_parquet("judged.parquet")
+    names = {"id": "uid", "first_error": "wrong_at"}
+    starter, loaded = start(rows, truth="judged.parquet", fields=names, force=True)
+    assert starter.truth and starter.truth.truth.rows() == [(0, [True], None, None)] and starter.truth.unjudged == 1
+    assert loaded.sources.trajectories[0].fields == {"id": "uid"} and loaded.sources.step_truth[0].fields == names
+
+
+@pytest.mark.parametrize(
+    ("judged", "options", "error", "message"),
+    [
+        (
+            [{"id": "x", "first_error": 0}],
+            {},
+            SourceError,
+            'no trajectory has the id "x"; the trajectories have ids such as "q0"',
+        ),
+        ([{"id": "q1"}], {}, SourceError, "of 1 row, none fits a trajectory; row 1: it says of no step whether"),
+        ([{"id": "q1", "correct": [None]}], {}, SourceError, "of 1 row, none says which steps are right"),
+        ([], {}, SourceError, "judged.jsonl has no rows; give a file of judgements"),
+        ([{"id": "q1", "first_error": 0}], {"sample": {"solutions": 2}}, SettingsError, "are not there yet"),
+    ],
+)
+def test_judgements_of_which_none_fits_are_refused_before_a_profile_is_written(
+    start, tmp_path, judged, options, error, message
+):
+    write_rows(Path("judged.jsonl"), judged)
+    with pytest.raises(error, match=message):
+        start(truth="judged.jsonl", **options)
     assert not list(tmp_path.glob("*.yaml"))
 
 

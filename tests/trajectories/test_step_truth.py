@@ -1,106 +1,184 @@
-"""What people and other judges say of steps: truths by row, trajectory or first error, and labels of the user's."""
+"""The truth about steps: by id, row or text, and tolerant: what fits no solution is left out with its reason."""
 
-import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from cpmi_dagster.contracts.tables import StepLabels, StepRewards, StepTruth
+from cpmi_dagster.contracts.tables import RejectedTruth, StepTruth
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.form_readers import NO_ERROR
-from cpmi_dagster.trajectories.own_labels import notes_on_others, own_rewards, read_step_labels
-from cpmi_dagster.trajectories.step_truth import read_step_truth
+from cpmi_dagster.trajectories.given_rows import table_rows
+from cpmi_dagster.trajectories.rows import Reading, Unreadable, number_rows
+from cpmi_dagster.trajectories.step_truth import read_judgements
+from cpmi_dagster.trajectories.truth_fitting import FittedTruth, fit_judgements
 
-NUMBERED = {"row_number": 0, "correct": [True]}
-SOLUTION = {"id": "gsm8k-7", "problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 + 0 = 6", "6"], "label": 0}
-JUDGED = {"trajectory_id": "t000000042", "rewards": [0.93, 0.0, None, 1.0], "judged": [3, 1]}
-STEP = {"completions": [{"text": "bad", "rating": -1}, {"text": "fine", "rating": 0}], "chosen_completion": 1}
-LAST = {"completions": [{"text": "wrong", "rating": -1}], "chosen_completion": None}
+STEPS = ["2 + 3 = 5.", "5 + 1 = 7.", "So 7."]
+THOUGHT = "<think>\nI add 2 and 3.\n\nThat is 5.\n\nPlus 1 is 7.\n</think>\n\nThe answer is: 7"
+SOURCE = [
+    {"id": "a7", "question": "2 + 3 + 1?", "steps": STEPS},
+    {"id": 7, "question": "1 + 1?", "steps": ["It is 3."]},
+    {"id": "broken", "question": "1 + 2?", "steps": []},
+    {"id": "thought", "prompt": "2 + 3 + 1?", "completion": THOUGHT},
+    {"id": "again", "question": "1 + 1?", "steps": ["It is 3."]},
+    {"id": "a7", "question": "7?", "steps": ["7."]},
+]
+
+
+def fit(rows, source=SOURCE, **options) -> FittedTruth:
+    """Rows of `sources.step_truth` fitted to those of a source, as a run does."""
+    read = read_judgements((row, Reading()) for row in rows)
+    fitted = fit_judgements(read, [number_rows(source, 0, 1)], **options)
+    StepTruth.validate(fitted.truth)
+    RejectedTruth.validate(fitted.rejected)
+    return fitted
+
+
+def correct(*rows, source=SOURCE) -> dict[int, list[bool | None]]:
+    """By row, the truth of rows that all fit."""
+    fitted = fit(rows, source)
+    assert fitted.rejected.is_empty(), fitted.notes
+    return dict(fitted.truth.select("row_number", "correct").iter_rows())
+
+
+def reason(*rows) -> str:
+    """Why the first of some rows is left out, beside one that fits."""
+    return fit([*rows, {"id": 7, "first_error": 0}]).rejected["reason"][0]
+
+
+@pytest.mark.parametrize(
+    ("row", "number", "expected"),
+    [
+        ({"id": "a7", "first_error": 1}, 0, [True, False, None]),
+        ({"id": "a7", "first_error": -1}, 0, [True, True, True]),
+        ({"id": "a7", "first_error": "0"}, 0, [False, None, None]),
+        ({"id": "a7", "first_error": 2.0, "correct": [1, True, "-"]}, 0, [True, True, False]),
+        ({"id": "a7", "correct": [True, None, float("nan")]}, 0, [True, None, None]),
+        ({"id": "a7", "correct": "[true, null, false]"}, 0, [True, None, False]),
+        ({"id": "7", "correct": [False]}, 1, [False]),
+        ({"id": 7, "correct": [False]}, 1, [False]),
+        ({"id": 7.0, "correct": [False]}, 1, [False]),
+        ({"row_number": 0, "first_error": 0}, 0, [False, None, None]),
+        ({"trajectory_id": "t000000000", "first_error": 0}, 0, [False, None, None]),
+        ({"trajectory_id": "t000000000", "rewards": [0.9, 0.0, 1.0], "judged": [2, 1]}, 0, [None, False, True]),
+        ({"question": "2 + 3 + 1?", "steps": STEPS, "first_error": 1}, 0, [True, False, None]),
+        ({"id": "elsewhere", "problem": "2 + 3 + 1?", "steps": STEPS, "label": 1}, 0, [True, False, None]),
+        ({"id": "a7", "problem": "1 + 1?", "steps": ["It is 3."], "label": 0}, 1, [False]),
+        ({"id": "again", "first_error": 0}, 1, [False]),
+    ],
+)
+def test_a_row_names_its_solution_by_id_by_row_or_by_question_and_steps(row, number, expected):
+    assert correct(row) == {number: expected}
 
 
 @given(st.integers(1, 9).flatmap(lambda size: st.tuples(st.just(size), st.integers(NO_ERROR, size - 1))))
 def test_people_judge_every_step_up_to_the_first_error_and_none_after_it(case):
     size, label = case
-    truth, _ = read_step_truth([{**SOLUTION, "steps": ["a"] * size, "label": label}])
+    row = {"problem": "2 + 3?", "steps": ["a"] * size, "label": label}
     expected = [None if NO_ERROR < label < step else step != label for step in range(size)]
-    assert truth["correct"].to_list() == [expected]
+    assert correct(row, source=[row]) == {0: expected}
+
+
+def test_a_file_of_judged_solutions_is_its_own_truth_and_prm800k_has_ratings():
+    step = {"completions": [{"text": "bad", "rating": -1}, {"text": "fine", "rating": 0}], "chosen_completion": 1}
+    last = {"completions": [{"text": "wrong", "rating": -1}], "chosen_completion": None}
+    judged = [
+        {"problem": "2?", "steps": ["2", "3"], "label": 1},
+        {"question": {"problem": "2 + 3?"}, "label": {"steps": [step, last]}},
+        {"modified_question": "4?", "modified_process": ["4", "5", "4"], "error_steps": [2]},
+    ]
+    unjudged = {"question": "5?", "steps": ["5"]}
+    fitted = fit([*judged, unjudged], [*judged, unjudged])
+    assert fitted.truth["correct"].to_list() == [[True, False], [True, False], [True, False, True]]
+    assert (fitted.fitting, fitted.unjudged) == (3, 1) and "1 row of sources.step_truth judges no step" in fitted.notes
+
+
+def test_numbers_of_numpy_and_nulls_of_pandas_are_read_as_plain_ones():
+    np, pd = pytest.importorskip("numpy"), pytest.importorskip("pandas")
+    table = pd.DataFrame({"id": ["a7", np.int64(7), "thought"], "first_error": [np.int64(1), 0, None]})
+    fitted = fit(table_rows(table))
+    assert fitted.truth["correct"].to_list() == [[True, False, None], [False]]
+    assert fitted.unjudged == 1, "null is nobody's judgement, as `cpmi judge` writes it; -1 is no error"
+
+
+CUT = ["<think>I add 2 and 3. That is 5.", "Plus 1 is 7.</think>", "The answer is: 7"]
 
 
 @pytest.mark.parametrize(
-    ("row", "number", "correct"),
+    ("steps", "first_error", "expected"),
     [
-        ({"row_number": 7, "correct": [None, True]}, 7, [None, True]),
-        (JUDGED, 42, [None, False, None, True]),
-        ({"question": {"problem": "2 + 3?"}, "label": {"steps": [STEP, LAST]}}, 0, [True, False]),
+        (CUT, 1, [True, True, False, None]),
+        (CUT, -1, [True, True, True, True]),
+        (["I add 2 and 3.", "That is 5. Plus 1 is 7. The answer is: 7"], -1, [True] * 4),
+        (["Step 1: I add 2 and", "3. That"], -1, [True, None, None, None]),
+        (["That is 5.", "Plus 1", "is 7."], 2, [None, True, False, None]),
     ],
 )
-def test_truth_may_be_by_row_by_judged_trajectory_or_by_ratings(row, number, correct):
-    unsaid = {"kind": None, "operations_left": None}
-    assert read_step_truth([row])[0].to_dicts() == [{"row_number": number, "correct": correct, **unsaid}]
-    said = {"row_number": 3, "correct": [True, False], "kind": [None, "operator"], "operations_left": [1, 0]}
-    assert read_step_truth([said])[0].to_dicts() == [said]
-    assert read_step_truth([])[0].schema == StepTruth.create_empty().schema
+def test_steps_of_a_thought_that_are_cut_elsewhere_are_found_by_their_text(steps, first_error, expected):
+    assert correct({"id": "thought", "steps": steps, "first_error": first_error}) == {3: expected}
+    assert correct({"question": "2 + 3 + 1?", "steps": steps, "first_error": first_error}) == {3: expected}
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("row", "words"),
     [
-        ([NUMBERED, {"correct": [True]}], "row 2: `row_number`: it is missing; give rows of row_number and correct"),
-        ([{**JUDGED, "judged": [0]}], r"`judged` names step 0 .from 0., where `rewards` has neither 1 nor 0"),
-        ([NUMBERED, NUMBERED], "two rows are about row 1 of the trajectory source; remove one of them"),
-        ([{"question": "2 + 3?", "steps": ["5"], "labels": [1]}] * 2, "none of the 2 rows says which steps are right"),
+        ({"id": "a8", "first_error": 0}, 'no trajectory has the id "a8"'),
+        ({"id": True, "first_error": 0}, "`id`: it must be text or a whole number"),
+        ({"id": " ", "first_error": 0}, "it names no solution; give its `id`"),
+        ({"first_error": 0}, "it names no solution; give its `id`"),
+        ({"row_number": 10**30, "correct": [True]}, "the trajectories have no row"),
+        ({"row_number": -1, "correct": [True]}, "the trajectories have no row -1 (from 0)"),
+        ({"trajectory_id": "a7", "correct": [True]}, "`trajectory_id`: 'a7' is none of ours"),
+        ({"id": "a7"}, "it says of no step whether it is right; give `first_error`"),
+        ({"id": "a7", "first_error": 3}, "`first_error` is step 3 (from 0) of 3 steps"),
+        ({"id": "a7", "first_error": -2}, "`first_error`: it must be a whole number from -1"),
+        ({"id": "a7", "first_error": True}, "`first_error`: it must be a whole number from -1"),
+        ({"id": "a7", "first_error": 0.5}, "`first_error`: it must be a whole number from -1"),
+        ({"id": "a7", "correct": [True, False]}, "2 judgements of 3 steps; give its `steps` beside them"),
+        ({"id": "a7", "correct": [True, False], "steps": STEPS}, "2 judgements of 3 steps"),
+        ({"id": "a7", "correct": [0.9, 0.1, 0.5]}, "`correct.0`: a label is true, false"),
+        ({"id": "a7", "correct": True}, "`correct`: it must be a list"),
+        ({"id": "a7", "correct": [True] * 3, "first_error": 1}, "the first wrong step of `correct` is -1"),
+        ({"id": "a7", "first_error": 0, "steps": ["2 + 3 = 6."]}, "its `steps` are not the text of the solution"),
+        ({"id": "a7", "first_error": 0, "steps": ["So", ""]}, "`steps.1`: it is empty"),
+        ({"problem": "2 + 3?", "steps": ["5"], "label": 1}, "`label` is step 1 (from 0) of 1 steps"),
+        ({"problem": "2 + 3?", "steps": ["5"], "label": 0}, "no trajectory has its question and steps"),
+        ({"id": "x", "problem": "2?", "steps": ["5"], "label": 0}, 'the id "x", and none has its question and steps'),
+        ({"id": "thought", "first_error": 0, "steps": ["I add 2 and 3. That is 5."]}, "steps 0 to 1 of the solution"),
+        ({"id": "broken", "first_error": 0}, "row 3 of the trajectories cannot be read: `steps`: it is empty"),
+        ({"trajectory_id": "t000000000", "rewards": [0.4], "judged": [0]}, "`judged` names step 0 (from 0), where"),
+        (Unreadable("{", "not JSON", "line 1"), "not JSON"),
     ],
-)
-def test_a_row_that_is_no_truth_is_named(rows, message):
-    with pytest.raises(SourceError, match=message):
-        read_step_truth(rows)
+)  # fmt: skip
+def test_a_row_that_does_not_fit_is_left_out_with_its_reason_and_stops_no_other(row, words):
+    assert words in reason(row)
 
 
-@pytest.mark.parametrize("row", [{**SOLUTION, "label": 3}, {"question": "2 + 3?", "steps": ["5"]}, {"a": 1}])
-def test_a_solution_that_cannot_be_read_or_that_nobody_has_judged_has_no_truth_and_is_counted(row):
-    truth, without = read_step_truth([row, SOLUTION])
-    assert (truth["row_number"].to_list(), without) == ([1], 1)
+def test_rows_that_contradict_each_other_are_both_left_out_and_those_that_agree_are_one():
+    fitted = fit([{"id": "a7", "first_error": 1}, {"id": "a7", "first_error": 2}, {"id": 7, "first_error": 0}])
+    assert fitted.rejected.select("row_number", "source_id", "reason").rows() == [
+        (0, "a7", "rows 1 and 2 contradict each other on a step of one solution; correct or remove one"),
+        (1, "a7", "rows 1 and 2 contradict each other on a step of one solution; correct or remove one"),
+    ]
+    assert fitted.notes[0].startswith("1 of 3 judged rows of sources.step_truth fit; row 1: rows 1 and 2 contradict")
+    assert correct({"id": "a7", "correct": [True, None, None]}, {"row_number": 0, "first_error": 1}) == {
+        0: [True, False, None]
+    }
 
 
-TRAJECTORIES = pl.DataFrame({"trajectory_id": ["t000000003", "t000000008"], "steps": [["x", "y"], ["z"]]})
-ROWS = [{"trajectory_id": "t000000003", "rewards": [0.5, -2]}, {"row_number": 8, "rewards": [1.5], "comment": "sure"}]
-KEY = ["reward_type", "trajectory_id", "step_index"]
+def test_the_kind_of_error_and_what_remains_are_kept():
+    said = {"row_number": 0, "correct": [True, False, None], "kind": [None, "sum", None], "operations_left": [1, 0, 0]}
+    assert fit([said]).truth.to_dicts() == [said]
+    assert "`kind` has 1 entries for the 3 steps" in reason({**said, "kind": ["sum"]})
 
 
-def test_labels_are_found_by_trajectory_or_by_row_and_those_of_others_are_left_out_and_counted():
-    expected = [("judge", "t000000003", 0, 0.5), ("judge", "t000000003", 1, -2.0), ("judge", "t000000008", 0, 1.5)]
-    assert notes_on_others(read_step_labels("judge", ROWS), TRAJECTORIES) == []
-    others = [{"row_number": 77, "rewards": [1.0, 0.0]}, {"trajectory_id": "other", "rewards": [1.0]}]
-    labels = read_step_labels("judge", [*ROWS, *others])
-    StepLabels.validate(labels)
-    assert own_rewards(labels, TRAJECTORIES).select(*KEY, "reward").sort(KEY).rows() == expected
-    (note,) = notes_on_others(labels, TRAJECTORIES)
-    assert note.startswith("`judge` also labels 2 trajectories")
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([*ROWS, {"rewards": [1.0]}], r"`judge`, row 3: a row needs `trajectory_id` or `row_number`"),
-        ([{"row_number": 9, "rewards": [1.0, float("nan")]}], r"row 1: .*`rewards\.1`: it must be a finite number"),
-        ([*ROWS, {"row_number": 8, "rewards": [1.0]}], r"row 3: .*`t000000008`: an earlier row labels the same traj"),
-        (ROWS[:1], "`judge` lack 1 selected trajectories, `t000000008` first"),
-        ([ROWS[0], {"row_number": 8, "rewards": [1.0, 1.0]}], "`t000000008` has 1 steps but 2 rewards"),
-    ],
-)
-def test_labels_that_are_none_or_not_of_every_step_are_refused(rows, message):
-    with pytest.raises(SourceError, match=message):
-        own_rewards(read_step_labels("judge", rows), TRAJECTORIES)
-
-
-@settings(max_examples=30)
-@given(st.lists(st.lists(st.floats(-9, 9), min_size=1, max_size=5), min_size=1, max_size=6), st.randoms())
-def test_every_label_comes_back_under_its_step_whatever_the_order_of_rows(values, random):
-    rows = [{"row_number": number, "rewards": rewards} for number, rewards in enumerate(values)]
-    steps = pl.DataFrame(
-        {"trajectory_id": [f"t{n:09d}" for n in range(len(values))], "steps": [["s"] * len(v) for v in values]}
+def test_if_no_row_fits_it_is_said_what_was_looked_for_and_ids_of_both_are_shown():
+    with pytest.raises(SourceError) as error:
+        fit([{"id": "gsm-1", "first_error": 0}, {"id": "gsm-2", "first_error": 0}])
+    assert str(error.value) == (
+        'sources.step_truth: of 2 rows, none fits a trajectory; row 1: no trajectory has the id "gsm-1"; '
+        'the trajectories have ids such as "a7"'
     )
-    found = own_rewards(read_step_labels("judge", random.sample(rows, len(rows))), steps)
-    StepRewards.validate(found)
-    lists = found.sort("trajectory_id", "step_index").group_by("trajectory_id", maintain_order=True).agg("reward")
-    assert lists["reward"].to_list() == values
+    assert fit([{"id": "gsm-1", "first_error": 0}], is_part=True).rejected.height == 1, "a pilot has not all of them"
+    with pytest.raises(SourceError, match="of 2 rows, none says which steps are right"):
+        fit([{"question": "2 + 3?", "steps": ["5"], "labels": [1]}] * 2)
+    assert fit([]).truth.schema == StepTruth.create_empty().schema, "an empty file says nothing"

@@ -1,6 +1,6 @@
-"""Figures on judged solutions: the label AUC of reward types, the agreement of annotators, the number still lacking."""
+"""Figures on solutions judged here or in the profile's step truth: label AUC, agreement, the number still lacking."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil
@@ -15,7 +15,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import in_order, judged_steps, steps_with_truth
 from cpmi_dagster.resources.web.explorer.own_labels import OwnLabel
-from cpmi_dagster.resources.web.explorer.queries import JUDGED_REWARDS, JUDGED_TRAJECTORIES
+from cpmi_dagster.resources.web.explorer.queries import JUDGED_REWARDS, JUDGED_SOLUTIONS
 from cpmi_dagster.resources.web.explorer.results import View
 
 
@@ -25,15 +25,17 @@ class Figures:
 
     Attributes:
         solutions: number with a judged step.
+        of_file: number of them that `sources.step_truth` judges.
         counted: number of them that the report counts: with the label that it judges, and a judged step but the last.
         wrong: number with a wrong step, by majority.
-        verdicts: majority on each judged step; None for a tie.
+        verdicts: majority on each judged step, else the file's; None for a tie.
         counts: number of judged solutions by annotator.
         aucs: by reward type, ROC-AUC without last steps, and the number of further solutions that bring it to ± 0.05.
         pairs: agreement of two annotators on the steps that both have judged.
     """
 
     solutions: int
+    of_file: int
     counted: int
     wrong: int
     verdicts: list[bool | None]
@@ -43,17 +45,23 @@ class Figures:
 
 
 def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings, base: str) -> Figures:
-    """The figures of some labels, equal to those of a report with them as its step truth.
+    """The figures of some labels and of the profile's step truth, equal to those of a report with both.
 
     Args:
         base: the reward type that the report judges.
     """
-    trajectories = view.frame(JUDGED_TRAJECTORIES, ids=list(labels))
-    known = [labels[name] for name in trajectories["trajectory_id"]]
-    truth = [[label.majority.get(step) for step in range(len(label.rewards))] for label in known]
+    trajectories = view.frame(JUDGED_SOLUTIONS, ids=list(labels))
+    names = trajectories["trajectory_id"].to_list()
+    known = [labels[name] for name in names if name in labels]
+    sizes = trajectories["steps"].list.len()
+    verdicts = [
+        _verdicts(labels.get(name), correct, size)
+        for name, correct, size in zip(names, trajectories["correct"].to_list(), sizes, strict=True)
+    ]
+    truth = [[said.get(step) for step in range(size)] for said, size in zip(verdicts, sizes, strict=True)]
     frames = {
-        STEP_REWARDS: view.frame(JUDGED_REWARDS, ids=list(labels)),
-        TRAJECTORIES: trajectories,
+        STEP_REWARDS: view.frame(JUDGED_REWARDS, ids=names),
+        TRAJECTORIES: trajectories.drop("correct"),
         TRUTH: trajectories.select("row_number", correct=pl.Series(truth, dtype=pl.List(pl.Boolean))),
     }
     inputs = ReportInputs(frames, bootstrap_samples=settings.benchmarks.bootstrap_samples, seed=settings.seed)
@@ -69,14 +77,14 @@ def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings, b
         both = left.join(right, on=["trajectory_id", "step_index", "question_id"])
         if both.height:
             pairs[pair] = agreement(both["right"], both["right_right"], both["question_id"], *inputs.draws)
-    majorities = [label.majority for label in known]
     inner = steps.filter(~IS_LAST).drop_nulls("correct") if steps.height else steps
     solutions = {name: inner.filter(reward_type=name)["trajectory_id"].n_unique() for name in estimates}
     return Figures(
-        solutions=len(known),
+        solutions=len(names),
+        of_file=trajectories["correct"].count(),
         counted=counted["trajectory_id"].n_unique(),
-        wrong=sum(False in said.values() for said in majorities),
-        verdicts=[right for said in majorities for right in said.values()],
+        wrong=sum(False in said.values() for said in verdicts),
+        verdicts=[right for said in verdicts for right in said.values()],
         counts=dict(
             judged.group_by("annotator", maintain_order=True).agg(pl.col("trajectory_id").n_unique()).iter_rows()
         ),
@@ -86,6 +94,13 @@ def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings, b
         },
         pairs=pairs,
     )
+
+
+def _verdicts(label: OwnLabel | None, correct: Sequence[bool | None] | None, size: int) -> dict[int, bool | None]:
+    """Whether each judged step is right: as annotators say here, else as `sources.step_truth` does; None for a tie."""
+    of_file = {step: right for step, right in enumerate(correct or ()) if right is not None}
+    said = {**of_file, **(label.majority if label else {})}
+    return {step: said[step] for step in sorted(said) if step < size}  # the source may have fewer steps by now
 
 
 def judgements_of(labels: Iterable[OwnLabel], trajectories: pl.DataFrame) -> pl.DataFrame:

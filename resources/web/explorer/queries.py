@@ -114,6 +114,12 @@ JUDGED_TRAJECTORIES = f"""
     from {SELECTED} where trajectory_id in (select unnest($ids))
 """
 
+JUDGED_SOLUTIONS = f"""
+    select trajectory_id, source_id, row_number, t.question_id, question, steps, shepherd_labels, correct
+    from {SELECTED} left join (select row_number, correct from sources.step_truth) using (row_number)
+    where trajectory_id in (select unnest($ids)) or correct is not null
+"""
+
 JUDGED_REWARDS = """
     select trajectory_id, step_index, reward_type, reward
     from labels.step_rewards where trajectory_id in (select unnest($ids))
