@@ -26,7 +26,6 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.answers.extraction import extract_answer, without_thought_tags
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
 from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap, bootstrap_mean
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES
@@ -39,6 +38,7 @@ from cpmi_dagster.reports.labels import (
     in_order,
     judged_steps,
     right_and_wrong,
+    stating_steps,
 )
 from cpmi_dagster.reports.reward_rows import BASELINE_TYPE, METHOD_TYPE
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
@@ -148,10 +148,8 @@ def _early_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figu
     """Solutions with a step before the last one that states the final answer too, of those with such a step."""
     labelled = inputs.table(TRAJECTORIES).join(rewards, on="trajectory_id", how="semi")
     solutions = labelled.filter(pl.col("steps").list.len() > 1).drop_nulls("final_answer").head(MOST_READ)
-    early = 0
-    for final, steps in solutions.select("final_answer", "steps").iter_rows():
-        stated = (extract_answer(without_thought_tags(step)) for step in reversed(steps[:-1]))
-        early += any(each is not None and inputs.comparison.is_clearly_same(final, each) for each in stated)
+    before_last = solutions.with_columns(pl.col("steps").list.head(pl.col("steps").list.len() - 1))
+    early = stating_steps(inputs, before_last)["trajectory_id"].n_unique()
     if solutions.height:
         yield EARLY, STATED, Estimate(early, n=solutions.height)
 

@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from cpmi_dagster.answers.extraction import extract_answer, without_thought_tags
 from cpmi_dagster.answers.forms import Quantity, read_form
 from cpmi_dagster.answers.options import is_letter
 from cpmi_dagster.answers.plain_text import plain_text
@@ -24,6 +25,7 @@ from cpmi_dagster.answers.values import real_value
 from cpmi_dagster.benchmarks.label_quality import (
     IS_LAST,
     PLACES,
+    STEP,
     first_wrong_steps,
     label_aucs,
     labelled_steps,
@@ -43,6 +45,8 @@ from cpmi_dagster.scoring.conditionings import candidate_logprobs
 TRUE_LABELS = [name for name, entry in REWARD_TYPES.items() if "truth" in entry.demand.inputs]
 LABEL_AUC = "Label AUC"
 WITHOUT_LAST = "Without last steps"
+WITHOUT_STATED = "Without steps that state the final answer"
+"""Without last steps either."""
 TO_BASELINE = "Difference to MC"
 TO_CONTROL = "Difference to best control"
 INNER = ", without last steps"
@@ -144,6 +148,10 @@ def measure_label_quality(inputs: ReportInputs) -> Iterator[Figure]:
             yield from column_of(measure(steps.filter(is_there)), column)
         inner = steps.filter(~IS_LAST)
         wrong = inner.join(final_answers(inputs).filter(~pl.col("correct")), on="trajectory_id", how="semi")
+        judged = inputs.table(TRAJECTORIES).join(inner, on="trajectory_id", how="semi")
+        unstated = inner.join(stating_steps(inputs, judged), on=STEP, how="anti")
+        if unstated.height < inner.height:
+            yield from column_of(measure(unstated), WITHOUT_STATED)
         of_parts = {IN_WRONG: measure(wrong), **aucs_by_knowledge(inputs, steps), **_aucs_by_gold(inputs, inner)}
         for column, aucs in of_parts.items():
             if any(not too_few(each.units, each.unit) for each in aucs.values()):
@@ -235,6 +243,22 @@ def kind_of(gold_answer: str) -> str:
         return "with a unit"
     number = real_value(form.value) if form.value.numbers else None
     return "other" if number is None else "whole number" if number.is_integer() else "not whole"
+
+
+def stating_steps(inputs: ReportInputs, solutions: pl.DataFrame) -> pl.DataFrame:
+    """trajectory_id, step_index: the steps that state the final answer of their solution.
+
+    Args:
+        solutions: columns trajectory_id, steps, final_answer.
+    """
+    stating = [
+        (name, number)
+        for name, final, steps in solutions.select("trajectory_id", "final_answer", "steps").drop_nulls().iter_rows()
+        for number, step in enumerate(steps)
+        if (stated := extract_answer(without_thought_tags(step))) is not None
+        and inputs.comparison.is_clearly_same(final, stated)
+    ]
+    return pl.DataFrame(stating, {"trajectory_id": pl.String, "step_index": pl.Int64}, orient="row")
 
 
 def final_answers(inputs: ReportInputs) -> pl.DataFrame:

@@ -21,7 +21,7 @@ from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.best_label import best_free
 from cpmi_dagster.reports.inputs import figures_by_column
-from cpmi_dagster.reports.labels import FOUND, INNER, TO_CONTROL, WITHOUT_LAST
+from cpmi_dagster.reports.labels import FOUND, INNER, TO_CONTROL, WITHOUT_LAST, WITHOUT_STATED
 from cpmi_dagster.reports.paper import format_estimate, format_figure
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW, TRAINED_TOGETHER_ROWS
 from cpmi_dagster.rewards.registry import reward_label
@@ -79,7 +79,12 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     judged, (right, wrong) = sum(count(solutions)), count(label_trust.JUDGED)
     aucs, apart = quality[WITHOUT_LAST], quality[TO_CONTROL + INNER].get(label)
     free = best_free(aucs) or ""
-    answer = partial(Verdict, judged=judged, free=free, caution=_warn_of_early_answers(counts[label_trust.STATED]))
+    answer = partial(
+        Verdict,
+        judged=judged,
+        free=free,
+        caution=_warn_of_early_answers(counts[label_trust.STATED], quality[WITHOUT_STATED].get(label)),
+    )
     labelled = counts[label_trust.LABELLED].get(solutions, Estimate(FEWEST_SOLUTIONS))
     judge_more = partial(_judge_more, option=option, all_judged=judged >= labelled.value)
     if not labelled.value:
@@ -176,14 +181,20 @@ def _instead(quality: Mapping[str, Mapping[str, Estimate]], free: str) -> str:
     return f"Train on {free}, or label with a larger model."
 
 
-def _warn_of_early_answers(counts: Mapping[str, Estimate]) -> str:
-    """A sentence if many solutions state the final answer before their last step."""
+def _warn_of_early_answers(counts: Mapping[str, Estimate], without: Estimate | None) -> str:
+    """A sentence if many solutions state the final answer before their last step.
+
+    Args:
+        without: the AUC without all steps that state it.
+    """
     early = counts.get(label_trust.EARLY)
     if early is None or early.value <= MANY_EARLY * (early.n or 0):
         return ""
+    is_known = without is not None and not too_few(without.units, without.unit)
+    figure = f"; without those steps too the AUC is {format_estimate(without, 3)}" if without and is_known else ""
     return (
         f"In {early.value:,.0f} of {early.n:,} solutions a step before the last one states the final answer too: the "
-        "figure without last steps still knows it there."
+        f"figure without last steps still knows it there{figure}."
     )
 
 

@@ -80,6 +80,22 @@ def test_aucs_with_and_without_last_steps_are_those_of_scikit_learn():
     assert "Gold answer: letter" not in columns, "five questions are too few"
 
 
+def test_steps_before_the_last_one_that_state_the_final_answer_are_left_out_too():
+    frames = dict(inputs(cpmi=NOISE).frames)
+    assert "Without steps that state the final answer" not in figures(
+        ReportInputs(frames, bootstrap_samples=20), "CPMI"
+    )
+    stated = pl.concat_list(pl.lit("s"), pl.format("So it is {}.", "final_answer"), pl.lit("s"))
+    frames["alignment/trajectories"] = frames["alignment/trajectories"].with_columns(
+        steps=pl.when(pl.col("row_number") % 4 == 1).then(stated).otherwise("steps")
+    )
+    kept = np.arange(COUNT) % 4 != 1
+    right = np.concatenate([ERRORS[:, 0] == 0, ERRORS[kept, 1] == 0])
+    expected = roc_auc_score(right, np.concatenate([NOISE[:, 0], NOISE[kept, 1]]))
+    found = figures(ReportInputs(frames, bootstrap_samples=20), "CPMI")
+    assert found[column] == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(
     ("gold", "kind"),
     [("7", "whole number"), ("-1,200", "whole number"), (r"\frac{1}{2}", "not whole"), ("0.25", "not whole"),

@@ -93,6 +93,10 @@ def test_a_final_answer_stated_before_the_last_step_is_said_beside_the_verdict(e
     row = frame(("Counts: Final answer before the last step", "Solutions", early, None, None)).with_columns(n=40)
     verdict = judge_label({"label_trust": pl.concat([judged(60), row], how="diagonal_relaxed")}, "cpmi")
     assert ("In 34 of 40 solutions a step before the last one states the final answer too" in verdict.line) == is_said
+    figures = frame(("CPMI", "Without steps that state the final answer", 0.58, 0.5, 0.66))
+    trust = pl.concat([judged(60), row], how="diagonal_relaxed")
+    line = judge_label({"label_quality": figures, "label_trust": trust}, "cpmi").line
+    assert ("without those steps too the AUC is 0.580 [0.500, 0.660; n=40]." in line) == is_said
 
 
 def test_where_all_that_is_labelled_is_judged_more_has_to_be_labelled():
