@@ -81,10 +81,8 @@ def test_aucs_with_and_without_last_steps_are_those_of_scikit_learn():
 
 
 def test_steps_before_the_last_one_that_state_the_final_answer_are_left_out_too():
-    frames = dict(inputs(cpmi=NOISE).frames)
-    assert "Without steps that state the final answer" not in figures(
-        ReportInputs(frames, bootstrap_samples=20), "CPMI"
-    )
+    column, frames = "Without steps that state the final answer", dict(inputs(cpmi=NOISE).frames)
+    assert column not in figures(ReportInputs(frames, bootstrap_samples=20), "CPMI")
     stated = pl.concat_list(pl.lit("s"), pl.format("So it is {}.", "final_answer"), pl.lit("s"))
     frames["alignment/trajectories"] = frames["alignment/trajectories"].with_columns(
         steps=pl.when(pl.col("row_number") % 4 == 1).then(stated).otherwise("steps")
