@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
 
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.cli.status_view import show_stale
@@ -45,15 +45,15 @@ def bar(console: Console, label: str, quiet: bool) -> Iterator[Callable[[int, in
         A callback that takes the number of items just finished and the total.
     """
     work, last = TimeLeft(), time.monotonic()
-    columns = (SpinnerColumn(), TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (SpinnerColumn(), TextColumn(label), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[left]}"))
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
-        task = progress.add_task(label, total=None)
+        task = progress.add_task(label, total=None, left="")
 
         def advance(count: int, total: int) -> None:
             nonlocal last
-            progress.update(task, total=total, advance=count)
             work.total, now = total, time.monotonic()
             work.advance(count)
+            progress.update(task, total=total, advance=count, left=work.left_words)
             if progress.disable and not quiet and now - last >= LINE_EVERY_SECONDS:
                 last = now
                 console.print(f"{label}: {work.words}", highlight=False)
