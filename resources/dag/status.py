@@ -153,7 +153,8 @@ def _states(
     statuses = instance.get_status_by_partition(asset_key(key), partitions, definition) or {}
     on_disk = set(lake.partitions(key))
     states = {partition: _state(statuses.get(partition), partition in on_disk) for partition in partitions}
-    return {name: _end_of(instance, name) if state == "failed" else state for name, state in states.items()}
+    states.update({name: _end_of(instance, name) for name, state in states.items() if state == "failed"})
+    return states
 
 
 def _unpartitioned_state(instance: dg.DagsterInstance, key: str, on_disk: bool) -> State:

@@ -49,10 +49,10 @@ def test_a_run_that_was_stopped_is_interrupted_in_one_line_and_one_with_an_error
         assets = home_status(settings, MAKERS)
     labels = [asset.partitions for asset in assets if asset.key.startswith("labels/")]
     states = {"000": "interrupted", "001": "failed", "002": "interrupted", "003": "missing"}
-    assert labels.count(states) == 8
+    assert labels.count(states) == 8, labels
     console = Console(file=StringIO(), width=200)
     show_interrupted(console, assets, settings)
-    said = "Interrupted  labels 000 002: the process was stopped; `cpmi run` continues\n"
+    said = "Interrupted  labels 000 002: the process was stopped; `cpmi run -p miniature` continues\n"
     assert console.file.getvalue() == said
 
 
