@@ -231,9 +231,8 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
     """Print the tokens and time of labeling by method, and how they are counted or estimated."""
     from cpmi_dagster.rewards.registry import reward_type
 
-    table = new_table(
-        f"Labeling {plan.trajectories:,} trajectories of profile {settings.profile} on one {plan.hardware}"
-    )
+    place = "this machine, measured here" if plan.speed else f"one {plan.hardware}"
+    table = new_table(f"Labeling {plan.trajectories:,} trajectories of profile {settings.profile} on {place}")
     table.add_column("method")
     for name in ("forward tokens", "generated tokens", "time", "of MC's time"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -261,9 +260,21 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
     else:
         notes.append(
             f"Counted on {plan.counted:,} trajectories. Text that is not sampled yet is assumed: a hard negative as "
-            "long as the gold answer, a rollout as long as the steps that remain. Hours are the card's speed times the "
-            "shares in planning/hardware.yaml, which is rough until a shard is labelled here: it may be several times "
-            "more or less. Another card is named with --hardware, such as h100-80gb."
+            "long as the gold answer, a rollout as long as the steps that remain."
+        )
+    if plan.speed:
+        read, sampled = plan.speed
+        notes.append(
+            f"The labeler was measured on this machine just now, with whatever else runs on it: {read:,.0f} tokens "
+            f"read and {sampled:,.0f} sampled a second; other models by their size. Another card is named with "
+            "--hardware, such as h100-80gb."
+        )
+    elif not plan.is_measured:
+        reason = f"The labeler was not measured here: {plan.not_here}. " if plan.not_here else ""
+        notes.append(
+            f"{reason}Hours are the card's speed times the shares in planning/hardware.yaml, which is rough until a "
+            "shard is labelled here: it may be several times more or less. Another card is named with --hardware, such "
+            "as h100-80gb."
         )
     for line in notes:
         console.print(line, style="dim", highlight=False, markup=False)

@@ -152,7 +152,9 @@ def _states(
     definition = dg.StaticPartitionsDefinition(partitions)
     statuses = instance.get_status_by_partition(asset_key(key), partitions, definition) or {}
     on_disk = set(lake.partitions(key))
-    states = {partition: _state(statuses.get(partition), partition in on_disk) for partition in partitions}
+    states: dict[str, State] = {
+        partition: _state(statuses.get(partition), partition in on_disk) for partition in partitions
+    }
     states.update({name: _end_of(instance, name) for name, state in states.items() if state == "failed"})
     return states
 
