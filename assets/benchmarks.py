@@ -1,5 +1,6 @@
 """Candidate solutions of the policy, and step probabilities by reward models and judges."""
 
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -153,8 +154,8 @@ def _judged_by_model(run: StageRun, name: str, judge: Judge, problems: pl.DataFr
     def model() -> "LoadedRewardModel":
         return load_judge(weights.name, run.models.device_of(weights), weights.dtype, judge.form, weights.revision)
 
-    def read(part: pl.DataFrame) -> pl.DataFrame:
-        return score_steps(model(), part, run.settings.benchmarks.prediction_batch_tokens)
+    def read(part: pl.DataFrame, advance: Callable[[int], None]) -> pl.DataFrame:
+        return score_steps(model(), part, run.settings.benchmarks.prediction_batch_tokens, advance)
 
     calls = run.calls(judge.weights, STEPS_KEY, step_values(pl.Float64()), {"form": judge.form})
     solutions = problems.select("benchmark", "problem_id", "question", "steps")
@@ -204,8 +205,8 @@ def _scored(run: StageRun, solutions: pl.DataFrame) -> pl.DataFrame:
     def model() -> "LoadedRewardModel":
         return load_reward_model(path, device=run.models.device("backbone"))
 
-    def read(part: pl.DataFrame) -> pl.DataFrame:
-        return score_steps(model(), part, settings.benchmarks.prediction_batch_tokens)
+    def read(part: pl.DataFrame, advance: Callable[[int], None]) -> pl.DataFrame:
+        return score_steps(model(), part, settings.benchmarks.prediction_batch_tokens, advance)
 
     calls = run.calls_of({"model": weights, "recipe": recipe}, STEPS_KEY, step_values(pl.Float64()))
     chunk, advance = settings.scoring.chunk_trajectories, run.track(solutions.height)

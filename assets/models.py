@@ -1,5 +1,6 @@
 """Process reward models, one per recipe."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -34,12 +35,13 @@ def read_features(run: StageRun, solutions: pl.DataFrame, max_tokens: int | None
 
     batch_tokens, chunk = run.settings.benchmarks.prediction_batch_tokens, run.settings.scoring.chunk_trajectories
 
-    def read(part: pl.DataFrame) -> pl.DataFrame:
-        return features.step_features(run.models.load("backbone"), part, batch_tokens, max_tokens)
+    def read(part: pl.DataFrame, advance: Callable[[int], None]) -> pl.DataFrame:
+        return features.step_features(run.models.load("backbone"), part, batch_tokens, max_tokens, advance)
 
     how = {"max_tokens": max_tokens}
     calls = run.calls(run.models.spec("backbone"), STEPS_KEY, step_values(pl.List(pl.Float32())), how, shard)
-    return kept_steps(calls, solutions, "feature", read, chunk)
+    advance = run.track(solutions.height, " ".join(filter(None, (run.partition, shard, "hidden states"))))
+    return kept_steps(calls, solutions, "feature", read, chunk, advance)
 
 
 def _curve(home: Home, recipe: str | None) -> dict[str, Any]:

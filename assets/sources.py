@@ -20,6 +20,7 @@ from cpmi_dagster.contracts.keys import (
 )
 from cpmi_dagster.contracts.tables import BenchmarkProblems, MathShepherd, Questions, SampledSolutions, StepLabels
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.generation.engine import SamplingWork
 from cpmi_dagster.generation.solutions import sample_solutions, solution_rows
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
@@ -73,13 +74,13 @@ def sampled_solutions(run: StageRun) -> StageOutput:
     prompt = run.models.chat("policy") if sample.chat else render_question
     engine = run.engine("policy", sample.sampling, settings.benchmarks.batch_sequences)
     asked = run.read(QUESTIONS)
-    advance = run.track(asked.height)
     count = settings.sources.solutions_of_each
+    prompts = map(prompt, asked.filter(pl.col("defect").is_null())["question"])
+    work = SamplingWork(dict.fromkeys(prompts, 1.0), count, run.track(asked.height))
     frames: list[pl.DataFrame] = [SampledSolutions.create_empty()]
     for chunk in growing_slices(asked, QUESTIONS_PER_CHUNK):
-        solved, _ = sample_solutions(chunk, engine, prompt, sample.sampling, count, settings.seed)
+        solved, _ = sample_solutions(chunk, engine, prompt, sample.sampling, count, settings.seed, work)
         frames.append(solved)
-        advance(chunk.height)
     return StageOutput(pl.concat(frames), engine.identity, engine.spent)
 
 

@@ -4,7 +4,6 @@ question "What is 2 + 3?"  →  "2 + 3 = 5\\nThe answer is: 5\\n"
 steps ["2 + 3 = 5", "The answer is: 5"], answer "5", correct
 """
 
-from collections.abc import Callable
 from itertools import compress
 
 import polars as pl
@@ -16,7 +15,8 @@ from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.contracts.tables import CandidateSolutions
-from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
+from cpmi_dagster.files.time_left import Advance, unseen
+from cpmi_dagster.generation.engine import RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.generation.monte_carlo import grade
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.trajectories.templates import render_question
@@ -31,7 +31,7 @@ def sample_candidates(
     count: int,
     sampling: Sampling,
     seed: int,
-    progress: Callable[[int], None] | None = None,
+    progress: Advance = unseen,
     comparison: Comparison = BUILT_IN,
 ) -> tuple[pl.DataFrame, Cost]:
     """Sample `count` solutions of every problem and grade their answers.
@@ -40,7 +40,7 @@ def sample_candidates(
         problems: rows of `sources.benchmark_problems` of one question set; `question` includes the choices.
         count: N.
         seed: same question and same seed, same candidates, whatever the other problems are.
-        progress: called with the number of problems just finished.
+        progress: called with the number of problems just finished, and those of solutions sampled and left.
         comparison: says which answers to open questions are the gold answer.
 
     Returns:
@@ -48,9 +48,12 @@ def sample_candidates(
         are the solution's lines that are not empty.
     """
     candidates, cost = [pl.DataFrame(schema=SCHEMA)], Cost.zero()
+    work = SamplingWork({render_question(question): 1.0 for question in problems["question"]}, count, progress)
     for part in growing_slices(problems, PROBLEMS_PER_CALL):
         prompts = [render_question(question) for question in part["question"]]
-        generations, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["candidates"]))
+        generations, spent = timed_generate(
+            engine, prompts, sampling, count, derived_seed(seed, ["candidates"]), work=work
+        )
         pairs = [(problem, each) for problem, group in zip(part.to_dicts(), generations, strict=True) for each in group]
         answers = [extract_answer(each.text, not each.truncated) for _, each in pairs]
         # open questions are graded together, those with choices by the option meant
@@ -74,6 +77,5 @@ def sample_candidates(
         ]
         candidates.append(pl.DataFrame(rows, schema=SCHEMA))
         cost += spent
-        if progress:
-            progress(part.height)
+        work.finish(prompts, part.height)
     return pl.concat(candidates), cost

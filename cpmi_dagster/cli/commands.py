@@ -155,6 +155,10 @@ def plan(
     hardware: Annotated[
         str | None, typer.Option(help="A card such as h100-80gb, or laptop-cpu; this machine by default.")
     ] = None,
+    measure: Annotated[
+        bool,
+        typer.Option("--measure/--no-measure", help="Load the labeler, and time it here for ten seconds."),
+    ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the table, without notes.")] = False,
 ) -> None:
     """Estimate tokens and GPU-hours of labeling by MC, PAV, CPMI and merges, before anything runs."""
@@ -162,7 +166,7 @@ def plan(
 
     settings = load_profile(profile, quiet)
     with views.bar(ERR, "counting tokens", quiet) as advance:
-        estimate = definitions.plan(settings, hardware, advance)
+        estimate = definitions.plan(settings, hardware, advance, measures=measure)
     views.show_plan(OUT, estimate, settings, quiet)
 
 

@@ -23,6 +23,7 @@ MOST_MARKS = 16
 SHOWN_FAILURES = 20
 STATE_MARKS = {
     "failed": "[red]✗[/red]",
+    "interrupted": "[yellow]![/yellow]",
     "running": "[yellow]◐[/yellow]",
     "missing": "[dim]·[/dim]",
     "stale": "[yellow]○[/yellow]",
@@ -65,6 +66,7 @@ def show_status(
             more = f" and {len(failed) - SHOWN_FAILURES} more" if len(failed) > SHOWN_FAILURES else ""
             places = f": {', '.join(failed[:SHOWN_FAILURES])}{more}" if len(asset.partitions) > 1 else ""
             console.print(f"Failed  {asset.key}{places}", highlight=False, markup=False)
+    show_interrupted(console, assets, settings)
     if idle := [name for name, is_asked in settings.demand.asks_for.items() if not is_asked]:
         types = ", ".join(settings.rewards.types)
         text = f"Left out, since the reward types {types} do not need them: {', '.join(idle)}"
@@ -90,6 +92,19 @@ def time_left(assets: Sequence["AssetStatus"]) -> str:
     words = f"at least {max(sum(known), 1):,.0f} s left for {len(known)} of {len(unfinished)} unfinished tables"
     others = len(unfinished) - len(known)
     return f"{words}; nothing is known of the other {others}" if others else words
+
+
+def show_interrupted(console: Console, assets: Sequence["AssetStatus"], settings: "Settings") -> None:
+    """Print in one line what a killed or cancelled run left, by group and partition; nothing if it left nothing."""
+    places: dict[str, set[str]] = {}
+    for asset in assets:
+        names = {name for name, state in asset.partitions.items() if state == "interrupted"} - {"all"}
+        if names or "interrupted" in asset.partitions.values():
+            places.setdefault(asset.key.partition("/")[0], set()).update(names)
+    if places:
+        groups = ", ".join(" ".join((group, *sorted(names)[:SHOWN_FAILURES])) for group, names in places.items())
+        text = f"Interrupted  {groups}: the process was stopped; `cpmi run{settings.profile_option}` continues"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def show_stale(console: Console, stale: "Stale | None", settings: "Settings") -> None:

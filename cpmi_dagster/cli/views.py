@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
 
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.cli.status_view import show_stale
@@ -45,15 +45,15 @@ def bar(console: Console, label: str, quiet: bool) -> Iterator[Callable[[int, in
         A callback that takes the number of items just finished and the total.
     """
     work, last = TimeLeft(), time.monotonic()
-    columns = (SpinnerColumn(), TextColumn(label), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (SpinnerColumn(), TextColumn(label), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[left]}"))
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
-        task = progress.add_task(label, total=None)
+        task = progress.add_task(label, total=None, left="")
 
         def advance(count: int, total: int) -> None:
             nonlocal last
-            progress.update(task, total=total, advance=count)
             work.total, now = total, time.monotonic()
             work.advance(count)
+            progress.update(task, total=total, advance=count, left=work.left_words)
             if progress.disable and not quiet and now - last >= LINE_EVERY_SECONDS:
                 last = now
                 console.print(f"{label}: {work.words}", highlight=False)
@@ -233,9 +233,8 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
     """Print the tokens and time of labeling by method, and how they are counted or estimated."""
     from cpmi_dagster.rewards.registry import reward_type
 
-    table = new_table(
-        f"Labeling {plan.trajectories:,} trajectories of profile {settings.profile} on one {plan.hardware}"
-    )
+    place = "this machine, measured here" if plan.speed else f"one {plan.hardware}"
+    table = new_table(f"Labeling {plan.trajectories:,} trajectories of profile {settings.profile} on {place}")
     table.add_column("method")
     for name in ("forward tokens", "generated tokens", "time", "of MC's time"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -263,9 +262,21 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
     else:
         notes.append(
             f"Counted on {plan.counted:,} trajectories. Text that is not sampled yet is assumed: a hard negative as "
-            "long as the gold answer, a rollout as long as the steps that remain. Hours are the card's speed times the "
-            "shares in planning/hardware.yaml, which is rough until a shard is labelled here: it may be several times "
-            "more or less. Another card is named with --hardware, such as h100-80gb."
+            "long as the gold answer, a rollout as long as the steps that remain."
+        )
+    if plan.speed:
+        read, sampled = plan.speed
+        notes.append(
+            f"The labeler was measured on this machine just now, with whatever else runs on it: {read:,.0f} tokens "
+            f"read and {sampled:,.0f} sampled a second; other models by their size. Another card is named with "
+            "--hardware, such as h100-80gb."
+        )
+    elif not plan.is_measured:
+        reason = f"The labeler was not measured here: {plan.not_here}. " if plan.not_here else ""
+        notes.append(
+            f"{reason}Hours are the card's speed times the shares in planning/hardware.yaml, which is rough until a "
+            "shard is labelled here: it may be several times more or less. Another card is named with --hardware, such "
+            "as h100-80gb."
         )
     for line in notes:
         console.print(line, style="dim", highlight=False, markup=False)

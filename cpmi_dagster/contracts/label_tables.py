@@ -116,3 +116,4 @@ class LabelingCosts(dy.Schema):
     wall_seconds = dy.Float64(min=0, description="seconds of wall time")
     forward_tokens = dy.Int64(min=0, description="number of tokens read in forward passes")
     generated_tokens = dy.Int64(min=0, description="number of tokens sampled")
+    processor_seconds = dy.Float64(min=0, description="seconds of processor time, of all threads")

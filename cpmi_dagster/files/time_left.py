@@ -1,48 +1,86 @@
-"""Estimates how much longer work takes.
+"""Estimates how much longer work takes, by the speed of this process.
 
 work = TimeLeft(300)
-work.advance(12)    the first batch, whose time includes loading models
-work.advance(12)    24 of 300
-work.left()         seconds for the other 276, at the rate of the second batch
+work.advance(12)              the first batch, whose time includes loading models
+work.advance(12)              24 of 300
+work.left()                   seconds for the other 276, at the rate of the second batch
+
+Where items differ in size, or some are kept from an earlier run, the caller says how much work is done and left, in a
+unit of its choice such as tokens or characters; then items are only counted:
+
+work.advance(200, left=9_000)           200 of 300 are kept; the others are 9,000 characters
+work.advance(0, done=0, left=9_000)     the model is loaded: the clock starts
+work.advance(0, done=600, left=8_400)   a part of a chunk
 """
 
 import time
+from collections.abc import Callable
+from typing import Protocol
 
 RESUMED_SECONDS = 0.5
-"""Items that are finished this soon come from an earlier run."""
+"""Items without work of their own that are finished this soon come from an earlier run."""
+
+
+class Advance(Protocol):
+    """Takes what has just been finished; see `TimeLeft.advance`."""
+
+    def __call__(self, count: int, done: float | None = None, left: float | None = None) -> None: ...
+
+
+def unseen(count: int, done: float | None = None, left: float | None = None) -> None:
+    """An `Advance` that shows nothing."""
 
 
 class TimeLeft:
-    """Counts finished items of work; `total` may be set later if it is counted on the way."""
+    """Counts finished items of work, and measures the rate of work; `total` may be set later.
 
-    def __init__(self, total: int = 0) -> None:
+    Args:
+        total: number of items.
+        clock: gives the time in seconds.
+    """
+
+    def __init__(self, total: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
         self.total, self.done = total, 0
-        self._resumed, self._began = 0, time.monotonic()
-        self._first: tuple[int, float] | None = None
+        self._clock, self._created = clock, clock()
+        self._began: float | None = None
+        self._worked = 0.0
+        self._left: float | None = None
 
-    def advance(self, count: int) -> None:
-        """Count more finished items."""
+    def advance(self, count: int, done: float | None = None, left: float | None = None) -> None:
+        """Count finished items.
+
+        Args:
+            count: of items, kept ones included.
+            done: work since the last call; None for items that were kept, if `left` is given. The clock starts with
+                the last 0 before any work; without it, the first work is not timed, since it may load a model.
+            left: all work that is left, in the unit of `done`; by default the items are the work.
+        """
         self.done += count
-        now = time.monotonic()
-        if now - self._began < RESUMED_SECONDS:
-            self._resumed = self.done
-        elif count and self._first is None:
-            self._first = self.done, now
+        now = self._clock()
+        if left is None and done is None and count and now - self._created >= RESUMED_SECONDS:
+            done = count
+        self._left = self._left if left is None else left
+        if done is None:
+            return
+        if self._began is None or not (self._worked or done):
+            self._began = now
+        else:
+            self._worked += done
 
-    def left(self) -> float:
-        """Seconds left, at the rate after the first batch as soon as there is a second."""
-        now, (done, began) = time.monotonic(), self._first or (self._resumed, self._began)
-        if self._has_one_batch:
-            done, began = self._resumed, self._began
-        return (now - began) / max(self.done - done, 1) * (self.total - self.done)
+    def left(self) -> float | None:
+        """Seconds left at the rate so far; None before there is one."""
+        if self._began is None or not self._worked:
+            return None
+        left = self.total - self.done if self._left is None else self._left
+        return (self._clock() - self._began) / self._worked * left
+
+    @property
+    def left_words(self) -> str:
+        """`about 80 s left`; empty before there is a rate."""
+        seconds = self.left()
+        return "" if seconds is None else f"about {seconds:,.0f} s left"
 
     @property
     def words(self) -> str:
-        """Progress for a log line, `24 of 300, about 80 s left`; without a time until the second batch."""
-        left = "" if self._has_one_batch else f", about {self.left():,.0f} s left"
-        return f"{self.done:,} of {self.total:,}{left}"
-
-    @property
-    def _has_one_batch(self) -> bool:
-        """Whether only the first batch is finished, whose time includes loading models."""
-        return self._first is None or self._first[0] == self.done
+        """Progress for a log line: `24 of 300, about 80 s left`."""
+        return ", ".join(filter(None, [f"{self.done:,} of {self.total:,}", self.left_words]))

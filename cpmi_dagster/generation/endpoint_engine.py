@@ -29,7 +29,7 @@ from anyio.from_thread import start_blocking_portal
 
 from cpmi_dagster.errors import ModelError, TransientError
 from cpmi_dagster.files.text import cut, encodable, printable
-from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
+from cpmi_dagster.generation.engine import NO_ROOM, Generation, SamplingWork, Stop
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import cut_at_stop
 from cpmi_dagster.generation.token_sampling import prompt_seed
@@ -75,7 +75,14 @@ class EndpointEngine:
         """Does nothing: the server has loaded its model."""
 
     def generate(
-        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
+        self,
+        prompts: Sequence[str],
+        sampling: Sampling,
+        samples: int,
+        seed: int,
+        stop: Stop = "answer",
+        first: int = 0,
+        work: SamplingWork | None = None,
     ) -> list[list[Generation]]:
         """Continue every prompt `samples` times; see `RolloutEngine.generate`.
 
@@ -97,16 +104,21 @@ class EndpointEngine:
             for sample in range(samples)
         ]
         with start_blocking_portal(name="completions") as portal:
-            texts = portal.call(self._complete, asked, samples, stop)
+            texts = portal.call(self._complete, asked, samples, stop, work)
         return [texts[start : start + samples] for start in range(0, len(texts), samples)]
 
-    async def _complete(self, asked: Sequence[dict[str, Any]], samples: int, stop: Stop) -> list[Generation]:
+    async def _complete(
+        self, asked: Sequence[dict[str, Any]], samples: int, stop: Stop, work: SamplingWork | None
+    ) -> list[Generation]:
         places = asyncio.Semaphore(self.requests_in_flight)
 
         async def ask(number: int, request: dict[str, Any]) -> Generation:
             async with places:
                 place = f"prompt {number // samples + 1} of {len(asked) // samples}"
-                return await self._ask(client, request, place, stop) if request["prompt"] else NO_ROOM
+                drawn = await self._ask(client, request, place, stop) if request["prompt"] else NO_ROOM
+            if work:
+                work.ended(request["prompt"])
+            return drawn
 
         try:
             async with self._client() as client, asyncio.TaskGroup() as tasks:

@@ -9,7 +9,7 @@ prefix_length  rollout  continuation                     answer  correct
 2              1        (end of text)                    3       true     stated by the prefix
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -20,7 +20,8 @@ from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed, uniform_number
 from cpmi_dagster.contracts.tables import Rollouts
-from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
+from cpmi_dagster.files.time_left import Advance, unseen
+from cpmi_dagster.generation.engine import Generation, RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import states_answer
 from cpmi_dagster.trajectories.templates import render_context
@@ -60,7 +61,7 @@ def prefix_rollouts(
     count: int,
     sampling: Sampling,
     seed: int,
-    progress: Callable[[int], None] | None = None,
+    progress: Advance = unseen,
     comparison: Comparison = BUILT_IN,
 ) -> tuple[pl.DataFrame, Cost]:
     """Complete prefixes of every trajectory and grade the answers (Eq. 1). Equal prefixes share their completions.
@@ -71,17 +72,19 @@ def prefix_rollouts(
         longest: steps of the longest prefix; None for all steps.
         shortest: steps of the shortest prefix; 0 is the bare question, which PAV needs (Eq. 2).
         count: T, completions of each prefix.
-        progress: called with the number of trajectories just finished.
+        progress: called with the number of trajectories just finished, and the characters of continuations, each as
+            long as the steps that remain, that have been sampled and are left.
 
     Returns:
         Rows of `labels.policy_rollouts`, ordered by trajectory, prefix and rollout; and their cost. A prompt that is
         too long has empty, truncated, wrong rollouts.
     """
     rollouts, cost = [pl.DataFrame(schema=ROLLOUT_COLUMNS)], Cost.zero()
+    work = SamplingWork(_expected_characters(trajectories, shortest, longest), count, progress)
     for part in growing_slices(trajectories, TRAJECTORIES_PER_CALL):
         prefixes = list(prefixes_of(part, shortest, longest))
         prompts = [prefix.prompt for prefix in prefixes]
-        groups, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["rollouts"]))
+        groups, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["rollouts"]), work=work)
         pairs = [(prefix, *each) for prefix, group in zip(prefixes, groups, strict=True) for each in enumerate(group)]
         answers = [prefix.answer(generation) for prefix, _, generation in pairs]
         verdicts = grade([prefix.gold_answer for prefix, *_ in pairs], answers, comparison)
@@ -100,9 +103,17 @@ def prefix_rollouts(
         ]
         rollouts.append(pl.DataFrame(rows, schema=ROLLOUT_COLUMNS, orient="row"))
         cost += spent
-        if progress:
-            progress(part.height)
+        work.finish(prompts, part.height)
     return pl.concat(rollouts), cost
+
+
+def _expected_characters(trajectories: pl.DataFrame, shortest: int, longest: int | None) -> dict[str, float]:
+    """By prompt, the characters of the steps that remain, and one for the end of the text."""
+    lengths = {name: sum(map(len, steps)) for name, steps in trajectories.select("trajectory_id", "steps").iter_rows()}
+    return {
+        prefix.prompt: 1.0 + lengths[prefix.trajectory_id] - sum(map(len, prefix.steps))
+        for prefix in prefixes_of(trajectories, shortest, longest)
+    }
 
 
 def sample_trajectories(trajectories: pl.DataFrame, count: int | None, seed: int) -> pl.DataFrame:

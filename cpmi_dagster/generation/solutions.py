@@ -16,7 +16,7 @@ from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.contracts.tables import SOLUTIONS_PER_QUESTION, SampledSolutions
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.text import encodable
-from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
+from cpmi_dagster.generation.engine import RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.tokens import start_ids
 from cpmi_dagster.trajectories.math_shepherd import Trajectory
@@ -38,6 +38,7 @@ def sample_solutions(
     sampling: Sampling,
     count: int,
     seed: int,
+    work: SamplingWork | None = None,
 ) -> tuple[pl.DataFrame, Cost]:
     """`count` solutions of every question.
 
@@ -45,13 +46,16 @@ def sample_solutions(
         questions: rows of `sources.questions`; those with a defect are skipped.
         engine: the policy.
         prompt: the prompt of a question.
+        work: is noted of each solution as it ends.
 
     Returns:
         Rows of `sources.sampled_solutions`, ordered by question and solution; and the cost.
     """
     asked = questions.filter(pl.col("defect").is_null())
     prompts = [prompt(question) for question in asked["question"]]
-    generations, cost = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["solutions"]))
+    generations, cost = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["solutions"]), work=work)
+    if work:
+        work.finish(prompts, questions.height)
     rows = [
         (question_number, number, encodable(generation.text), generation.tokens, generation.truncated)
         for question_number, group in zip(asked["question_number"], generations, strict=True)

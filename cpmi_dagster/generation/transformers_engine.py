@@ -12,12 +12,12 @@ another is neither read nor counted again.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpmi_dagster.errors import ModelError, first_line
-from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
+from cpmi_dagster.generation.engine import NO_ROOM, Generation, SamplingWork, Stop
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import StopRule, cut_at_stop
 from cpmi_dagster.generation.token_sampling import uniform_numbers
@@ -62,7 +62,14 @@ class TransformersEngine:
                 self.generate([FIRST_LINE * repeats], FIRST_SAMPLING, samples=2, seed=0)
 
     def generate(
-        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
+        self,
+        prompts: Sequence[str],
+        sampling: Sampling,
+        samples: int,
+        seed: int,
+        stop: Stop = "answer",
+        first: int = 0,
+        work: SamplingWork | None = None,
     ) -> list[list[Generation]]:
         """Continue every prompt `samples` times; see `RolloutEngine.generate`.
 
@@ -78,7 +85,12 @@ class TransformersEngine:
         if not asked:
             return generations
         numbers = torch.cat([uniform_numbers(prompts[number], seed, samples, limit, first) for number in asked])
-        drawn = self._draw([ids[number] for number in asked for _ in range(samples)], numbers, sampling, stop)
+
+        def note(place: int) -> None:
+            if work:
+                work.ended(prompts[asked[place // samples]])
+
+        drawn = self._draw([ids[number] for number in asked for _ in range(samples)], numbers, sampling, stop, note)
         texts = find_longest_texts(ids[number] for number in asked)
         for place, number in enumerate(asked):
             read = len(ids[number]) if texts[ids[number]] == ids[number] else 1
@@ -89,7 +101,12 @@ class TransformersEngine:
         return generations
 
     def _draw(
-        self, prompts: Sequence[TokenIds], numbers: "torch.Tensor", sampling: Sampling, stop: Stop
+        self,
+        prompts: Sequence[TokenIds],
+        numbers: "torch.Tensor",
+        sampling: Sampling,
+        stop: Stop,
+        note: Callable[[int], None],
     ) -> "dict[int, Continuation]":
         """The continuation of every prompt; the batch is halved whenever memory runs out."""
         from cpmi_dagster.generation.decoding import decode
@@ -104,6 +121,7 @@ class TransformersEngine:
                 asked = [prompts[number] for number in left]
                 for continuation in decode(self.model.model, asked, numbers[left], sampling, rule, rows):
                     drawn[left[continuation.owner]] = continuation
+                    note(left[continuation.owner])
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise

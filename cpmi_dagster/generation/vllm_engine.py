@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.generation.engine import NO_ROOM, Generation, Stop
+from cpmi_dagster.generation.engine import NO_ROOM, Generation, SamplingWork, Stop
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.stopping import cut_at_stop
 from cpmi_dagster.generation.token_sampling import prompt_seed
@@ -47,7 +47,14 @@ class VllmEngine:
         _ = self._tokenizer, self._llm
 
     def generate(
-        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
+        self,
+        prompts: Sequence[str],
+        sampling: Sampling,
+        samples: int,
+        seed: int,
+        stop: Stop = "answer",
+        first: int = 0,
+        work: SamplingWork | None = None,
     ) -> list[list[Generation]]:
         """Continue every prompt `samples` times; see `RolloutEngine.generate`.
 
@@ -78,6 +85,9 @@ class VllmEngine:
                 cut_at_stop(text.text, stop, text.finish_reason == "length", len(text.token_ids), len(ids[number]))
                 for text in sorted(output.outputs, key=lambda text: text.index)
             ]
+            if work:
+                for _ in range(samples):
+                    work.ended(prompts[number])
         return generations
 
     @cached_property

@@ -123,6 +123,22 @@ def model_on_disk(name: str) -> Path | None:
     return None
 
 
+def weights_here(name: str, revision: str | None = None) -> list[Path]:
+    """The weights files of a model that are on this disk; nothing is fetched.
+
+    Raises:
+        ModelError: the model is a hub id whose files are not in the hub's cache; or as `model_on_disk`.
+    """
+    from huggingface_hub import snapshot_download
+
+    if model_on_disk(name):
+        return weights_files(Path(model_folder(name)))
+    try:
+        return weights_files(Path(snapshot_download(name, revision=revision, local_files_only=True)))
+    except (OSError, ModelError) as error:
+        raise ModelError(f"model `{name}` has not been downloaded yet") from error
+
+
 def load_language_model(
     name: str | Path,
     revision: str | None = None,

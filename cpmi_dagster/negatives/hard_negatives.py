@@ -12,7 +12,7 @@ depend on the others in its batch.
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -27,7 +27,8 @@ from cpmi_dagster.answers.options import letter_of, letter_that, read_options
 from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import HardNegatives
-from cpmi_dagster.generation.engine import RolloutEngine, timed_generate
+from cpmi_dagster.files.time_left import Advance, unseen
+from cpmi_dagster.generation.engine import RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.negatives.edits import HardNegative, propose
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question, render_target
@@ -139,7 +140,7 @@ def hard_negatives(
     engine: RolloutEngine | None,
     negatives: Negatives,
     seed: int,
-    progress: Callable[[int], None] | None = None,
+    progress: Advance = unseen,
     comparison: Comparison = BUILT_IN,
 ) -> NegativesResult:
     """Hard negatives of every trajectory.
@@ -147,7 +148,7 @@ def hard_negatives(
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         engine: the labeler; None for heuristics only.
-        progress: called with 1 after every trajectory.
+        progress: called with the number of trajectories just finished, and the characters of prompts read and left.
 
     Returns:
         Rows of `labels.hard_negatives` in the order of the trajectories.
@@ -155,8 +156,11 @@ def hard_negatives(
     rows: list[tuple[str, int, str, str]] = []
     short: list[str] = []
     cost = Cost.zero()
+    engine = engine if negatives.samples else None
+    prompts = _prompts(trajectories, negatives) if engine else []
+    work = SamplingWork({prompt: len(prompt) for prompt in prompts}, negatives.samples, progress)
     for part in growing_slices(trajectories, TRAJECTORIES_PER_CALL):
-        samples, spent = _sample(part, engine, negatives, seed)
+        samples, spent = _sample(part, engine, negatives, seed, work)
         cost += spent
         problems = part.select("trajectory_id", "question", "gold_answer").iter_rows()
         for (name, question, gold), texts in zip(problems, samples, strict=True):
@@ -164,8 +168,7 @@ def hard_negatives(
             rows += [(name, rank, negative.answer, negative.source) for rank, negative in enumerate(chosen, start=1)]
             if len(chosen) < negatives.count:
                 short.append(name)
-            if progress:
-                progress(1)
+        work.finish(_prompts(part, negatives) if engine else [], part.height)
     frame = pl.DataFrame(rows, schema=HardNegatives.create_empty().schema, orient="row")
     return NegativesResult(frame, short, cost)
 
@@ -182,12 +185,16 @@ def trajectory_seed(seed: int, trajectory_id: str) -> int:
     return int.from_bytes(blake2b(f"{seed}:{trajectory_id}".encode(), digest_size=6).digest())
 
 
-def _sample(
-    trajectories: pl.DataFrame, engine: RolloutEngine | None, negatives: Negatives, seed: int
-) -> tuple[list[list[str]], Cost]:
-    if engine is None or not negatives.samples:
-        return [[] for _ in range(trajectories.height)], Cost.zero()
+def _prompts(trajectories: pl.DataFrame, negatives: Negatives) -> list[str]:
     texts = trajectories.select("question", "steps", "gold_answer").iter_rows()
-    prompts = [negative_prompt(negatives, *row) for row in texts]
-    generations, cost = timed_generate(engine, prompts, negatives.sampling, negatives.samples, seed, stop="line")
+    return [negative_prompt(negatives, *row) for row in texts]
+
+
+def _sample(
+    trajectories: pl.DataFrame, engine: RolloutEngine | None, negatives: Negatives, seed: int, work: SamplingWork
+) -> tuple[list[list[str]], Cost]:
+    if engine is None:
+        return [[] for _ in range(trajectories.height)], Cost.zero()
+    prompts, sampling = _prompts(trajectories, negatives), negatives.sampling
+    generations, cost = timed_generate(engine, prompts, sampling, negatives.samples, seed, stop="line", work=work)
     return [[generation.text for generation in group] for group in generations], cost

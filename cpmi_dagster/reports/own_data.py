@@ -108,7 +108,7 @@ def _facts(
 
 def _costs(inputs: ReportInputs) -> pl.DataFrame:
     """Solutions, seconds and tokens by label; those that cost nothing have no row."""
-    columns = ("trajectories", "wall_seconds", "forward_tokens", "generated_tokens")
+    columns = ("trajectories", "wall_seconds", "processor_seconds", "forward_tokens", "generated_tokens")
     costs = inputs.table(COSTS).group_by("method", maintain_order=True).agg(pl.col(columns).sum())
     order = {name: place for place, name in enumerate(in_order(costs["method"]))}
     labels = pl.Series([reward_label(name) for name in costs["method"]], dtype=pl.String)
@@ -116,6 +116,7 @@ def _costs(inputs: ReportInputs) -> pl.DataFrame:
         label=labels,
         solutions="trajectories",
         seconds="wall_seconds",
+        processor_seconds="processor_seconds",
         seconds_a_solution=pl.col("wall_seconds") / pl.max_horizontal("trajectories", 1),
         tokens_read="forward_tokens",
         tokens_generated="generated_tokens",

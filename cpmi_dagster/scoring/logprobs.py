@@ -68,7 +68,8 @@ def answer_logprobs(
     Args:
         trajectories: columns trajectory_id, question, steps, gold_answer.
         negatives: columns of `labels.hard_negatives`.
-        progress: called with the number of trajectories just finished, rejected ones included.
+        progress: called with 0 when the model is ready, then with the number of trajectories just finished, rejected
+            ones included.
         wanted: what to score; everything by default. If nothing is wanted of a trajectory, it is not rejected either.
         contrasted: hard negatives are scored too, so a trajectory without any is rejected.
         of_steps: instead of answers, each step is scored after the question and the steps before it.
@@ -83,6 +84,7 @@ def answer_logprobs(
     score = scorer_of(model, scoring)
     stopwatch = Stopwatch()
     advance = progress or (lambda _: None)
+    advance(0)
     rejected: list[tuple[str, str]] = []
     too_long: list[int] = []
 

@@ -9,11 +9,13 @@ cpmi_merge1     640,000,000       480,000,000       46.1
 together      3,160,000,000     2,873,100,000      267.8
 
 If shards are labelled, their costs (`labels.labeling_costs`) are scaled to all trajectories; if not, tokens are counted
-on some shards, and attributed to the methods as in a run.
+on some shards, and attributed to the methods as in a run. Their hours follow from the labeler's speed, measured on this
+machine, or from a table of cards if one is named or the labeler cannot be loaded here.
 """
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import polars as pl
@@ -28,9 +30,10 @@ from cpmi_dagster.contracts.keys import (
     SELECTED,
     TRAJECTORIES,
 )
-from cpmi_dagster.errors import LakeError
+from cpmi_dagster.errors import CpmiError, LakeError, ModelError, first_line
 from cpmi_dagster.planning.counting import count_labels
-from cpmi_dagster.planning.hardware import Hardware, choose_hardware, planned_model
+from cpmi_dagster.planning.hardware import CPU, Hardware, choose_hardware, planned_model
+from cpmi_dagster.planning.measuring import load_here, measure_speed
 from cpmi_dagster.planning.training import TrainingPlan
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.declaration import Declaration
@@ -43,6 +46,8 @@ from cpmi_dagster.rewards.costs import labeling_costs
 
 SAMPLE = 2000
 """The number of trajectories whose tokens are counted, from random shards."""
+MEASURED = 32
+"""The number of trajectories that the labeler reads to measure its speed."""
 BASE, TOGETHER = "mc", "together"
 COLUMNS = ["method", "trajectories", "wall_seconds", "forward_tokens", "generated_tokens"]
 STAGES = (NEGATIVES, LOGPROBS, POLICY_ROLLOUTS, PROVER_ROLLOUTS)
@@ -57,6 +62,8 @@ class Plan(NamedTuple):
         counted: number of those that were labelled or whose tokens were counted.
         is_measured: they were labelled; if not, the hours follow from the hardware.
         training: of the reward models; None without any.
+        speed: tokens that the labeler read and sampled here a second; None if hours are those of the table.
+        not_here: why the speed was not measured, if that was tried.
     """
 
     frame: pl.DataFrame
@@ -65,6 +72,8 @@ class Plan(NamedTuple):
     counted: int
     is_measured: bool
     training: TrainingPlan | None
+    speed: tuple[float, float] | None = None
+    not_here: str = ""
 
 
 def plan(
@@ -72,6 +81,7 @@ def plan(
     hardware: str | None,
     advance: Callable[[int, int], None],
     makers: Mapping[str, Declaration],
+    measures: bool = True,
 ) -> Plan:
     """What labeling the selected trajectories by each method will take.
 
@@ -92,6 +102,12 @@ def plan(
         )
     shards = sorted(selected["shard"].unique())
     labelled = [shard for shard in shards if not hardware and states.state(COSTS, shard).kind == "current"]
+    speed, not_here = None, ""
+    if measures and not hardware and not labelled:
+        try:
+            card, speed = _measure(states, selected, card)
+        except (CpmiError, OSError, MemoryError, RuntimeError) as error:
+            not_here = first_line(error)
     bills = _measured(lake, selected, labelled) if labelled else _estimates(states, selected, card, advance)
     # if rollouts are drawn for a sample, a shard may have none
     sums = pl.concat(bills).group_by("method", maintain_order=True).sum().filter(pl.col("trajectories") > 0)
@@ -99,7 +115,25 @@ def plan(
     tokens = (pl.col("forward_tokens", "generated_tokens") * scale).round().cast(pl.Int64)
     frame = sums.select("method", tokens, gpu_hours=pl.col("wall_seconds") * scale / 3600)
     training = planned_training(lake, settings, card)
-    return Plan(frame, card.name, selected.height, max(sums["trajectories"]), bool(labelled), training)
+    counted, is_measured = max(sums["trajectories"]), bool(labelled)
+    return Plan(frame, card.name, selected.height, counted, is_measured, training, speed, not_here)
+
+
+def _measure(states: States, selected: pl.DataFrame, card: Hardware) -> tuple[Hardware, tuple[float, float]]:
+    """The card with the rates of the labeler here, and the tokens that it reads and samples a second.
+
+    Raises:
+        CpmiError, OSError, MemoryError, RuntimeError: the labeler cannot be loaded or asked here.
+    """
+    spec, shard = states.models.spec("labeler"), min(selected["shard"])
+    if spec.device_map or states.settings.scoring.scorer != "tree":
+        raise ModelError("a model with a device map, or that reads single sequences, is not measured")
+    some = in_labeling_order(states.lake.read(TRAJECTORIES, shard), selected.filter(shard=shard)).head(MEASURED)
+    model, device = planned_model(spec, card), "cpu" if card.name == CPU else spec.device
+    loaded = load_here(model, spec.name, spec.revision, spec.dtype, device)
+    here = measure_speed(loaded, model, some, states.settings)
+    reading = 1 / replace(model, card=here).cost(1).wall_seconds
+    return here, (reading, reading * here.sampling)
 
 
 def _measured(lake: Lake, selected: pl.DataFrame, shards: Sequence[str]) -> Iterator[pl.DataFrame]:

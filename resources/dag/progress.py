@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from cpmi_dagster.files.time_left import TimeLeft
+from cpmi_dagster.files.time_left import Advance, TimeLeft
 
 LOG_EVERY_SECONDS = 15.0
 
@@ -12,8 +12,8 @@ LOG_EVERY_SECONDS = 15.0
 class Progress(Protocol):
     """Shows how far each stage is."""
 
-    def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
-        """Begin `total` items of work; the returned function takes the number just finished."""
+    def start(self, label: str, total: int, log: Callable[[str], None]) -> Advance:
+        """Begin `total` items of work; the returned function takes what was just finished."""
         ...
 
     def finish(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
@@ -32,15 +32,15 @@ class Progress(Protocol):
 class LoggedProgress:
     """Writes a line with the time left to the run's log every 15 seconds."""
 
-    def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
+    def start(self, label: str, total: int, log: Callable[[str], None]) -> Advance:
         """See `Progress.start`."""
         work, last = TimeLeft(total), time.monotonic()
 
-        def advance(count: int) -> None:
+        def advance(count: int, done: float | None = None, left: float | None = None) -> None:
             nonlocal last
-            work.advance(count)
+            work.advance(count, done, left)
             now = time.monotonic()
-            if work.done < total and now - last < LOG_EVERY_SECONDS:
+            if not (count and work.done >= total) and now - last < LOG_EVERY_SECONDS:
                 return
             last = now
             log(f"{label}: {work.words}")

@@ -24,6 +24,8 @@ AT_WORK = [
 ]  # fmt: skip
 """States of runs that may have a process; a queued run has none."""
 ORPHANED = "The process of this run ended silently (killed, or out of memory); run again to continue where it stopped."
+FAILURE_REASON, STOPPED = "dagster/failure_reason", "UNEXPECTED_TERMINATION"
+"""The tag and value by which Dagster marks a run that a signal ended, and `end_orphaned_runs` one without a process."""
 SECONDS_TO_TAKE_LOCK = 60.0
 """From the start of a run to its first step."""
 _held: dict[str, LifeLock] = {}
@@ -47,6 +49,11 @@ def is_orphaned(dagster_home: Path, record: dg.RunRecord) -> bool:
     if life != "absent":
         return life == "free"
     return record.start_time is not None and time.time() - record.start_time > SECONDS_TO_TAKE_LOCK
+
+
+def was_interrupted(run: dg.DagsterRun) -> bool:
+    """Whether a run that did not succeed was cancelled, or ended with its process, and not by an error."""
+    return run.status == dg.DagsterRunStatus.CANCELED or run.tags.get(FAILURE_REASON) == STOPPED
 
 
 def at_work(instance: dg.DagsterInstance, dagster_home: Path) -> str:
@@ -77,6 +84,7 @@ def end_orphaned_runs(instance: dg.DagsterInstance, dagster_home: Path) -> None:
         if run is not None and not run.is_finished:
             is_cancelled = run.status == dg.DagsterRunStatus.CANCELING
             (instance.report_run_canceled if is_cancelled else instance.report_run_failed)(run, ORPHANED)
+            instance.add_run_tags(run.run_id, {FAILURE_REASON: STOPPED})
     # the lock of an unfinished run stays: whoever resumes the run takes it again
     for path in (dagster_home / ALIVE).glob("*.lock"):
         run = instance.get_run_by_id(path.stem)

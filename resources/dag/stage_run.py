@@ -11,6 +11,7 @@ import polars as pl
 from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
+from cpmi_dagster.files.time_left import Advance
 from cpmi_dagster.generation.engine import Stop
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.settings import LanguageModel
@@ -133,8 +134,8 @@ class StageRun:
         self.log(line)
         self.home.progress.tell(line)
 
-    def track(self, total: int, label: str = "") -> Callable[[int], None]:
-        """A callback that takes the number of items just finished."""
+    def track(self, total: int, label: str = "") -> Advance:
+        """A callback that takes what has just been finished of `total` items."""
         name = " ".join(filter(None, (self.stage.name, label or self.partition)))
         return self.home.progress.start(name, total, self.log)
 

@@ -16,11 +16,11 @@ from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.automation import PARTITION_TAG
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder, recorded_instance, storage_errors
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.run_life import AT_WORK, is_orphaned
+from cpmi_dagster.resources.dag.run_life import AT_WORK, is_orphaned, was_interrupted
 from cpmi_dagster.resources.dag.states import OTHER_INPUTS, States
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 
-State = Literal["done", "stale", "missing", "failed", "running"]
+State = Literal["done", "stale", "missing", "failed", "interrupted", "running"]
 STATES: Mapping[str, State] = {"current": "done", "other": "stale", "missing": "missing"}
 
 
@@ -94,7 +94,7 @@ def _minutes(written_at: str) -> str:
 def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[AssetStatus]:
     """The status of every asset that a profile asks for.
 
-    Nothing is changed: an orphaned run is shown as failed, and marked by the next run or the daemon.
+    Nothing is changed: an orphaned run is shown as interrupted, and marked by the next run or the daemon.
     """
     lake, judged = Lake.of(settings), States.of(settings, stages)
     with storage_errors(settings), recorded_instance(settings) as instance:
@@ -103,7 +103,7 @@ def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[A
     for key, states in by_table.items():
         is_whole = key in judged.stages and judged.stages[key].run_partitioning is None
         ended = [name for name in states if ("all" if is_whole else name) in interrupted]
-        states.update({name: "failed" for name in ended if states[name] == "running"})
+        states.update({name: "interrupted" for name in ended if states[name] == "running"})
     return [_asset_status(key, states, lake) for key, states in by_table.items()]
 
 
@@ -129,14 +129,15 @@ def partition_states(
 ) -> dict[str, State]:
     """The state by partition of a table; an unpartitioned table has the partition `all`.
 
-    The lake says whether rows are there and current; Dagster, what is running, and what failed and was not made since.
+    The lake says whether rows are there and current; Dagster, what is running, and what failed or was interrupted and
+    was not made since.
     """
     is_one_run = key in judged.stages and judged.stages[key].run_partitioning is None
     states = _states(instance, lake, settings, key, is_one_run)
     for name, state in states.items():
-        if state in ("done", "failed"):
+        if state in ("done", "failed", "interrupted"):
             on_disk = STATES[judged.state(key, name if TABLES[key].partitioning else None).kind]
-            states[name] = state if state == "failed" and on_disk != "done" else on_disk
+            states[name] = state if state != "done" and on_disk != "done" else on_disk
     return states
 
 
@@ -151,7 +152,11 @@ def _states(
     definition = dg.StaticPartitionsDefinition(partitions)
     statuses = instance.get_status_by_partition(asset_key(key), partitions, definition) or {}
     on_disk = set(lake.partitions(key))
-    return {partition: _state(statuses.get(partition), partition in on_disk) for partition in partitions}
+    states: dict[str, State] = {
+        partition: _state(statuses.get(partition), partition in on_disk) for partition in partitions
+    }
+    states.update({name: _end_of(instance, name) for name, state in states.items() if state == "failed"})
+    return states
 
 
 def _unpartitioned_state(instance: dg.DagsterInstance, key: str, on_disk: bool) -> State:
@@ -161,7 +166,7 @@ def _unpartitioned_state(instance: dg.DagsterInstance, key: str, on_disk: bool) 
     last, event = (entry.last_run_id, entry.last_materialization) if entry else (None, None)
     run = instance.get_run_by_id(last) if last and (event is None or event.run_id != last) else None
     if run is not None and run.is_failure_or_canceled:
-        return "failed"
+        return "interrupted" if was_interrupted(run) else "failed"
     if run is not None and not run.is_finished:
         return "running"
     return "done" if on_disk else "missing"
@@ -171,3 +176,10 @@ def _state(status: Enum | None, on_disk: bool) -> State:
     if status is not None and status.value in ("IN_PROGRESS", "FAILED"):
         return "failed" if status.value == "FAILED" else "running"
     return "done" if on_disk else "missing"
+
+
+def _end_of(instance: dg.DagsterInstance, partition: str) -> State:
+    """How the last run of a partition that did not succeed ended."""
+    unsuccessful = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+    last = instance.get_runs(dg.RunsFilter(statuses=unsuccessful, tags={PARTITION_TAG: partition}), limit=1)
+    return "interrupted" if last and was_interrupted(last[0]) else "failed"

@@ -21,11 +21,10 @@ from rich.progress import (
     SpinnerColumn,
     TaskID,
     TextColumn,
-    TimeRemainingColumn,
 )
 
 from cpmi_dagster.files.text import counted, printable
-from cpmi_dagster.files.time_left import TimeLeft
+from cpmi_dagster.files.time_left import Advance, TimeLeft
 
 LINE_EVERY_SECONDS = 60.0
 LEAST_SECONDS = 1.0
@@ -59,7 +58,7 @@ class TerminalProgress:
         self._left_out = 0
         self._tallies: dict[str, _Tally] = {}
         description = TextColumn("{task.description}", markup=False)
-        columns = (SpinnerColumn(), description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (SpinnerColumn(), description, BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
         hidden = quiet or not console.is_terminal
         self._bars = Progress(*columns, console=console, transient=True, disable=hidden)
         self._task: TaskID | None = None
@@ -86,16 +85,16 @@ class TerminalProgress:
             if doing and time.monotonic() - self._last_line >= LINE_EVERY_SECONDS:
                 self._print(f"  {doing()}")
 
-    def start(self, label: str, total: int, log: Callable[[str], None]) -> Callable[[int], None]:
+    def start(self, label: str, total: int, log: Callable[[str], None]) -> Advance:
         """See `Progress.start`."""
         self._remove_bar()
-        task = self._task = self._bars.add_task(printable(label), total=total)
+        task = self._task = self._bars.add_task(printable(label), total=total, left="")
         work, began = TimeLeft(total), time.monotonic()
         self._doing = lambda: f"{escape(label):<42}  {work.words}, after {time.monotonic() - began:,.0f} s"
 
-        def advance(count: int) -> None:
-            work.advance(count)
-            self._bars.advance(task, count)
+        def advance(count: int, done: float | None = None, left: float | None = None) -> None:
+            work.advance(count, done, left)
+            self._bars.update(task, advance=count, left=work.left_words)
 
         return advance
 

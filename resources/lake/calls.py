@@ -13,6 +13,7 @@ is new; a changed row asks for itself; going back asks for nothing.
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, fields
 from functools import cached_property
 from hashlib import sha256
@@ -24,6 +25,7 @@ import polars as pl
 from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.errors import LakeError, first_line
+from cpmi_dagster.files.time_left import Advance, unseen
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.resources.lake.lake import CALLS
 from cpmi_dagster.resources.lake.records import hash_of
@@ -34,6 +36,9 @@ ASKED = "asked"
 """The name of the hash of the facts among a file's metadata."""
 COST = {each.name: pl.Float64() for each in fields(Cost)}
 """Columns of an answer's share of its chunk's tokens and seconds."""
+Ask = Callable[[pl.DataFrame, Callable[[float], None]], tuple[pl.DataFrame, Cost]]
+"""Takes rows of different questions, and a callback of the share of them that is answered, 0 once the model is loaded;
+gives columns of `key` and `answer`, and their cost together."""
 LOG = logging.getLogger(__name__)
 
 
@@ -63,23 +68,26 @@ class Calls:
     def answers(
         self,
         asked: pl.DataFrame,
-        ask: Callable[[pl.DataFrame], tuple[pl.DataFrame, Cost]],
+        ask: Ask,
         size: int,
         by: str | None = None,
         weight: str | None = None,
-        advance: Callable[[int], None] = lambda _: None,
+        advance: Advance = unseen,
         growing: bool = False,
+        work: str | None = None,
     ) -> pl.DataFrame:
         """The answer to every row, kept or from the model.
 
         Args:
             asked: columns of `key`, and whatever `ask` needs.
-            ask: takes rows of different questions; gives columns of `key` and `answer`, and their cost together.
+            ask: asks the model; see `Ask`.
             size: rows per chunk, or values of `by`.
             by: column whose equal values stay in a chunk, such as a trajectory, whose rows share a token tree.
             weight: column of the answer that divides the cost of a chunk; by default equal parts.
-            advance: called with the number of rows, or values of `by`, just answered, kept ones first.
+            advance: called with the number of rows, or values of `by`, just answered, kept ones first; and with the
+                work that the model has done since, also within a chunk, and has left.
             growing: the first chunks are smaller (see `growing_slices`).
+            work: column of `asked` with the work of each row, in any unit; by default each is 1.
 
         Returns:
             `asked` with the columns of the answer and of `COST`, in its order, without rows that `ask` left out.
@@ -93,12 +101,15 @@ class Calls:
         counted = [by] if by else names
         left, total = missing.select(counted).n_unique(), asked.select(counted).n_unique()
         self.count(total - left, total)
-        advance(total - left)
-        for part in _chunks(missing.unique(names, keep="first", maintain_order=True), size, by, growing):
-            given, cost = ask(part)
+        missing = missing.unique(names, keep="first", maintain_order=True)
+        to_do = _Work(_amount(missing, work), advance)
+        advance(total - left, left=to_do.left)
+        for part in _chunks(missing, size, by, growing):
+            with to_do.of(_amount(part, work)) as report:
+                given, cost = ask(part, report)
             self._keep(given, cost, weight)
             done = part.select(counted).n_unique()
-            advance(min(done, left))
+            advance(min(done, left), 0, to_do.left)
             left -= done
         return asked.join(self._all, on=names, how="inner", maintain_order="left")
 
@@ -177,10 +188,48 @@ class Calls:
         self._known.append(kept)
 
 
+def _amount(rows: pl.DataFrame, work: str | None) -> float:
+    return float(rows[work].sum() if work else rows.height)
+
+
+@dataclass
+class _Work:
+    """The work that is left, which is reported as it becomes less."""
+
+    left: float
+    advance: Advance
+
+    @contextmanager
+    def of(self, chunk: float) -> Iterator[Callable[[float], None]]:
+        """Yields a callback of the share of a chunk that is done; after the block, all of it is."""
+        told = 0.0
+
+        def report(share: float) -> None:
+            nonlocal told
+            done = max(chunk * min(share, 1.0) - told, 0.0)
+            told, self.left = told + done, self.left - done
+            self.advance(0, done, self.left)
+
+        yield report
+        report(1.0)
+
+
 def _chunks(rows: pl.DataFrame, size: int, by: str | None, growing: bool) -> Iterator[pl.DataFrame]:
     wholes = rows if by is None else rows.select(by).unique(maintain_order=True)
     for part in growing_slices(wholes, size) if growing else wholes.iter_slices(size):
         yield part if by is None else rows.join(part, on=by, how="semi", maintain_order="left")
+
+
+def shares_of(total: int, report: Callable[[float], None]) -> Callable[[int], None]:
+    """A callback of the number of items just finished, which reports the share of all that is."""
+    finished = 0
+
+    def advance(count: int) -> None:
+        nonlocal finished
+        finished += count
+        report(finished / max(total, 1))
+
+    return advance
 
 
 def check_unchanged(asked_of: Sequence[Any], now: Callable[[], Sequence[Any]]) -> None:

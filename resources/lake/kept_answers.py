@@ -14,10 +14,11 @@ import polars as pl
 from cpmi_dagster.contracts.cost import Cost, Stopwatch
 from cpmi_dagster.contracts.seeded import text_hash
 from cpmi_dagster.contracts.tables import AnswerLogprobs
+from cpmi_dagster.files.time_left import Advance, unseen
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.resources.lake.calls import Calls
+from cpmi_dagster.resources.lake.calls import Calls, shares_of
 from cpmi_dagster.scoring.logprobs import ScoredAnswers, answer_logprobs, refusals, scored_answers
-from cpmi_dagster.scoring.questions import answer_questions, read_wanted, step_questions, trajectory_questions
+from cpmi_dagster.scoring.questions import WORK, answer_questions, read_wanted, step_questions, trajectory_questions
 from cpmi_dagster.scoring.settings import Scoring
 
 SCORE_KEY = {"prompt": pl.UInt64(), "answer": pl.UInt64()}
@@ -38,7 +39,7 @@ def kept_scores(
     scoring: Scoring,
     contrasted: bool,
     of_steps: bool,
-    advance: Callable[[int], None],
+    advance: Advance,
 ) -> ScoredAnswers:
     """The result of `scoring.answer_logprobs`, from kept answers and the model; refusals are kept with their reasons.
 
@@ -52,18 +53,17 @@ def kept_scores(
         Its cost is that of all answers, kept ones too.
     """
 
-    def admit(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
+    def admit(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
         chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
         reasons = _remove_names(refusals(chosen, negatives, load(), scoring, contrasted, of_steps))
         return part.join(reasons, on="trajectory_id", how="left"), Cost.zero()
 
-    def score(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
+    def score(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
         chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
         theirs = negatives.join(part, on="trajectory_id", how="semi")
         wanted = read_wanted(part)
-        scored = answer_logprobs(
-            chosen, theirs, load(), scoring, wanted=wanted, contrasted=contrasted, of_steps=of_steps
-        )
+        progress = shares_of(chosen.height, report)
+        scored = answer_logprobs(chosen, theirs, load(), scoring, progress, wanted, contrasted, of_steps)
         return part.join(scored.values.select(*ROW, "logprob_sum", "token_count"), on=ROW), scored.cost
 
     wholes = trajectory_questions(trajectories, negatives, scoring)
@@ -75,7 +75,7 @@ def kept_scores(
     questions = ask(fitting, scoring=scoring)
     # trajectories of a question stay adjacent, since they share a token tree
     asked = fitting.select("trajectory_id").join(questions, on="trajectory_id", maintain_order="left_right")
-    advance(refused.height)
+    advance(refused.height, left=float(asked[WORK].sum()))
     answered = scores.answers(
         asked,
         score,
@@ -84,6 +84,7 @@ def kept_scores(
         weight="token_count",
         advance=advance,
         growing=True,
+        work=WORK,
     )
     values = AnswerLogprobs.cast(answered.select(AnswerLogprobs.column_names()))
     return scored_answers(values, refused.iter_rows(), scores.spent(answered))
@@ -105,9 +106,9 @@ def kept_steps(
     calls: Calls,
     solutions: pl.DataFrame,
     column: str,
-    read: Callable[[pl.DataFrame], pl.DataFrame],
+    read: Callable[[pl.DataFrame, Callable[[int], None]], pl.DataFrame],
     size: int,
-    advance: Callable[[int], None] = lambda _: None,
+    advance: Advance = unseen,
 ) -> pl.DataFrame:
     """A value for each step of each solution, such as a hidden state or a probability.
 
@@ -115,7 +116,8 @@ def kept_steps(
         calls: has `STEPS_KEY`, and a column of lists, `values`.
         solutions: columns that identify a solution, and question and steps.
         column: name of the value.
-        read: takes rows of `solutions`; gives the identifying columns, step_index and the value, a row per step.
+        read: takes rows of `solutions`, and a callback of the number just read, 0 when the model is ready; gives the
+            identifying columns, step_index and the value, a row per step.
         size: solutions per chunk, kept as one file.
 
     Returns:
@@ -123,17 +125,19 @@ def kept_steps(
     """
     texts = solutions.select("question", "steps").iter_rows()
     hashes = [text_hash(question, *steps) for question, steps in texts]
-    asked = solutions.with_columns(pl.Series("solution", hashes, pl.UInt64))
+    characters = pl.col("question").str.len_chars() + pl.col("steps").list.join("").str.len_chars()
+    asked = solutions.with_columns(pl.Series("solution", hashes, pl.UInt64), characters.alias(WORK))
     names = solutions.drop("question", "steps").columns
 
-    def ask(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
+    def ask(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
         watch = Stopwatch()
-        lists = read(part.select(solutions.columns)).sort("step_index").group_by(names).agg(values=column)
+        progress = shares_of(part.height, report)
+        lists = read(part.select(solutions.columns), progress).sort("step_index").group_by(names).agg(values=column)
         given = part.join(lists, on=names, how="left", nulls_equal=True)
         empty = pl.lit([], dtype=calls.answer["values"])
         return given.with_columns(pl.col("values").fill_null(empty)), watch.cost(0, 0)
 
-    answered = calls.answers(asked, ask, size, advance=advance, growing=True)
+    answered = calls.answers(asked, ask, size, advance=advance, growing=True, work=WORK)
     counted = answered.with_columns(step_index=pl.int_ranges(pl.col("values").list.len(), dtype=pl.Int64))
     rows = counted.filter(pl.col("values").list.len() > 0).explode("values", "step_index").rename({"values": column})
     return rows.select(*names, "step_index", column)

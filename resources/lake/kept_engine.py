@@ -15,7 +15,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import text_hash
-from cpmi_dagster.generation.engine import Generation, RolloutEngine, Stop, timed_generate
+from cpmi_dagster.generation.engine import Generation, RolloutEngine, SamplingWork, Stop, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.resources.lake.calls import COST, Calls
 
@@ -54,13 +54,20 @@ class KeptEngine:
         return self.load()
 
     def generate(
-        self, prompts: Sequence[str], sampling: Sampling, samples: int, seed: int, stop: Stop = "answer", first: int = 0
+        self,
+        prompts: Sequence[str],
+        sampling: Sampling,
+        samples: int,
+        seed: int,
+        stop: Stop = "answer",
+        first: int = 0,
+        work: SamplingWork | None = None,
     ) -> list[list[Generation]]:
         """Continue every prompt `samples` times; see `RolloutEngine.generate`."""
         numbers = pl.DataFrame({"sample": range(first, first + samples)}, schema={"sample": pl.Int64})
         texts = pl.DataFrame({"prompt": [text_hash(each) for each in prompts], "asked": list(prompts)}, schema=ASKED)
 
-        def ask(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
+        def ask(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
             answers, cost = [], Cost.zero()
             # consecutive numbers have the same gap to their place in the list, so a gap is a range
             gap = pl.col("sample") - pl.int_range(pl.len()).over("prompt")
@@ -69,7 +76,7 @@ class KeptEngine:
             for alike in ranges.partition_by("sample", "count", maintain_order=True):
                 start, count = alike.select("sample", "count").row(0)
                 asked = alike["asked"].to_list()
-                groups, spent = timed_generate(self._engine, asked, sampling, count, seed, stop, start)
+                groups, spent = timed_generate(self._engine, asked, sampling, count, seed, stop, start, work)
                 cost += spent
                 answers += [
                     (prompt, number, each.text, each.tokens, each.truncated, each.prompt_tokens)

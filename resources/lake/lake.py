@@ -266,13 +266,12 @@ class Lake:
             writer.close(self._complete)
 
     def _complete(self, record: Record, rows: int, content: str) -> Record:
-        return replace(
-            record,
-            content=content,
-            digests={name: digest_of(self.home / name) for name in record.files},
-            rows=rows,
-            written_at=datetime.now(UTC).isoformat(timespec="microseconds"),
-        )
+        digests = {name: digest_of(self.home / name) for name in record.files}
+        before = self.record(record.table, record.partition)
+        is_same = before and (before.content, before.model, before.digests) == (content, record.model, digests)
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
+        written_at = before.written_at if before and is_same else now
+        return replace(record, content=content, digests=digests, rows=rows, written_at=written_at)
 
     def making(self, key: str, partition: str | None, say: Any) -> AbstractContextManager[None]:
         """The lock for making a partition: a second process waits, then skips the current file."""

@@ -32,6 +32,7 @@ class Record:
         cost: of the model answers that the rows use; of a stage's several tables, the first has it.
         files: paths that the rows name, relative to the home: reward models, the report.
         digests: hash of bytes by file.
+        written_at: when these rows were made first; making equal rows again by the same model does not change it.
     """
 
     table: str

@@ -154,7 +154,7 @@ def prompts(monkeypatch):
     """Number of prompts that were continued by lines and by answers."""
     counts, generate = {"line": 0, "answer": 0}, TransformersEngine.generate
 
-    def counted(self, asked, sampling, samples, seed, stop="answer", first=0):
+    def counted(self, asked, sampling, samples, seed, stop="answer", first=0, work=None):
         counts[stop] += len(asked)
         return generate(self, asked, sampling, samples, seed, stop, first)
 

@@ -30,7 +30,7 @@ class ScriptedEngine:
     def prepare(self):
         pass
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0):
+    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0, work=None):
         self.prompts += prompts
         group = [Generation(self.texts[i % len(self.texts)], 5, self.truncated, 10) for i in range(samples)]
         return [group for _ in prompts]
@@ -44,7 +44,11 @@ def trajectories(count: int = 1, last: str = STEPS[1]) -> pl.DataFrame:
 
 def test_every_prefix_is_completed_and_judged():
     engine, finished = ScriptedEngine("so\nThe answer is: 3.0\n", "no idea"), []
-    rollouts, cost = prefix_rollouts(trajectories(3), engine, None, 0, 2, SAMPLING, seed=0, progress=finished.append)
+
+    def progress(count: int, done: float | None = None, left: float | None = None) -> None:
+        finished.append((count, left))
+
+    rollouts, cost = prefix_rollouts(trajectories(3), engine, None, 0, 2, SAMPLING, seed=0, progress=progress)
     # equal prefixes are completed once; without an answer, the one that the prefix states counts
     assert engine.prompts == [render_question("Q?"), render_context("Q?", STEPS[:1]), render_context("Q?", STEPS)]
     assert rollouts.select("trajectory_id", "prefix_length", "rollout", "answer", "correct").rows() == [
@@ -54,7 +58,8 @@ def test_every_prefix_is_completed_and_judged():
         for row in ((0, "3.0", True), (1, *((None, False) if length < 2 else ("3", True))))
     ]
     assert (cost.forward_tokens, cost.generated_tokens) == (3 * 10 + 6 * 5, 6 * 5)
-    assert finished == [3]
+    characters = len(STEPS[0]) + len(STEPS[1])
+    assert finished == [(0, 2 * (characters + 1 + len(STEPS[1]) + 1 + 1)), (3, 0)]
     Rollouts.validate(rollouts)
     Rollouts.validate(prefix_rollouts(trajectories(0), engine, None, 0, 2, SAMPLING, seed=0)[0])
 

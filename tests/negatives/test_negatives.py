@@ -127,7 +127,7 @@ class ScriptedEngine:
     def prepare(self):
         pass
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0):
+    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0, work=None):
         self.asked.append((prompts, sampling, samples, seed, stop))
         texts = [["12", f"{len(prompt)}.\nmore", *self.more] for prompt in prompts]
         return [[Generation(text, 3, False, prompt_tokens=10) for text in group] for group in texts]
@@ -204,7 +204,7 @@ def test_the_prompt_is_that_of_the_appendix():
 def test_without_an_engine_all_negatives_are_heuristic_and_a_trajectory_with_too_few_is_named():
     chances = some_trajectories(3, gold="0.35", question="What is the probability of rain?")
     done: list[int] = []
-    result = hard_negatives(chances, None, Negatives(), seed=0, progress=done.append)
+    result = hard_negatives(chances, None, Negatives(), seed=0, progress=lambda count, *_, **__: done.append(count))
     assert (result.negatives.height, result.short, sum(done)) == (12, [], 3)
     assert result.negatives["answer"].cast(pl.Float64).is_between(0, 1).all()
     assert hard_negatives(some_trajectories(1, gold="?"), None, Negatives(), seed=0).short == ["t000000000"]

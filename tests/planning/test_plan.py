@@ -10,11 +10,13 @@ from transformers import Qwen3Config, Qwen3MoeConfig
 
 from cpmi_dagster import definitions
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.models.language_models import load_language_model, model_folder
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
+from cpmi_dagster.planning import measuring
 from cpmi_dagster.planning.counting import count_labels
 from cpmi_dagster.planning.hardware import CPU, Hardware, PlannedModel, planned_model
 from cpmi_dagster.planning.training import TrainingPlan, plan_training
@@ -178,3 +180,42 @@ def test_what_is_scored_is_estimated_exactly_and_what_methods_share_counts_once(
     for tokens in (measured, estimated):
         together = tokens.pop("together")
         assert max(tokens["mc"], tokens["pav"]) + tokens["cpmi"] <= together < sum(tokens.values())
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_rate_is_that_of_the_largest_size_that_is_reached_in_the_time():
+    clock, sizes = Clock(), []
+
+    def work(size: int) -> float:
+        sizes.append(size)
+        clock.now += 1.0 if size == 1 else 0.25 * size  # the first is slow
+        return 100.0 * size
+
+    assert measuring.rate(work, 1000, clock) == pytest.approx(400)
+    assert sizes == [1, 2, 4, 8, 16]
+    assert measuring.rate(work, 3, clock, lambda: 0.25) == pytest.approx(600) and sizes[-3:] == [1, 2, 3]
+
+
+def test_a_measured_card_takes_the_seconds_that_were_measured(settings, models, monkeypatch):
+    loaded = load_language_model("miniature:labeler", dtype="float32")
+    monkeypatch.setattr(measuring, "rate", lambda work, *_: float(work(1) > 0) * 500)
+    card = measuring.measure_speed(loaded, models["labeler"], TRAJECTORIES, settings)
+    here = replace(models["labeler"], card=card)
+    assert here.cost(1000).wall_seconds == pytest.approx(2)
+    assert here.cost(0, 1000).wall_seconds == pytest.approx(2)
+    small = replace(here, parameters=here.parameters // 2)
+    assert small.cost(1000).wall_seconds == pytest.approx(1, rel=1e-3)
+
+
+def test_a_labeler_that_is_not_here_or_too_large_is_not_loaded(models, monkeypatch):
+    with pytest.raises(ModelError, match="model `nobody/nothing` has not been downloaded yet"):
+        measuring.load_here(models["labeler"], "nobody/nothing", None, "auto", "cpu")
+    monkeypatch.setattr(measuring, "free_bytes", lambda _: 1000)
+    with pytest.raises(ModelError, match="do not fit"):
+        measuring.load_here(models["labeler"], "miniature:labeler", None, "auto", "cpu")

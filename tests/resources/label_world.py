@@ -167,7 +167,7 @@ class Engine:
 
     def prepare(self) -> None: ...
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0) -> list[list[Generation]]:
+    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0, work=None) -> list[list[Generation]]:
         numbers = range(first, first + samples)
         self.world.ask([(self.key, prompt, number, seed) for prompt in prompts for number in numbers])
         values = [[derived_seed(seed, [prompt, number]) % 20 for number in numbers] for prompt in prompts]

@@ -83,7 +83,7 @@ class Model:
     asked: list[object] = field(default_factory=list)
     identity = "model@1"
 
-    def ask(self, part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
+    def ask(self, part: pl.DataFrame, report: Callable[[float], None] = lambda _: None) -> tuple[pl.DataFrame, Cost]:
         texts = part["text"].to_list()
         self.live(texts)
         values = part.with_columns(value=pl.col("text").cast(pl.Float64), tokens=pl.col("text").str.len_chars())
@@ -91,7 +91,7 @@ class Model:
 
     def prepare(self) -> None: ...
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0) -> list[list[Generation]]:
+    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0, work=None) -> list[list[Generation]]:
         numbers = range(first, first + samples)
         self.live([(prompt, number) for prompt in prompts for number in numbers])
         return [[Generation(f"{prompt} {number}", 1, False, 2) for number in numbers] for prompt in prompts]
@@ -168,13 +168,30 @@ def test_an_engine_samples_what_is_not_kept_once_for_equal_prompts(steps):
     follow(steps, ask)
 
 
+def test_progress_tells_work_within_a_chunk_and_none_for_what_is_kept(tmp_path):
+    told, lengths = [], rows("1", "2", "10", "11").with_columns(work=pl.col("text").str.len_chars())
+
+    def ask(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
+        report(0)
+        report(0.5)
+        return Model().ask(part)
+
+    def advance(count: int, done: float | None = None, left: float | None = None) -> None:
+        told.append((count, done, left))
+
+    calls(tmp_path).answers(lengths.head(1), ask, 1)
+    calls(tmp_path).answers(lengths, ask, 2, advance=advance, work="work")
+    first = [(0, 0, 5), (0, 1.5, 3.5), (0, 1.5, 2), (2, 0, 2)]
+    assert told == [(1, None, 5), *first, (0, 0, 2), (0, 1, 1), (0, 1, 0), (1, 0, 0)]
+
+
 def test_a_model_that_changes_meanwhile_keeps_nothing_more(tmp_path):
     facts, model = ["m@1", "float32"], Model()
 
-    def ask(part: pl.DataFrame) -> tuple[pl.DataFrame, Cost]:
+    def ask(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
         if model.asked:
             facts[1] = "float16"
-        return model.ask(part)
+        return model.ask(part, report)
 
     place = calls(tmp_path, unchanged=lambda: check_unchanged(["m@1", "float32"], lambda: facts))
     with pytest.raises(LakeError, match="the files of the model m@1 changed while it was asked; nothing is kept"):
@@ -200,7 +217,7 @@ def test_another_model_or_way_of_asking_shares_no_answers_though_its_files_are_c
 def test_step_values_are_read_once_for_equal_solutions_and_come_in_order(tmp_path):
     read: list[str] = []
 
-    def values(part: pl.DataFrame) -> pl.DataFrame:
+    def values(part: pl.DataFrame, advance: Callable[[int], None]) -> pl.DataFrame:
         read.extend(part["question"])
         step_index = pl.int_range(pl.len()).over("id").alias("step_index")
         rows = part.explode("steps").drop_nulls("steps")

@@ -124,6 +124,14 @@ def test_a_stream_of_batches_writes_what_whole_frames_would(lake, tmp_path):
         assert replace(lake.record(KEY, shard), written_at=done.written_at) == done
 
 
+def test_equal_rows_made_again_keep_the_time_at_which_they_were_made_and_others_do_not(lake):
+    first = lake.write(ROWS, RECORD)
+    again = lake.write(ROWS, replace(RECORD, key="other"))
+    assert (again.key, again.written_at) == ("other", first.written_at)
+    assert lake.write(ROWS, replace(RECORD, model="other@1")).written_at > first.written_at
+    assert lake.write(ROWS.head(1), RECORD).written_at > first.written_at
+
+
 def test_a_stream_whose_end_is_refused_and_a_full_disk_leave_the_old_rows_and_nothing_else(lake, full_disk):
     def refuse() -> None:
         raise LakeError("the source changed")

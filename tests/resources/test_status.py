@@ -1,16 +1,21 @@
 """What `cpmi status` counts: the files on disk in whatever state, and the time left as far as it is known."""
 
+from io import StringIO
 from pathlib import Path
 
+import dagster as dg
 import polars as pl
 import pytest
+from rich.console import Console
 
-from cpmi_dagster.cli.status_view import time_left
+from cpmi_dagster.cli.status_view import show_interrupted, time_left
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.definitions import MAKERS
+from cpmi_dagster.definitions import MAKERS, build_definitions, home_of
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import status
+from cpmi_dagster.resources.dag.automation import LABEL, PARTITION_TAG
 from cpmi_dagster.resources.dag.dagster_home import open_instance
+from cpmi_dagster.resources.dag.run_life import FAILURE_REASON, STOPPED
 from cpmi_dagster.resources.dag.status import AssetStatus, describe_labels, home_status, what_is_stale
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import Record
@@ -29,6 +34,26 @@ def test_rows_and_costs_are_those_of_the_files_whatever_became_of_later_runs(tmp
     monkeypatch.setattr(status, "partition_states", lambda *_: dict(states))
     asset = next(each for each in home_status(settings, {}) if each.key == NEGATIVES)
     assert (asset.files, asset.rows, asset.cost.wall_seconds, asset.seconds_left) == (2, 2, 4, 6)
+
+
+def test_a_run_that_was_stopped_is_interrupted_in_one_line_and_one_with_an_error_has_failed(tmp_path, monkeypatch):
+    settings = load_settings("miniature", tmp_path)
+    job, signal = build_definitions(home_of(settings)).get_repository_def().get_job(LABEL), {FAILURE_REASON: STOPPED}
+    with open_instance(settings) as instance:
+        for shard, tags in (("000", {}), ("000", signal), ("001", signal), ("001", {})):
+            run = instance.create_run_for_job(job, tags={PARTITION_TAG: shard, **tags})
+            instance.report_run_failed(run)
+        killed = instance.create_run_for_job(job, tags={PARTITION_TAG: "002"})
+        instance.report_dagster_event(dg.DagsterEvent("PIPELINE_START", job.name), killed.run_id)
+        monkeypatch.setattr(status, "is_orphaned", lambda _, record: record.dagster_run.run_id == killed.run_id)
+        assets = home_status(settings, MAKERS)
+    labels = [asset.partitions for asset in assets if asset.key.startswith("labels/")]
+    states = {"000": "interrupted", "001": "failed", "002": "interrupted", "003": "missing"}
+    assert labels.count(states) == 8, labels
+    console = Console(file=StringIO(), width=200)
+    show_interrupted(console, assets, settings)
+    said = "Interrupted  labels 000 002: the process was stopped; `cpmi run -p miniature` continues\n"
+    assert console.file.getvalue() == said
 
 
 def test_time_left_is_said_of_measured_tables_alone_with_the_number_of_others():

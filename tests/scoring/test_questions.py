@@ -10,6 +10,7 @@ from cpmi_dagster.contracts.contexts import Context
 from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.questions import answer_questions, step_questions
 from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.trajectories.templates import render_question
 
 STEPS = st.lists(st.sampled_from(["a", "b", "1 + 1 = 2", "a\n1", "é"]), min_size=1, max_size=4)
 EVERYTHING = Scoring(templates=2, conditionings=ALL_CONDITIONINGS)
@@ -38,8 +39,21 @@ def test_equal_texts_of_two_trajectories_have_equal_hashes_and_others_have_other
     frame = frame_of([("t1", "q", "How many?", first, "2"), ("t2", "q", "How many?", second, "2")])
     rows = answer_questions(frame, negatives_of({"t1": ["3"], "t2": ["3"]}), EVERYTHING)
     steps, prompts = {"t1": first, "t2": second}, {}
-    for name, template, kind, step, _, prompt, _ in rows.iter_rows():
+    for name, template, kind, step, _, prompt in rows.drop("answer", "work").iter_rows():
         texts = tuple(steps[name][index].strip() for index in Context(kind, step).steps(len(steps[name])))
         prompts.setdefault((template, texts), set()).add(prompt)
     assert all(len(hashes) == 1 for hashes in prompts.values())
     assert len(set.union(*prompts.values())) == len(prompts)
+
+
+def test_the_work_of_a_row_is_its_answer_and_a_share_of_what_its_context_adds():
+    frame = frame_of([("t1", "q", "How many?", ["ab", "cde"], "2")])
+    one = Scoring(templates=1, conditionings=("marginal", "incremental"))
+    question, ab, cde = len(render_question("How many?")), len("ab\n"), len("cde\n")
+    rows, answers = (
+        answer_questions(frame, negatives_of({"t1": ["345"]}), one),
+        len("The answer is: 2" + "The answer is: 345"),
+    )
+    # after nothing, each step alone, and both
+    assert rows["work"].sum() == question + (ab + cde) + (ab + cde) + 5 * answers
+    assert step_questions(frame, one)["work"].sum() == question + ab + cde
