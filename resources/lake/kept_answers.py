@@ -63,7 +63,9 @@ def kept_scores(
         theirs = negatives.join(part, on="trajectory_id", how="semi")
         wanted = read_wanted(part)
         progress = shares_of(chosen.height, report)
-        scored = answer_logprobs(chosen, theirs, load(), scoring, progress, wanted, contrasted, of_steps)
+        scored = answer_logprobs(
+            chosen, theirs, load(), scoring, progress, wanted=wanted, contrasted=contrasted, of_steps=of_steps
+        )
         return part.join(scored.values.select(*ROW, "logprob_sum", "token_count"), on=ROW), scored.cost
 
     wholes = trajectory_questions(trajectories, negatives, scoring)
