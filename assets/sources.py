@@ -27,7 +27,6 @@ from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.trajectories.identifiers import shard_name
 from cpmi_dagster.trajectories.own_labels import read_step_labels
 from cpmi_dagster.trajectories.rows import number_rows
 from cpmi_dagster.trajectories.step_truth import read_judgements
@@ -139,7 +138,7 @@ def step_truth(run: StageRun) -> StageOutput:
     settings = run.settings
     rows = ((row, each.reading) for each in settings.sources.step_truth for row, _ in run.sources.stream(each))
     judgements = read_judgements(rows)
-    shards = [shard_name(shard) for shard in range(settings.shards)]  # a pilot looks at the first, but all are there
+    shards = settings.every_shard
     if settings.sources.step_truth == settings.sources.trajectories:  # what cannot be read is a rejected row already
         defects = (run.read(SHEPHERD, shard, ["row_number", "defect"]).drop_nulls("defect") for shard in shards)
         judgements = judgements.without({number for each in defects for number in each["row_number"]})

@@ -234,6 +234,11 @@ class Settings(BaseSettings):
         return [shard_name(shard) for shard in range(self._first_shards or self.shards)]
 
     @property
+    def every_shard(self) -> list[str]:
+        """The partition keys of the whole run, also in a pilot."""
+        return [shard_name(shard) for shard in range(self.shards)]
+
+    @property
     def recipe_names(self) -> list[str]:
         """Partition keys of the reward models."""
         return [recipe.name for recipe in self.recipes]

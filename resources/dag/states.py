@@ -36,6 +36,7 @@ LONGEST_VALUE = 60
 MOST_NAMED = 3
 KEY_CHARACTERS = 32
 OTHER_INPUTS = "other inputs"
+SOURCES = "sources"
 PILOT = "a pilot, `--limit`"
 LIMITED = "selection.trajectories"
 """The setting that a pilot changes."""
@@ -207,7 +208,11 @@ class States:
         """The partitions of an input that a partition of a stage is made from."""
         if partition and TABLES[key].partitioning == stage.partitioning:
             return [partition]
-        return partitions_of(key, self.settings) if TABLES[key].partitioning else [None]  # type: ignore[return-value]
+        if not TABLES[key].partitioning:
+            return [None]
+        # a pilot looks at few shards, but judgements are of any
+        is_of_source = TABLES[key].partitioning == "shard" and TABLES[stage.table].group == TABLES[key].group == SOURCES
+        return self.settings.every_shard if is_of_source else partitions_of(key, self.settings) or []
 
     def _input(self, stage: Declaration, key: str, partition: str | None) -> str | dict[str, str]:
         """The hashes of the rows of an input that a partition depends on."""

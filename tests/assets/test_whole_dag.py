@@ -40,6 +40,7 @@ from cpmi_dagster.resources.lake.query import query
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("published_at_the_end")]
 
 SHARD = "000"
+REJECTED = ("labels/rejected_trajectories", "sources/rejected_truth")
 NOT_ASKED = {"sources/questions", "sources/sampled_solutions", "sources/step_labels", "benchmarks/judge_predictions"}
 
 
@@ -50,7 +51,7 @@ def test_every_relation_and_artifact_is_there_for_plain_duckdb_and_in_a_page_tha
             for key, table in TABLES.items()
         }
         artifacts = connection.sql("select count(distinct artifact) from reports.paper_comparison").fetchall()[0][0]
-    assert {key for key, count in counts.items() if not count} <= {*NOT_ASKED, "labels/rejected_trajectories"}
+    assert {key for key, count in counts.items() if not count} <= {*NOT_ASKED, *REJECTED}
     page = (finished.home / "report" / "index.html").read_text(encoding="utf-8")
     assert page.count('<details class="artifact"') == artifacts == len(ARTIFACT_NAMES)
     assert "miniature:labeler@" in page and 'src="http' not in page
