@@ -5,7 +5,6 @@ that `cpmi --help` loads neither polars nor torch.
 """
 
 import re
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ from typing import Annotated
 import typer
 
 from cpmi_dagster.cli import labels, results, views
+from cpmi_dagster.cli.leaving import leave
 from cpmi_dagster.cli.option_texts import parse_fields, parse_shards
 from cpmi_dagster.cli.options import (
     ERR,
@@ -210,4 +210,6 @@ def main() -> None:
         app()
     except (CpmiError, OSError) as error:
         ERR.complain(WITHOUT_PROFILE.sub(lambda command: command.group() + GIVEN["profile"], str(error)))
-        sys.exit(2 if isinstance(error, UsageError) else 1)
+        leave(2 if isinstance(error, UsageError) else 1)
+    except SystemExit as end:
+        leave(end.code if isinstance(end.code, int) else 1)

@@ -26,6 +26,12 @@ from cpmi_dagster.cli import app
 app(["--help"], standalone_mode=False)
 print("loaded:", *sorted({"dagster", "dataframely", "polars", "torch", "transformers"} & set(sys.modules)))
 """
+LEAVING = """
+import atexit
+from cpmi_dagster.cli import leaving
+atexit.register(print, "closed")
+leaving.leave(3)
+"""
 ROW = {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 2"], "gold_answer": "2", "negative_answers": ["3", "12"]}
 
 
@@ -215,3 +221,8 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
 def test_help_loads_no_data_or_model_library():
     done = python(HELP)
     assert done.stdout.splitlines()[-1].strip() == "loaded:", done.stdout + done.stderr
+
+
+def test_leaving_runs_exit_functions_and_keeps_the_exit_code():
+    done = python(LEAVING)
+    assert (done.returncode, done.stdout) == (3, "closed\n"), done.stderr
