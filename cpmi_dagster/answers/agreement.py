@@ -17,6 +17,7 @@ FEWEST, FEWEST_WRONG = 3, 5
 FEWEST_RIGHT = 0.02
 LONGEST_SHOWN = 40
 ADVICE = "check which field has the gold answer (`--map gold_answer=FIELD`), and how both are written"
+ALL_WRONG = "if they are all wrong indeed, add right ones: nothing can be told apart among these"
 _KINDS = {
     "letters": re.compile(r"\W*[A-Za-z]\W*"),
     "numbers": re.compile(r"[^\w\\]*[+-]?\$?\d[\d,.\s]*%?[^\w\\]*"),
@@ -40,7 +41,7 @@ def doubt_gold_answers(answers: Iterable[tuple[str | None, str | None]]) -> str 
     gold, final = (cut(text, LONGEST_SHOWN) for text in others[0])
     if right <= FEWEST_RIGHT * count:
         who = f"{f'only {right}' if right else 'none'} of {count:,} solutions state their gold answer"
-        return f"{who}: the first states `{final}`, for `{gold}`; {ADVICE}"
+        return f"{who}: the first states `{final}`, for `{gold}`; {ADVICE}; {ALL_WRONG}"
     golds, finals = {_kind(gold) for gold, _ in wrong}, {_kind(final) for _, final in wrong}
     if len(wrong) >= FEWEST_WRONG and len(golds) == len(finals) == 1 and golds != finals:
         [theirs], [meant] = finals, golds

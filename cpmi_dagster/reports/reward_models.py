@@ -98,7 +98,7 @@ def _describe(figures: Mapping[str, Estimate | None]) -> str:
         figure if (figure := figures.get(column)) and not is_left_out(figure.units, figure.unit) else None
         for column in (OWN_LABELS, JUDGED_HELD_OUT, JUDGED)
     )
-    against, beside = f"no labels of {FEWEST_UNITS} questions held out to measure it on", ""
+    against, beside = f"fewer than {FEWEST_UNITS} questions are held out to measure it on", ""
     if by_labels:
         against = f"AUC {format_estimate(by_labels, 3)} against its own labels of questions held out"
     if held_out:

@@ -16,7 +16,7 @@ HELD_OUT = {OWN_LABELS: Estimate(0.7, 0.6, 0.8, 90, 20), JUDGED_HELD_OUT: Estima
         (ALL | HELD_OUT, "0.600 [0.500, 0.700; n=20] against judged steps of questions held out", "0.900"),
         (
             ALL,
-            "no labels of 10 questions held out to measure it on, 0.900 [0.800, 0.950; n=80] against judged steps",
+            "fewer than 10 questions are held out to measure it on, 0.900 [0.800, 0.950; n=80] against judged steps",
             "x",
         ),
         (ALL | HELD_OUT, "(chance 0.5). That is hardly above chance.", "x"),
