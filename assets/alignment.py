@@ -68,13 +68,11 @@ def account_for(source: pl.DataFrame, kept: pl.DataFrame, rejected: pl.DataFrame
     Raises:
         LakeError: a row is lost, or twice there.
     """
-    rows, accounted = (
-        each.sort() for each in (source["row_number"], pl.concat([kept["row_number"], rejected["row_number"]]))
-    )
-    if not rows.equals(accounted):
+    accounted = pl.concat([kept["row_number"], rejected["row_number"]])
+    if not source["row_number"].sort().equals(accounted.sort()):
         raise LakeError(
-            f"{len(rows):,} rows were read, and {kept.height:,} trajectories and {rejected.height:,} rejected rows are "
-            "not all of these once; nothing is written: this is a defect of the package, please report it"
+            f"{source.height:,} rows were read, and {kept.height:,} trajectories and {rejected.height:,} rejected rows "
+            "are not all of these once; nothing is written: this is a defect of the package, please report it"
         )
 
 

@@ -190,8 +190,9 @@ def _warn_of_early_answers(counts: Mapping[str, Estimate], without: Estimate | N
     early = counts.get(label_trust.EARLY)
     if early is None or early.value <= MANY_EARLY * (early.n or 0):
         return ""
-    is_known = without is not None and not too_few(without.units, without.unit)
-    figure = f"; without those steps too the AUC is {format_estimate(without, 3)}" if without and is_known else ""
+    figure = ""
+    if without and not too_few(without.units, without.unit):
+        figure = f"; without those steps too the AUC is {format_estimate(without, 3)}"
     return (
         f"In {early.value:,.0f} of {early.n:,} solutions a step before the last one states the final answer too: the "
         f"figure without last steps still knows it there{figure}."

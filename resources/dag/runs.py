@@ -120,7 +120,7 @@ class Runner:
         states = self.home.states()
         to_run = [each for each in partitions if not self._skips(states, stages, each)]
         if not to_run:
-            # what they look at may have been there before they first failed
+            # Dagster runs checks in runs alone, and what one has refused before may still be there
             self.outcome.failures.extend(blocked(self.home.lake, self.home.settings, selection))
             return
         assets = frozenset(asset_key(key) for stage in stages for key in stage.assets)
