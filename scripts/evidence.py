@@ -15,7 +15,9 @@ solutions: a difference is over the steps that both label. For (f), reward model
     CPMI_HOME=.cpmi/evidence/heads/home cpmi run -p .cpmi/evidence/heads/heads.yaml
 
 label 400 solutions that come with GSM8K (grade_school_math/data in openai/grade-school-math), each of another question
-and none of ProcessBench's; if that home is there, a table of its heads follows those of the ladder.
+and none of ProcessBench's. `--heads heads-mc --count 150 --labels mc right_so_far final_answer uniform` asks for fewer
+solutions and other labels, in a folder beside it. A table of the heads of each folder `heads*` with a finished home
+follows those of the ladder.
 """
 
 import argparse
@@ -56,7 +58,8 @@ from cpmi_dagster.rewards.registry import reward_label
 
 OURS = ("cpmi_incremental", "cpmi")
 SURPRISAL, ROLLOUTS, FLOOR, TO_BEAT = "step_surprisal", "mc", "uniform", "final_answer"
-HEADS = (*OURS, SURPRISAL, TO_BEAT, "final_answer_position", "step_length", FLOOR)
+FITTED = "right_so_far"
+HEADS = (*OURS, FITTED, SURPRISAL, TO_BEAT, "final_answer_position", "step_length", FLOOR)
 AUTHORS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 CALCULATOR, ANSWER = re.compile(r"<<[^>]*>>"), "A: "
 SOLUTIONS, SEED = 400, 0
@@ -219,16 +222,17 @@ def heads_of(settings: Settings) -> dict[str, HeadFigures]:
 
 
 def heads_answers(heads: Mapping[str, HeadFigures]) -> Iterator[Answer]:
-    """Question (f): reward models on our labels against those on uniform labels and on final answers."""
-    for other in (FLOOR, TO_BEAT):
-        for name in OURS:
-            question = f"(f) head on {reward_label(name)}, on {reward_label(other)}"
-            yield Answer(question, heads[name].auc, heads[other].auc)
+    """Question (f): reward models on our labels against those on uniform labels, final answers and rollouts."""
+    for other in (FLOOR, TO_BEAT, ROLLOUTS):
+        for name in (*OURS, FITTED):
+            if name in heads and other in heads:
+                question = f"(f) head on {reward_label(name)}, on {reward_label(other)}"
+                yield Answer(question, heads[name].auc, heads[other].auc)
 
 
-def heads_table(heads: Mapping[str, HeadFigures]) -> Table:
+def heads_table(folder: str, heads: Mapping[str, HeadFigures]) -> Table:
     """A row for each reward model."""
-    table, names = Table(title="Heads"), list(next(iter(heads.values())).f1)
+    table, names = Table(title=folder), list(next(iter(heads.values())).f1)
     for column in ("reward model on", *(f"{name} F1" for name in names), "AUC", "without last steps"):
         table.add_column(column)
     for label, head in heads.items():
@@ -262,7 +266,7 @@ def solutions_of(file: Path, judged: pl.DataFrame) -> Iterator[dict[str, Any]]:
             yield {"id": f"{author}/{row['number']}", "question": row["question"], "steps": steps, "gold_answer": gold}
 
 
-def heads_profile(settings: Settings, name: str) -> dict[str, Any]:
+def heads_profile(settings: Settings, name: str, heads: str, labels: Sequence[str]) -> dict[str, Any]:
     """The rung's profile with the solutions, a head a label as the demo trains them, and ProcessBench."""
     gsm8k, math, *_ = (source.model_dump(exclude_defaults=True) for source in settings.sources.step_truth)
     sources = {"trajectories": {"path": "./solutions.jsonl"}, "step_truth": None, "references": []}
@@ -270,11 +274,12 @@ def heads_profile(settings: Settings, name: str) -> dict[str, Any]:
     kept = ("backbone", "head_learning_rate", "epochs", "batch_size", "gradient_accumulation")
     return {
         "extends": name,
-        "profile": "heads",
+        "profile": heads,
         "sources": {**sources, "benchmarks": {"processbench_gsm8k": gsm8k, "processbench_math": math}},
-        "rewards": {"types": list(HEADS)},
+        "rewards": {"types": list(labels)},
         "training": {key: demo[key] for key in kept},
-        "recipes": [{"name": f"{label}_bce", "reward_type": label} for label in HEADS],
+        "recipes": [{"name": f"{label}_bce", "reward_type": label} for label in labels],
+        "rollouts": {"sample": None},
     }
 
 
@@ -284,24 +289,29 @@ def main() -> None:
     parser.add_argument("homes", type=Path, help="folder of the homes, each named as its profile")
     parser.add_argument("profiles", nargs="+", help="profiles or their files, the smallest labeler first")
     parser.add_argument("--solutions", type=Path, help="example_model_solutions.jsonl: write what the heads learn from")
+    parser.add_argument("--count", type=int, default=SOLUTIONS, help="solutions that the heads learn from")
+    parser.add_argument("--labels", nargs="+", default=HEADS, help="reward types that heads learn")
+    parser.add_argument("--heads", default="heads", help="folder and profile of the heads, among the homes")
     chosen = parser.parse_args()
     rungs = [load_settings(name, chosen.homes / Path(name).name.removesuffix(".yaml")) for name in chosen.profiles]
-    folder = chosen.homes / "heads"
     if chosen.solutions:
+        folder = chosen.homes / chosen.heads
         folder.mkdir(parents=True, exist_ok=True)
-        rows = list(solutions_of(chosen.solutions, Lake.of(rungs[-1]).read(TRAJECTORIES)))[:SOLUTIONS]
+        rows = list(solutions_of(chosen.solutions, Lake.of(rungs[-1]).read(TRAJECTORIES)))[: chosen.count]
         write_whole(folder / "solutions.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         path = Path(chosen.profiles[-1])
         name = str(path.resolve()) if path.suffix == ".yaml" else chosen.profiles[-1]
-        write_whole(folder / "heads.yaml", yaml.safe_dump(heads_profile(rungs[-1], name), sort_keys=False))
+        profile = heads_profile(rungs[-1], name, chosen.heads, chosen.labels)
+        write_whole(folder / f"{chosen.heads}.yaml", yaml.safe_dump(profile, sort_keys=False))
         return
     finished, console = [rung_of(settings) for settings in rungs], Console(width=160)
     for rung in finished:
         console.print(label_table(rung))
     asked = list(answers(finished))
-    if (folder / "home").is_dir():
-        heads = heads_of(load_settings(str(folder / "heads.yaml"), folder / "home"))
-        console.print(heads_table(heads))
+    for home in sorted(chosen.homes.glob("heads*/home")):
+        name = home.parent.name
+        heads = heads_of(load_settings(str(home.parent / f"{name}.yaml"), home))
+        console.print(heads_table(name, heads))
         asked += heads_answers(heads)
     console.print(answer_table(asked))
 
