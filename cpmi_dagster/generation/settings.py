@@ -43,7 +43,7 @@ class Rollouts(Frozen):
     prover_count: int = Field(default=4, ge=1, description="completions of a prefix by the prover, for PAV")
     batch_sequences: int = Field(default=256, ge=1, description="completions sampled at the same time")
     chunk_trajectories: int = Field(
-        default=64, ge=1, description="trajectories whose completions are kept together; a kill loses at most one chunk"
+        default=64, ge=1, description="most trajectories whose completions are kept together, fewer where they are slow"
     )
     sample: int | None = Field(
         default=None, ge=1, description="trajectories whose prefixes are completed, as many of each shard; null = all"

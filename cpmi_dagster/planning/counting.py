@@ -80,7 +80,8 @@ def scored_tokens(
 ) -> tuple[int, list[TokenizedTrajectory]]:
     """Tokens that `answer_logprobs` sends through the labeler, padding included, and the trajectories it scores.
 
-    Exact unless memory forces shorter rows, or the model cannot use the device's first reader.
+    Exact unless memory forces shorter rows, slow answers smaller chunks, or the model cannot use the device's first
+    reader.
 
     Args:
         trajectories: a chunk that is scored together.

@@ -19,7 +19,7 @@ class Scoring(Frozen):
     )
     reader: Reader = Field(default="auto", description="how the model reads token trees; auto = by hardware and model")
     chunk_trajectories: int = Field(
-        default=64, ge=1, description="trajectories committed together; a kill loses at most one chunk"
+        default=64, ge=1, description="most trajectories whose answers are kept together, fewer where they are slow"
     )
     scorer: Literal["tree", "reference"] = Field(
         default="tree", description="packed token trees, or one sequence at a time"

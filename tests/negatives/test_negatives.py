@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.answers.verdicts import decide, is_equivalent
-from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.negatives.edits import LONGEST_ANSWER, propose
@@ -139,11 +138,6 @@ def some_trajectories(count: int, repeated: bool = False, gold: str = "12", ques
         (f"t{number:09d}", question, ["5 + 7 = 12."] * (1 if repeated else number + 1), gold) for number in range(count)
     ]
     return pl.DataFrame(rows, schema=["trajectory_id", "question", "steps", "gold_answer"], orient="row")
-
-
-def test_the_first_calls_are_small_so_that_their_answers_are_soon_kept():
-    sizes = [part.height for part in growing_slices(some_trajectories(200), TRAJECTORIES_PER_CALL)]
-    assert sizes == [8, 16, 32, 64, 64, 16]
 
 
 @pytest.mark.parametrize("repeated", [False, True])
