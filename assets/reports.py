@@ -146,7 +146,7 @@ def report(run: StageRun) -> StageOutput:
         provenance=_provenance(run.lake, run.settings, OWN_WORDS if is_own else {}),
         versions={name: version(name) for name in VERSIONS},
         changes=_changes(run),
-        own=own_data(inputs, frames, run.settings.trained_label, rejected.height, option) if is_own else None,
+        own=own_data(inputs, frames, run.settings.trained_labels, rejected.height, option) if is_own else None,
     )
     remove_unfinished(run.settings.home / REPORT_FILE)
     write_whole(run.settings.home / REPORT_FILE, html)
@@ -182,13 +182,16 @@ def verdicts(settings: Settings, stale: Collection[str] = ()) -> dict[str, str]:
     """Whether to train on the labels, if the data are the user's, and the quality of each reward model."""
     from cpmi_dagster.reports.reward_models import describe_models
     from cpmi_dagster.reports.verdict import judge_label
+    from cpmi_dagster.rewards.registry import reward_label
 
     lake, names = Lake.of(settings), ("label_quality", "label_trust", "reward_models")
     measured = [] if FIGURES in stale else lake.partitions(FIGURES)
     frames = {name: lake.read(FIGURES, name) for name in names if name in measured}
     lines = {}
     if settings.has_own_trajectories and "label_trust" in frames:
-        lines["Train?"] = judge_label(frames, settings.trained_label, settings.profile_option).line
+        first, *others = settings.trained_labels
+        lines["Train?"] = judge_label(frames, first, settings.profile_option).line
+        lines |= {f"{reward_label(name)}?": judge_label(frames, name).answered for name in others}
     return lines | describe_models(frames.get("reward_models"))
 
 

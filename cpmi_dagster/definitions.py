@@ -38,10 +38,10 @@ from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
-    "belief_of", "check_port", "check_schedule", "defs", "describe_labels", "dry_run", "evaluate", "headline",
-    "home_status", "labeling_settings", "labels_made", "left_out", "load_settings", "narrow_pilot", "part_of_project",
-    "plan", "read_file", "run_with_progress", "serve_ui", "stale_tables", "verdicts", "what_changed", "what_is_stale",
-    "write_labelled",
+    "belief_of", "check_port", "check_schedule", "defs", "describe_labels", "describe_pilot", "dry_run", "evaluate",
+    "headline", "home_status", "labeling_settings", "labels_made", "left_out", "load_settings", "narrow_pilot",
+    "part_of_project", "plan", "read_file", "run_with_progress", "serve_ui", "stale_tables", "verdicts", "what_changed",
+    "what_is_stale", "write_labelled",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
@@ -131,6 +131,7 @@ def part_of_project(
 home_status = partial(status.home_status, stages=MAKERS)
 what_is_stale = partial(status.what_is_stale, stages=MAKERS)
 describe_labels = status.describe_labels
+describe_pilot = status.describe_pilot
 stale_tables = partial(reports.stale_tables, stages=MAKERS)
 plan = partial(labeling_plan.plan, makers=MAKERS)
 narrow_pilot = partial(run_profile.narrow_pilot, stages=MAKERS)

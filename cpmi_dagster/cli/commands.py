@@ -113,8 +113,8 @@ def run(
     headline, verdicts = definitions.headline(settings, stale), definitions.verdicts(settings, stale)
     labels, left_out = definitions.labels_made(settings, stale), definitions.left_out(settings, stale)
     made, why = definitions.describe_labels(settings), definitions.what_is_stale(settings)
-    changed = definitions.what_changed(settings, began)
-    views.show_results(OUT, headline, labels, left_out, verdicts, settings, made, why, changed)
+    changed, pilot = definitions.what_changed(settings, began), definitions.describe_pilot(settings)
+    views.show_results(OUT, headline, labels, left_out, verdicts, settings, made, why, changed, pilot)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")

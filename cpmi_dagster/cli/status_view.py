@@ -66,7 +66,7 @@ def show_status(
             more = f" and {len(failed) - SHOWN_FAILURES} more" if len(failed) > SHOWN_FAILURES else ""
             places = f": {', '.join(failed[:SHOWN_FAILURES])}{more}" if len(asset.partitions) > 1 else ""
             console.print(f"Failed  {asset.key}{places}", highlight=False, markup=False)
-    show_interrupted(console, assets, settings)
+    show_interrupted(console, assets, settings, stale.pilot if stale else None)
     if idle := [name for name, is_asked in settings.demand.asks_for.items() if not is_asked]:
         types = ", ".join(settings.rewards.types)
         text = f"Left out, since the reward types {types} do not need them: {', '.join(idle)}"
@@ -81,7 +81,7 @@ def show_status(
 def time_left(assets: Sequence["AssetStatus"]) -> str:
     """The seconds of models that are left as far as files tell, and of how many unfinished tables nothing is known.
 
-    at least 610 s left for 3 of 22 unfinished tables; nothing is known of the other 19
+    about 610 s left for 3 of 22 unfinished tables; nothing is known of the other 19
     """
     unfinished = [asset for asset in assets if asset.count("done") < len(asset.partitions)]
     known = [asset.seconds_left for asset in unfinished if asset.seconds_left is not None]
@@ -89,12 +89,14 @@ def time_left(assets: Sequence["AssetStatus"]) -> str:
         return "nothing is left to do"
     if not known:
         return f"nothing is known yet of the time left; {len(unfinished)} of {len(assets)} tables are unfinished"
-    words = f"at least {max(sum(known), 1):,.0f} s left for {len(known)} of {len(unfinished)} unfinished tables"
+    words = f"about {max(sum(known), 1):,.0f} s left for {len(known)} of {len(unfinished)} unfinished tables"
     others = len(unfinished) - len(known)
     return f"{words}; nothing is known of the other {others}" if others else words
 
 
-def show_interrupted(console: Console, assets: Sequence["AssetStatus"], settings: "Settings") -> None:
+def show_interrupted(
+    console: Console, assets: Sequence["AssetStatus"], settings: "Settings", pilot: int | None = None
+) -> None:
     """Print in one line what a killed or cancelled run left, by group and partition; nothing if it left nothing."""
     places: dict[str, set[str]] = {}
     for asset in assets:
@@ -103,15 +105,21 @@ def show_interrupted(console: Console, assets: Sequence["AssetStatus"], settings
             places.setdefault(asset.key.partition("/")[0], set()).update(names)
     if places:
         groups = ", ".join(" ".join((group, *sorted(names)[:SHOWN_FAILURES])) for group, names in places.items())
-        text = f"Interrupted  {groups}: the process was stopped; `cpmi run{settings.profile_option}` continues"
+        again = f"`cpmi run{settings.profile_option}{f' --limit {pilot}' if pilot else ''}` continues"
+        text = (
+            f"Interrupted  {groups}: the process was stopped; {again}{', without --limit labels all' if pilot else ''}"
+        )
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def show_stale(console: Console, stale: "Stale | None", settings: "Settings") -> None:
-    """Print in one line what is stale, since when and why; nothing if all is current."""
+    """Print in one line what is stale, since when and why, or that it is a pilot's; nothing if all is current."""
     if stale:
-        text = f"Stale     {', '.join(stale.groups)}, as of {stale.since} UTC: {stale.reason}"
-        again = f"`cpmi run{settings.profile_option}` makes it again"
+        name, what, then = "Stale", stale.reason, "makes it again"
+        if stale.pilot:
+            name, what, then = "Pilot", f"of {stale.pilot:,} trajectories at most", "labels the others too"
+        text = f"{name}     {', '.join(stale.groups)}, as of {stale.since} UTC: {what}"
+        again = f"`cpmi run{settings.profile_option}` {then}"
         console.print(f"{text}; {again}", highlight=False, markup=False, soft_wrap=True)
 
 

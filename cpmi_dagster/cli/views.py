@@ -148,6 +148,7 @@ def show_results(
     made: str = "",
     stale: "Stale | None" = None,
     changed: str = "",
+    pilot: str = "",
 ) -> None:
     """Print the headline, or the labels if it does not measure them; rows without labels; where results are.
 
@@ -159,6 +160,7 @@ def show_results(
         made: from `definitions.describe_labels`.
         stale: from `definitions.what_is_stale`.
         changed: from `definitions.what_changed`.
+        pilot: from `definitions.describe_pilot`.
     """
     import polars as pl
 
@@ -189,6 +191,9 @@ def show_results(
     _, step, _, solution = labels["lowest at"][0].split() if labels.height else ("", "", "", "…")
     report, option = settings.home / "report" / "index.html", settings.profile_option
     show_stale(console, stale, settings)
+    if pilot:
+        line = f"Pilot     {pilot}; `{program()} run{option}` labels all, and asks again for nothing that is kept"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     if changed:
         lists = (
             f'`{program()} query{option} "from reports.changes"` lists figures, earlier.step_rewards the labels before'

@@ -249,9 +249,10 @@ class Settings(BaseSettings):
         return self._file is not None and not any(each.is_embedded for each in self.sources.trajectories)
 
     @property
-    def trained_label(self) -> str:
-        """Reward type of the first recipe; without recipes, the first reward type."""
-        return self.recipes[0].reward_type if self.recipes else next(iter(self.rewards.types), DATASET_REWARD)
+    def trained_labels(self) -> list[str]:
+        """Reward types of the recipes; without recipes, the first reward type."""
+        trained = list(dict.fromkeys(recipe.reward_type for recipe in self.recipes))
+        return trained or [next(iter(self.rewards.types), DATASET_REWARD)]
 
     def recipe(self, name: str) -> Recipe:
         """The recipe with a name.

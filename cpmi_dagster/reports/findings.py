@@ -66,8 +66,8 @@ def _labels(frames: Frames, option: str) -> Finding:
     title, table = "Labels on judged steps", figures_by_column(frames.get("label_quality"))
     if METHOD not in table[WITHOUT_LAST]:
         following = (
-            f"Next: judge {FEWEST_SOLUTIONS} solutions with “{program()} explore{option}”, name its own_labels.jsonl "
-            "as sources.step_truth, and run again."
+            f"Next: judge {FEWEST_SOLUTIONS} solutions with “{program()} explore{option}”, add its own_labels.jsonl "
+            "to sources.step_truth, and run again."
         )
         answer = "Labels are not measured: nothing, or too little, says which steps are right."
         return Finding(title, NOT_MEASURED, answer, (following,))

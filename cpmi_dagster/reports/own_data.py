@@ -6,7 +6,7 @@ Cost             CPMI: 38 solutions, 6.1 s, 0.16 s a solution
 Wrong answers    chat-04   gold 17   18, 15, 17000, 16     17000: far from the gold answer
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -53,23 +53,25 @@ class OwnData(NamedTuple):
 
 
 def own_data(
-    inputs: ReportInputs, frames: Mapping[str, pl.DataFrame], reward_type: str, rejected: int, option: str = ""
+    inputs: ReportInputs, frames: Mapping[str, pl.DataFrame], trained: Sequence[str], rejected: int, option: str = ""
 ) -> OwnData:
     """The opening of the report.
 
     Args:
         frames: comparison frames by artifact.
-        reward_type: what the profile trains on.
+        trained: reward types that the profile trains on; the verdict is on the first.
         rejected: rows of the source that are no solution.
         option: of commands, as `render_report` takes it.
     """
+    reward_type, *others = trained
     verdict, looked_over = judge_label(frames, reward_type, option), odd_negatives(inputs)
+    answers = {f"Train on {reward_label(name)}?": judge_label(frames, name).answered for name in others}
     odd = (int(looked_over["count"].sum()), int(looked_over["wrong"].list.len().sum()))
     odd_first = looked_over.sort(pl.col("count") == 0, maintain_order=True).head(SHOWN)
     return OwnData(
         label=reward_label(reward_type),
         verdict=verdict,
-        facts=_facts(inputs, frames, verdict, reward_type, rejected),
+        facts={**answers, **_facts(inputs, frames, verdict, reward_type, rejected)},
         costs=_costs(inputs),
         negatives=odd_first.select(
             solution="name",

@@ -55,9 +55,14 @@ class Verdict(NamedTuple):
     caution: str = ""
 
     @property
+    def answered(self) -> str:
+        """The answer and the figures behind it."""
+        return f"{self.answer}: {self.because}"
+
+    @property
     def line(self) -> str:
         """All of it, for a terminal."""
-        return f"{self.answer}: {self.because} {self.following} {self.caution}".strip()
+        return f"{self.answered} {self.following} {self.caution}".strip()
 
 
 def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: str = "") -> Verdict:
@@ -86,7 +91,7 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
         caution=_warn_of_early_answers(counts[label_trust.STATED], quality[WITHOUT_STATED].get(label)),
     )
     labelled = counts[label_trust.LABELLED].get(solutions, Estimate(FEWEST_SOLUTIONS))
-    judge_more = partial(_judge_more, option=option, all_judged=judged >= labelled.value)
+    judge_more = partial(_judge_more, option=option, unjudged=max(0, int(labelled.value) - judged))
     if not labelled.value:
         because = f"No solution with {label} has a step before its last one, and figures leave last steps out."
         return answer(NOT_KNOWN, because, "Look at how the solutions are split into steps.")
@@ -110,16 +115,17 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     difference = format_estimate(apart.through(abs) if _is_below(apart) else apart, 3)
     # two figures of the same steps; the difference is of the steps that both label in any case
     is_same = label in aucs and aucs[label].units == aucs[free].units
-    both = f"{format_figure(aucs[label].value, 3)} against {format_figure(aucs[free].value, 3)}" if is_same else ""
-    beside = f" ({f'{both}; ' if both else ''}which label that costs nothing is best is chosen on other questions)"
+    both = (
+        f"; on all, {format_figure(aucs[label].value, 3)} and {format_figure(aucs[free].value, 3)}" if is_same else ""
+    )
+    beside = f"if which label that costs nothing is best is chosen on other questions{both}"
     if apart.low is not None and apart.low > 0:
-        because = f"{measured} is {difference} above that of {free}, which costs nothing{beside}."
+        because = f"{measured} is {difference} above that of {free}, which costs nothing ({beside})."
         return answer(YES, because, f"Train on {label}.")
     if _is_below(apart):
-        because = f"{measured} is {difference} below that of {free}, which costs nothing{beside}."
+        because = f"{measured} is {difference} below that of {free}, which costs nothing ({beside})."
         return answer(NO, because, _instead(quality, free))
-    figures = f"{both}, apart {difference}" if both else f"apart {difference}"
-    because = f"{measured} cannot be distinguished from that of {free}, which costs nothing: {figures}."
+    because = f"{measured} cannot be distinguished from that of {free}, which costs nothing: {difference} ({beside})."
     # until the interval is as narrow as the difference is far from 0
     share = share_lacking(apart, abs(apart.value))
     if share is None or share * judged > MOST_MORE:
@@ -143,7 +149,7 @@ def label_facts(frames: Mapping[str, pl.DataFrame], reward_type: str) -> dict[st
     inner, found = quality[WITHOUT_LAST], quality[FOUND]
     aucs = {"chance": Estimate(CHANCE_AUC), verdict.free: inner.get(verdict.free)}
     facts = {
-        "train on it?": f"{verdict.answer}: {verdict.because} {verdict.caution}".strip(),
+        "train on it?": f"{verdict.answered} {verdict.caution}".strip(),
         "judged solutions": f"{verdict.judged:,}",
         "AUC without last steps": _beside(inner.get(label), aucs),
         "first wrong step found": _beside(found.get(label), {"a blind pick": found.get(CHANCE_ROW)}),
@@ -159,14 +165,19 @@ def _beside(figure: Estimate | None, others: Mapping[str, Estimate | None]) -> s
     return f"{format_estimate(figure, 3)} ({', '.join(named)})"
 
 
-def _judge_more(count: int, option: str, all_judged: bool) -> str:
-    about = f"{'about ' if count > FEWEST_SOLUTIONS else ''}{counted(count, 'more solution')}"
+def _judge_more(count: int, option: str, unjudged: int) -> str:
+    """What to do to have `count` more judged solutions, of which `unjudged` are labelled."""
+
+    def more(of: int) -> str:
+        return f"{'about ' if count > FEWEST_SOLUTIONS else ''}{counted(of, 'more solution')}"
+
     with_explorer = f"with “{program()} explore{option}”"
-    if all_judged:
-        return f"All that are labelled are judged: add {about} to the file, run, and judge them {with_explorer}."
-    return (
-        f"Judge {about} {with_explorer}, name its own_labels.jsonl as sources.step_truth in the profile, and run again."
-    )
+    if not unjudged:
+        return f"All that are labelled are judged: add {more(count)} to the file, run, and judge them {with_explorer}."
+    rows = f" and {more(count - unjudged)} to those of the trajectories" if count > unjudged else ""
+    which = f"the other {unjudged}" if rows else more(count)
+    named = f"add its own_labels.jsonl to sources.step_truth in the profile{rows}"
+    return f"Judge {which} {with_explorer}, {named}, and run again."
 
 
 def _instead(quality: Mapping[str, Mapping[str, Estimate]], free: str) -> str:

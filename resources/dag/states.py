@@ -306,7 +306,7 @@ def _differences(record: Record, facts: Mapping[str, Any], stage: Declaration) -
         if record.settings.get(path, value) != value:
             name, before, after = _narrow(path.replace("demand.", "needed "), record.settings[path], value)
             then, shown = ("none" if value is None else cut(str(value), LONGEST_VALUE) for value in (before, after))
-            pilot = f" ({PILOT})" if name == LIMITED and after is None else ""
+            pilot = f" ({PILOT})" if name == LIMITED and (after is None or (before or after) < after) else ""
             yield f"{name}: {then}{pilot}, now {shown}"
     for path in stage.settings:
         if path not in now and record.settings.get(path) is not None:

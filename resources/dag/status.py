@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import dagster as dg
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.contracts.keys import STEP_REWARDS
+from cpmi_dagster.contracts.keys import SELECTED, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.asked import asked_tables
 from cpmi_dagster.profiles.settings import Settings
@@ -17,7 +17,7 @@ from cpmi_dagster.resources.dag.automation import PARTITION_TAG
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder, recorded_instance, storage_errors
 from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.run_life import AT_WORK, is_orphaned, was_interrupted
-from cpmi_dagster.resources.dag.states import OTHER_INPUTS, States
+from cpmi_dagster.resources.dag.states import OTHER_INPUTS, PILOT, States
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 
 State = Literal["done", "stale", "missing", "failed", "interrupted", "running"]
@@ -48,17 +48,38 @@ class AssetStatus:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds of models for the partitions that are not done, by the mean of the files; None if none took time."""
-        left, seconds = len(self.partitions) - self.count("done"), self.cost.wall_seconds
-        return seconds / self.files * left if seconds else None
+        """Seconds of models for partitions without rows, by the mean of the files.
+
+        None if no file took time, or if only stale partitions are left: nobody knows how much of them is kept.
+        """
+        left, seconds = len(self.partitions) - self.count("done", "stale"), self.cost.wall_seconds
+        return seconds / self.files * left if seconds and left else None
 
 
 class Stale(NamedTuple):
-    """The groups of stale tables, the time of their oldest file, and the reason to show."""
+    """The groups of stale tables, the time of their oldest file, and the reason to show.
+
+    `pilot` is the most trajectories of the pilot that they are of, if that is the reason.
+    """
 
     groups: list[str]
     since: str
     reason: str
+    pilot: int | None = None
+
+
+def describe_pilot(settings: Settings) -> str:
+    """What a pilot has left for the whole run: `8 trajectories at most are labelled`; empty of a whole run."""
+    if not settings.is_pilot:
+        return ""
+    lake = Lake(settings.home)
+    words = f"{settings.selection.trajectories:,} trajectories at most are labelled"
+    if not lake.exists(SELECTED) or not lake.exists(TRUTH):
+        return words
+    rows = lake.read(TRAJECTORIES, columns=["trajectory_id", "row_number"])
+    chosen = rows.join(lake.read(SELECTED, columns=["trajectory_id"]), on="trajectory_id", how="semi")
+    others = lake.read(TRUTH, columns=["row_number"]).join(chosen, on="row_number", how="anti").height
+    return f"{words}, and {others:,} others are judged" if others else words
 
 
 def what_is_stale(settings: Settings, stages: Mapping[str, Declaration]) -> Stale | None:
@@ -70,7 +91,9 @@ def what_is_stale(settings: Settings, stages: Mapping[str, Declaration]) -> Stal
     records = (judged.lake.record(key, name if TABLES[key].partitioning else None) for key, name, _ in stale)
     since = _minutes(min((record.written_at for record in records if record), default=""))
     reason = min((reason for *_, reason in stale), key=lambda text: OTHER_INPUTS in text)
-    return Stale(list(dict.fromkeys(TABLES[key].group for key, *_ in stale)), since, reason)
+    selected = next((judged.lake.record(SELECTED, name) for name in judged.lake.partitions(SELECTED)), None)
+    pilot = selected.settings.get("selection", {}).get("trajectories") if selected and PILOT in reason else None
+    return Stale(list(dict.fromkeys(TABLES[key].group for key, *_ in stale)), since, reason, pilot)
 
 
 def describe_labels(settings: Settings) -> str:

@@ -24,7 +24,7 @@ from cpmi_dagster.contracts.keys import (
 )
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, provenance_of
-from cpmi_dagster.definitions import MAKERS, home_of, home_status
+from cpmi_dagster.definitions import MAKERS, describe_pilot, home_of, home_status, what_is_stale
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.prm import features
 from cpmi_dagster.prm.examples import validation_questions
@@ -129,6 +129,8 @@ def test_a_pilot_after_a_whole_run_shows_its_own_labels_alone_and_a_whole_run_br
         selected = Lake.of(own_copy).read("selection/selected_trajectories", SHARD)
         assert shown() <= {*selected["trajectory_id"]} and selected.height <= 3
         assert shown() == {*query(own_copy, labelled).rows["trajectory_id"]}
+        assert what_is_stale(own_copy).pilot == 3
+        assert "3 trajectories at most are labelled, and " in describe_pilot(own_copy.limited(3))
     assert not run_all(own_copy, only=only).failures
     assert shown() == {*whole["trajectory_id"]}
     assert Lake.of(own_copy).read(STEP_REWARDS).equals(whole)

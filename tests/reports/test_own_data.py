@@ -40,13 +40,14 @@ def page(inputs: ReportInputs, comparisons: dict[str, pl.DataFrame]) -> str:
     of_labels = {name: build_artifact(ARTIFACTS[name], inputs, "mine", is_own=True) for name in measured[:2]}
     tables = comparisons | of_labels
     tables = {name: tables[name] for name in measured}
-    opened = own_data(own, tables, "cpmi", 3, " -p mine.yaml")
+    opened = own_data(own, tables, ["cpmi", "right_so_far"], 3, " -p mine.yaml")
     return render_report("mine", "2026-01-31", tables, own, profile_option=" -p mine.yaml", own=opened)
 
 
 def test_the_report_of_own_data_opens_with_the_verdict_and_names_no_table_that_is_not_measured(page: str):
     main = page.partition("<main>")[2]
     assert main.index("Train on the labels of CPMI?") < main.index("What it cost") < main.index("The labels themselves")
+    assert "Train on Right so far?" in main
     assert "1 of 2 look odd" in page and "90000: far from the gold answer" in page
     assert "own-" in page and "80 of 80 solutions of 40 questions, 400 steps" in page
     assert "plot-own_labels" in main and "<h2>What was found</h2>" in main

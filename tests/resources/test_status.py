@@ -54,16 +54,19 @@ def test_a_run_that_was_stopped_is_interrupted_in_one_line_and_one_with_an_error
     show_interrupted(console, assets, settings)
     said = "Interrupted  labels 000 002: the process was stopped; `cpmi run -p miniature` continues\n"
     assert console.file.getvalue() == said
+    show_interrupted(console, assets, settings, 8)
+    assert "`cpmi run -p miniature --limit 8` continues, without --limit labels all" in console.file.getvalue()
 
 
 def test_time_left_is_said_of_measured_tables_alone_with_the_number_of_others():
     done = AssetStatus("labels/a", {"000": "done"}, 1, 5, Cost(wall_seconds=9))
     half = AssetStatus("labels/b", {"000": "done", "001": "running"}, 1, 5, Cost(wall_seconds=300))
-    quick = AssetStatus("labels/c", {"all": "stale"}, 1, 5, Cost.zero())
+    # of stale rows, nobody knows how much is kept
+    quick = AssetStatus("labels/c", {"all": "stale"}, 1, 5, Cost(wall_seconds=800))
     missing = AssetStatus("models/d", {"x": "missing"}, 0, 0, Cost.zero())
     assert time_left([done]) == "nothing is left to do"
-    assert time_left([half, done]) == "at least 300 s left for 1 of 1 unfinished tables"
-    known = "at least 300 s left for 1 of 3 unfinished tables; nothing is known of the other 2"
+    assert time_left([half, done]) == "about 300 s left for 1 of 1 unfinished tables"
+    known = "about 300 s left for 1 of 3 unfinished tables; nothing is known of the other 2"
     assert time_left([done, half, quick, missing]) == known
     assert time_left([done, missing]) == "nothing is known yet of the time left; 1 of 2 tables are unfinished"
 

@@ -67,8 +67,8 @@ class Judging:
 
     def _base(self, view: View) -> str:
         """The label that the report judges; if there is none yet, the first one."""
-        types = view.results.reward_types
-        return self._settings.trained_label if self._settings.trained_label in types else next(iter(types), "")
+        types, judged = view.results.reward_types, self._settings.trained_labels[0]
+        return judged if judged in types else next(iter(types), "")
 
     def name(self, _request: Request, form: QueryParams) -> Response:
         """Keep the annotator's name."""
