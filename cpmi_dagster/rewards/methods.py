@@ -14,7 +14,6 @@ from cpmi_dagster.contracts.keys import POLICY_ROLLOUTS, PROVER_ROLLOUTS
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.rewards.reward_type import ALL, DEFAULT, PROBABILITY, STEP, Demand, Evidence, Merge, RewardType, Scale
-from cpmi_dagster.scoring.conditionings import template_scores
 
 SCORES = Demand((DEFAULT,), ALL)
 """Gold answer and hard negatives under the profile's conditioning."""
@@ -63,7 +62,7 @@ def cpmi(evidence: Evidence) -> pl.DataFrame:
 
 def conditioned(evidence: Evidence, conditioning: Conditioning) -> pl.DataFrame:
     """CPMI under a conditioning by name."""
-    return template_mean(template_scores(evidence.logprobs, [conditioning]), pl.col("cpmi"))
+    return template_mean(evidence.scores(conditioning), pl.col("cpmi"))
 
 
 def template_mean(scores: pl.DataFrame, term: pl.Expr) -> pl.DataFrame:

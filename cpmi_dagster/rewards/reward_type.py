@@ -22,6 +22,7 @@ from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, POLICY_ROLLOUTS, PROVER_ROLLOUTS
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, Rollouts, StepRewards, StepTruth
 from cpmi_dagster.rewards.hazard import Weights, first_error_probabilities, read_solutions, shipped_weights
+from cpmi_dagster.scoring.conditionings import template_scores
 
 STEP = ["trajectory_id", "step_index"]
 DEFAULT = "default"
@@ -108,6 +109,16 @@ class Evidence:
     same: Callable[[str, str], bool] = is_equivalent
     labels: pl.DataFrame = field(default_factory=StepRewards.create_empty)
     weights: Weights = field(default_factory=shipped_weights)
+
+    def scores(self, conditioning: Conditioning) -> pl.DataFrame:
+        """`labels.template_scores` under one conditioning; computed once for all types that read it."""
+        if conditioning not in self._scores:
+            self._scores[conditioning] = template_scores(self.logprobs, [conditioning])
+        return self._scores[conditioning]
+
+    @cached_property
+    def _scores(self) -> dict[Conditioning, pl.DataFrame]:
+        return {}
 
     @cached_property
     def outcomes(self) -> dict[str, bool]:

@@ -33,7 +33,7 @@ def gold_only(evidence: Evidence) -> pl.DataFrame:
 
 def negatives_only(evidence: Evidence) -> pl.DataFrame:
     """Minus the hard negatives' shift alone (table 2)."""
-    return template_mean(template_scores(evidence.logprobs, [evidence.conditioning]), -pl.col("negative_shift"))
+    return template_mean(evidence.scores(evidence.conditioning), -pl.col("negative_shift"))
 
 
 VARIANTS = (
