@@ -129,21 +129,23 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
 @stage(
     TRUTH,
     also=[REJECTED_TRUTH],
-    code_version="6",
+    code_version="7",
     inputs=[SHEPHERD],
     sources=lambda settings: _named("step_truth", settings.sources.step_truth),
 )
 def step_truth(run: StageRun) -> StageOutput:
     """Finds the solutions by id, row or text; rows that fit none are in `sources.rejected_truth` with the reason."""
     settings = run.settings
-    rows = ((row, each.reading) for each in settings.sources.step_truth for row, _ in run.sources.stream(each))
-    judgements = read_judgements(rows)
+    judgements = read_judgements(
+        (row, each.reading) for each in settings.sources.step_truth for row, _ in run.sources.stream(each)
+    )
     shards = settings.every_shard
     if settings.sources.step_truth == settings.sources.trajectories:  # what cannot be read is a rejected row already
         defects = (run.read(SHEPHERD, shard, ["row_number", "defect"]).drop_nulls("defect") for shard in shards)
         judgements = judgements.without({number for each in defects for number in each["row_number"]})
     frames = (run.read(SHEPHERD, shard, SOLUTION_COLUMNS) for shard in shards)
-    fitted = fit_judgements(judgements, frames, is_part=settings.is_pilot)
+    rows = (row for source in settings.sources.trajectories for row, _ in run.sources.stream(source))
+    fitted = fit_judgements(judgements, frames, rows, is_part=settings.is_pilot)
     for note in fitted.notes:
         run.tell(note)
     return StageOutput({TRUTH: fitted.truth, REJECTED_TRUTH: fitted.rejected}, notes=fitted.notes)

@@ -54,7 +54,12 @@ def init(
         int | None, typer.Option(min=1, max=1000, help="The input has questions alone: solutions to sample of each.")
     ] = None,
     truth: Annotated[
-        str | None, typer.Option(help="Judgements of their steps, by `id` with `first_error` or `correct`: a file.")
+        str | None,
+        typer.Option(
+            "--truth",
+            "--judgements",
+            help="Judgements of their steps, by `id` with `first_error` or `correct`: a file.",
+        ),
     ] = None,
     quiet: QuietOption = False,
 ) -> None:

@@ -290,8 +290,8 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
 def _training_line(training: "TrainingPlan") -> str:
     what = "a head on a frozen backbone each" if training.is_frozen else "all weights, or adapters"
     return (
-        f"Training of {counted(training.recipes, 'reward model')} ({what}): about {_duration(training.hours)}, "
-        f"{training.gib:.1f} GiB."
+        f"Training of {counted(training.recipes, 'reward model')} ({what}) on what is selected now: "
+        f"about {_duration(training.hours)}, {training.gib:.1f} GiB."
     )
 
 

@@ -71,8 +71,8 @@ class MathShepherd(dy.Schema):
     row_number = dy.Int64(
         primary_key=True,
         min=0,
-        description=f"row of the source, from 0; of a sampled solution {SOLUTIONS_PER_QUESTION} * "
-        "sources.sampled_solutions.question_number + sources.sampled_solutions.solution",
+        description="row of the source, from 0 (messages count from 1); of a sampled solution "
+        f"{SOLUTIONS_PER_QUESTION} * sources.sampled_solutions.question_number + sources.sampled_solutions.solution",
     )
     source_id = dy.String(
         nullable=True, description="id in the source, of a sampled solution `question/solution`; null if there is none"
@@ -148,7 +148,11 @@ class StepTruth(dy.Schema):
 class RejectedTruth(dy.Schema):
     """Rows of the step truth that fit no solution, each with the reason."""
 
-    row_number = dy.Int64(primary_key=True, min=0, description="row of sources.step_truth as given, from 0")
+    row_number = dy.Int64(
+        primary_key=True,
+        min=0,
+        description="row of sources.step_truth as given, from 0; reasons and messages count from 1",
+    )
     source_id = dy.String(nullable=True, description="what the row calls its solution; null if it gives no name")
     reason = dy.String(min_length=1, description="what was wrong, in one sentence")
     excerpt = dy.String(description="first characters of the row")

@@ -3,7 +3,7 @@
 Train on CPMI?   Not known: 12 of the 20 solutions that an answer needs are judged.
 Labelled         38 of 40 solutions of 14 questions, 179 steps
 Cost             CPMI: 38 solutions, 6.1 s, 0.16 s a solution
-Wrong answers    chat-04   gold 17   18, 15, 17000, 16     17000: far from the gold answer
+Wrong answers    chat-04   gold 17   “18”, “15”, “17000”   “17000”: far from the gold answer
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ def own_data(
         negatives=odd_first.select(
             solution="name",
             gold_answer="gold",
-            wrong_answers=pl.col("wrong").list.join(", "),
+            wrong_answers=pl.col("wrong").list.eval(pl.format("“{}”", pl.element())).list.join(", "),
             odd="odd",
         ),
         odd=odd,
@@ -129,8 +129,8 @@ def odd_negatives(inputs: ReportInputs) -> pl.DataFrame:
     """The wrong answers of each solution, and what is odd about some of them.
 
     Returns:
-        name, gold, wrong (list), count of odd ones, odd (`2, 7: far from the gold answer`): of one solution a question,
-        at most `MOST_READ` of them.
+        name, gold, wrong (list), count of odd ones, odd (`“2”, “7”: far from the gold answer`): of one solution
+        a question, at most `MOST_READ` of them.
     """
     wrong = inputs.table(NEGATIVES).sort("rank").group_by("trajectory_id").agg(wrong="answer")
     solutions = inputs.table(TRAJECTORIES).unique("question_id", keep="first", maintain_order=True).head(MOST_READ)
@@ -145,7 +145,8 @@ def odd_negatives(inputs: ReportInputs) -> pl.DataFrame:
             words = "a copy of another" if is_copy else "" if is_own else oddity(gold, each)
             by_words.setdefault(words, []).append(each)
         by_words.pop("", None)
-        texts = [f"{', '.join(each)}: {words}" for words, each in by_words.items()]
+        # answers hold commas
+        texts = [f"{', '.join(f'“{answer}”' for answer in each)}: {words}" for words, each in by_words.items()]
         odd.append((sum(map(len, by_words.values())), "; ".join(texts)))
     counts = pl.DataFrame(odd, {"count": pl.Int64, "odd": pl.String}, orient="row")
     return pl.concat([both.select(name=OWN_NAME, gold="gold_answer", wrong="wrong"), counts], how="horizontal")

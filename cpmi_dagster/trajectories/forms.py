@@ -29,6 +29,8 @@ from cpmi_dagster.trajectories.solution_text import Splitting
 
 SHARED = ("id", "gold_answer", "task", "split")
 """Fields that rows of every form may have."""
+UNIQUE_IDS = ("uid", "qid")
+"""Fields that `init` and `label` read as the `id` that no row has, if every row has its own."""
 JUDGEMENTS = ("first_error", "correct")
 """Fields of a row that judges a solution; see `step_truth`."""
 Row = Mapping[str, Any]

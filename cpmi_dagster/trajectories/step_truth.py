@@ -24,15 +24,16 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from cpmi_dagster.errors import MalformedRow, SourceError, first_complaint
 from cpmi_dagster.files.bounded_reading import BoundedList
-from cpmi_dagster.trajectories.fields import read_identifier, read_label, read_list, read_optional, read_text
+from cpmi_dagster.trajectories.fields import name_in, read_identifier, read_label, read_list, read_optional, read_text
 from cpmi_dagster.trajectories.form_readers import NO_ERROR, read_whole_number
-from cpmi_dagster.trajectories.forms import drop_nulls, form_of
+from cpmi_dagster.trajectories.forms import UNIQUE_IDS, drop_nulls, form_of
 from cpmi_dagster.trajectories.given_columns import plain
 from cpmi_dagster.trajectories.identifiers import TRAJECTORY_ID
 from cpmi_dagster.trajectories.math_shepherd import Trajectory
 from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.rows import EXCERPT_CHARACTERS, Reading, Row, Unreadable, read_row
 
+ID = "|".join(("id", *UNIQUE_IDS))
 NO_NAME = "it names no solution; give its `id`, its `row_number`, or its question and steps"
 NO_JUDGEMENT = "it says of no step whether it is right; give `first_error` (from 0, or -1 for none) or `correct`"
 MOST_ROWS = 10**18
@@ -117,7 +118,8 @@ def read_judgements(rows: Iterable[tuple[Row, Reading]]) -> Judgements:
 def _describe(place: int, row: Row) -> About:
     text = row.text if isinstance(row, Unreadable) else str(dict(row))
     given = {} if isinstance(row, Unreadable) else row
-    name = next((given[key] for key in ("id", "trajectory_id", "row_number") if given.get(key) is not None), None)
+    keys = (name_in(given, ID), "trajectory_id", "row_number")
+    name = next((given[key] for key in keys if given.get(key) is not None), None)
     return place, None if name is None else plain(str(name)), plain(text[:EXCERPT_CHARACTERS])
 
 
@@ -141,7 +143,8 @@ def _read_judgement(about: About, row: Row, reading: Reading) -> Judgement | Non
     for name, values in {"kind": kind, "operations_left": left}.items():
         if values is not None and len(values) != len(correct or ()):
             raise MalformedRow(f"`{name}` has {len(values)} entries for the {len(correct or ())} steps of `correct`")
-    number, source_id = _read_row_number(given), read_optional(given, "id", read_identifier)
+    name = name_in(given, ID)
+    number, source_id = _read_row_number(given), read_optional(given, name, read_identifier)
     asked = question_id(solution.question) if solution and form_of(given) else None
     if number is None and source_id is None and asked is None:
         raise MalformedRow(NO_NAME)

@@ -22,7 +22,7 @@ from cpmi_dagster.errors import MalformedRow, SourceError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.trajectories.form_readers import judge_up_to
 from cpmi_dagster.trajectories.math_shepherd import without_headers
-from cpmi_dagster.trajectories.rows import originals
+from cpmi_dagster.trajectories.rows import Row, Unreadable, originals
 from cpmi_dagster.trajectories.step_truth import Judgement, Judgements, Truth
 
 SOLUTION_COLUMNS = ["row_number", "source_id", "question_id", "question", "steps", "gold_answer", "defect"]
@@ -133,13 +133,16 @@ class Solutions:
         return by_id if judgement.question_id is None else f"{by_id}, and {by_text.replace('no trajectory', 'none')}"
 
 
-def fit_judgements(read: Judgements, frames: Iterable[pl.DataFrame], is_part: bool = False) -> FittedTruth:
+def fit_judgements(
+    read: Judgements, frames: Iterable[pl.DataFrame], rows: Iterable[Row] = (), is_part: bool = False
+) -> FittedTruth:
     """Find the solution of every judgement.
 
     Two rows on one solution are one if neither contradicts the other, else both are left out.
 
     Args:
         frames: rows of `SOLUTION_COLUMNS`, all those of a question in one frame.
+        rows: the same with all their columns, read only if no judgement fits: one of these may hold its id.
         is_part: there may be more trajectories, so that none may fit.
 
     Raises:
@@ -163,19 +166,21 @@ def fit_judgements(read: Judgements, frames: Iterable[pl.DataFrame], is_part: bo
         which = " and ".join(str(each.about[0] + 1) for each, _ in judged)
         reason = f"rows {which} contradict each other on a step of one solution; correct or remove one"
         rejected += [(each.about, reason) for each, _ in judged]
-    rows = [(place, name, reason, excerpt) for (place, name, excerpt), reason in sorted(rejected)]
+    left_out = [(place, name, reason, excerpt) for (place, name, excerpt), reason in sorted(rejected)]
     fitting = len(read.judged) + len(read.rejected) - len(rejected)
     if not truths and not is_part:
-        _refuse(read, rows, solutions.example)
+        _refuse(read, left_out, solutions.example, rows)
     return FittedTruth(
         pl.DataFrame(truths, schema=StepTruth.create_empty().schema, orient="row"),
-        pl.DataFrame(rows, schema=RejectedTruth.create_empty().schema, orient="row"),
+        pl.DataFrame(left_out, schema=RejectedTruth.create_empty().schema, orient="row"),
         fitting,
         read.unjudged,
     )
 
 
-def _refuse(read: Judgements, rejected: Sequence[tuple[int, str | None, str, str]], example: str | None) -> None:
+def _refuse(
+    read: Judgements, rejected: Sequence[tuple[int, str | None, str, str]], example: str | None, rows: Iterable[Row]
+) -> None:
     """Refuse a file of which no row fits; an empty one says nothing.
 
     Raises:
@@ -194,8 +199,21 @@ def _refuse(read: Judgements, rejected: Sequence[tuple[int, str | None, str, str
     named = "" if name is None or f'"{name}"' in reason else f'; it names "{name}"'
     raise SourceError(
         f"sources.step_truth: of {counted(count, 'row')}, none fits a trajectory; row {place + 1}: {reason}{named}; "
-        f"the trajectories {theirs}"
+        f"the trajectories {theirs}{_other_column(read, rows)}"
     )
+
+
+def _other_column(read: Judgements, rows: Iterable[Row]) -> str:
+    """What to do if another column of the trajectories holds an id of the judgements; else nothing."""
+    ids = {each.source_id for each in read.judged} - {None}
+    for row in rows if ids else ():
+        for name, value in () if isinstance(row, Unreadable) else row.items():
+            if name != "id" and isinstance(value, str | int) and str(value) in ids:
+                return (
+                    f', and their column `{name}` holds "{value}": '
+                    f"give `--map id={name}` to `init`, or `fields: {{id: {name}}}` to sources.trajectories"
+                )
+    return ""
 
 
 def _merge(truths: Sequence[Truth]) -> Truth | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from cpmi_dagster.errors import SettingsError, SourceError
 from cpmi_dagster.files.places import expanded
+from cpmi_dagster.files.time_left import unseen
 from cpmi_dagster.files.whole_files import check_writable, write_whole
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.gguf import PACKAGE
@@ -21,7 +22,7 @@ from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.profiles.starter import check_own_name, starter_profile
 from cpmi_dagster.resources.sources.data_sources import DataSources, source_at
 from cpmi_dagster.resources.workers.gpus import sees_gpu
-from cpmi_dagster.trajectories.forms import JUDGEMENTS
+from cpmi_dagster.trajectories.forms import JUDGEMENTS, UNIQUE_IDS
 from cpmi_dagster.trajectories.rows import Row, Unreadable, number_batches
 from cpmi_dagster.trajectories.step_truth import read_judgements
 from cpmi_dagster.trajectories.truth_fitting import SOLUTION_COLUMNS, FittedTruth, fit_judgements
@@ -88,7 +89,7 @@ def starter_for(
     check_writable(output)
     model = os.path.expanduser(model)  # a Path would lose the `./` that tells a folder from a hub id
     place = model_on_disk(model)
-    look = look_over(given.place, _rows(given, advance), given.reading, given.sample and given.sample.solutions)
+    given, look = _look_at(given, advance)
     named = model if place is None or model.startswith((MINIATURE, PACKAGE)) else _from(output.parent, place)
     judged = _truth_at(truth, given, of_truth) if truth else None
     fitted = judged and _fit(judged, given)
@@ -98,6 +99,21 @@ def starter_for(
     assert written is not None
     text = starter_profile(look, output.stem, written, named, sees_gpu(), written_truth)
     return Starter(output, text, given.place, look, model, place, fitted)
+
+
+def _look_at(given: TrajectorySource, advance: Callable[[int, int], None]) -> tuple[TrajectorySource, FirstLook]:
+    """Look over the trajectories; if none has an `id`, one of `UNIQUE_IDS` is read as it, unless that loses a row."""
+
+    def look_at(source: TrajectorySource, advance: Callable[[int, int], None] = unseen) -> FirstLook:
+        solutions = source.sample and source.sample.solutions
+        return look_over(source.place, _rows(source, advance), source.reading, solutions)
+
+    look = look_at(given, advance)
+    for field in () if look.identified else [name for name in UNIQUE_IDS if name in look.first.unread]:
+        named = given.model_copy(update={"fields": {**given.fields, "id": field}})
+        if (again := look_at(named)).trajectories == look.trajectories:
+            return named, again
+    return given, look
 
 
 def _truth_at(place: str, given: TrajectorySource, fields: Mapping[str, str]) -> TrajectorySource:
@@ -114,7 +130,7 @@ def _fit(truth: TrajectorySource, given: TrajectorySource) -> FittedTruth:
     judgements = read_judgements((row, truth.reading) for row, _ in sources.stream(truth))
     rows = (row for row, _ in sources.stream(given))
     frames = (frame.select(SOLUTION_COLUMNS) for frame in number_batches(rows, given.reading))
-    fitted = fit_judgements(judgements, frames)
+    fitted = fit_judgements(judgements, frames, (row for row, _ in sources.stream(given)))
     if not fitted.fitting:
         raise SourceError(f"{truth.place} has no rows; give a file of judgements")
     return fitted

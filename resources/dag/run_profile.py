@@ -64,7 +64,8 @@ def run_profile(
         shards = settings.shard_keys
     note_home(settings, Lake(settings.home).remove_shards)
     expected: dict[str, int] = {}
-    progress = TerminalProgress(console, expected, quiet)
+    words = {"math_shepherd": "your trajectories"} if settings.has_own_trajectories else {}
+    progress = TerminalProgress(console, expected, quiet, words)
     home = home_of(settings, progress)
     stages = distinct(home.stages.values())
     wanted = chosen_tables(only, until, stages)

@@ -1,7 +1,7 @@
 """The progress of `cpmi run` on a terminal: a bar for the running stage, a line for each stage that made rows.
 
 trajectories                  4 partitions        612 rows     1.3 s
-answer_logprobs               4 partitions     36,720 rows     6.8 s, 3 unchanged, kept 10 of 12
+answer_logprobs               4 partitions     36,720 rows     6.8 s, 3 unchanged, kept answers to 10 of 12 model inputs
 and 18 more tables: unchanged, or empty
 
 Outside a terminal, a stage at work has a line a minute: `hard_negatives 000    8 of 38, about 210 s left, after 60 s`.
@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from rich.console import Console
 from rich.markup import escape
@@ -49,12 +50,20 @@ class TerminalProgress:
 
     Args:
         expected: number of partitions by stage.
+        words: what a stage is called here, such as `your trajectories`; by default its name.
     """
 
-    def __init__(self, console: Console, expected: Mapping[str, int], quiet: bool = False) -> None:
+    def __init__(
+        self,
+        console: Console,
+        expected: Mapping[str, int],
+        quiet: bool = False,
+        words: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._console = console
         self._expected = expected
         self._quiet = quiet
+        self._words = words
         self._left_out = 0
         self._tallies: dict[str, _Tally] = {}
         description = TextColumn("{task.description}", markup=False)
@@ -88,6 +97,8 @@ class TerminalProgress:
     def start(self, label: str, total: int, log: Callable[[str], None]) -> Advance:
         """See `Progress.start`."""
         self._remove_bar()
+        stage = label.partition(" ")[0]
+        label = label.replace(stage, self._words.get(stage, stage), 1)
         task = self._task = self._bars.add_task(printable(label), total=total, left="")
         work, began = TimeLeft(total), time.monotonic()
         self._doing = lambda: f"{escape(label):<42}  {work.words}, after {time.monotonic() - began:,.0f} s"
@@ -149,9 +160,9 @@ class TerminalProgress:
 
     def _line(self, stage: str, tally: _Tally, parts: str) -> None:
         some = f", {tally.skipped} unchanged" if tally.skipped else ""
-        some += f", kept {tally.kept:,} of {tally.asked:,}" if tally.kept else ""
+        some += f", kept answers to {tally.kept:,} of {tally.asked:,} model inputs" if tally.kept else ""
         result = f"{tally.rows:>9,} {'row ' if tally.rows == 1 else 'rows'} {tally.seconds:>7.1f} s{some}"
-        self._print(f"  {stage:<28}{parts:>14}  {result}")
+        self._print(f"  {self._words.get(stage, stage):<28}{parts:>14}  {result}")
 
     def _print(self, line: str) -> None:
         self._last_line = time.monotonic()

@@ -32,7 +32,7 @@ def test_a_wrong_answer_that_gives_itself_away_is_odd(gold, wrong, words):
 
 @pytest.fixture(scope="module")
 def page(inputs: ReportInputs, comparisons: dict[str, pl.DataFrame]) -> str:
-    wrong = {"trajectory_id": "t000000000", "rank": [1, 2], "answer": ["2", "90000"], "source": "model"}
+    wrong = {"trajectory_id": "t000000000", "rank": [1, 2], "answer": ["$(1, 2)$", "90,000"], "source": "model"}
     frames = {key: frame for key, frame in inputs.frames.items() if not key.endswith("_problems")}
     frames = {key: frame for key, frame in frames.items() if not key.startswith("benchmarks/")}
     own = replace(inputs, frames={**frames, "labels/hard_negatives": pl.DataFrame(wrong)})
@@ -48,7 +48,7 @@ def test_the_report_of_own_data_opens_with_the_verdict_and_names_no_table_that_i
     main = page.partition("<main>")[2]
     assert main.index("Train on the labels of CPMI?") < main.index("What it cost") < main.index("The labels themselves")
     assert "Train on Right so far?" in main
-    assert "1 of 2 look odd" in page and "90000: far from the gold answer" in page
+    assert "2 of 2 look odd" in page and "“$(1, 2)$”, “90,000”" in page and "“90,000”: far from the gold answer" in page
     assert "own-" in page and "80 of 80 solutions of 40 questions, 400 steps" in page
     assert "plot-own_labels" in main and "<h2>What was found</h2>" in main
     for words in ("not measured", "fig:main", "Merges that start from PAV", "without a figure of ours", "cpmi_80k"):

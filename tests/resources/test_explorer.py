@@ -206,6 +206,21 @@ def test_your_figures_count_what_the_step_truth_of_the_profile_judges(tmp_path):
     assert "31 judged solutions (30 in sources.step_truth), 17 with a wrong step" in shown
 
 
+@pytest.mark.parametrize("judged", [98, 100])
+def test_the_queue_leaves_out_what_the_step_truth_judges_unless_it_judges_all(tmp_path, judged):
+    settings = made_up_home(tmp_path)
+    correct = [[True, True, True]] * judged
+    truth = pl.DataFrame({"row_number": range(judged), "correct": correct, "kind": None, "operations_left": None})
+    Lake(tmp_path).write(StepTruth.cast(truth), Record("sources/step_truth", None, "key", "run", "model", "1"))
+    client = as_annotator(TestClient(explorer(settings), base_url=OWN), "ann")
+    if judged == 100:
+        assert "of the 50 solutions that the report needs" in page(client, "/queue")
+        return
+    assert set(judge_queue(client, 2)) == {98, 99}
+    ended = page(client, "/queue")
+    assert "You have judged every solution of it" in ended and '<span id="judged">2</span> solutions<' in ended
+
+
 def test_trajectories_show_without_a_refresh_once_they_are_selected(tmp_path):
     settings = load_settings("miniature", tmp_path)
     lake, latest = Lake.of(settings), LatestResults(settings)

@@ -80,10 +80,10 @@ def test_sets_of_gold_answers_wait_for_a_confirmation_and_a_row_without_one_amon
 
 
 def test_how_the_rows_are_read_is_shown_and_written_into_the_profile(start):
-    rows = [{"prompt": "2 + 3?", "completion": "I add.\n\n2 + 3\n= 5.", "Answer": 5, "level": 1, "uid": "a"}]
+    rows = [{"prompt": "2 + 3?", "completion": "I add.\n\n2 + 3\n= 5.", "Answer": 5, "level": 1, "guid": "a"}]
     starter, _ = start(rows)
-    assert starter.look.maps == ["--map gold_answer=Answer", "--map id=uid"]
-    told = {"fields": {"gold_answer": "Answer", "id": "uid"}, "steps": "line"}
+    assert starter.look.maps == ["--map gold_answer=Answer", "--map id=guid"]
+    told = {"fields": {"gold_answer": "Answer", "id": "guid"}, "steps": "line"}
     starter, loaded = start(rows, force=True, **told)
     first = starter.look.first
     assert (first.place, first.form, first.question) == ("row 1", "question and solution", "2 + 3?")
@@ -161,6 +161,27 @@ def test_judgements_are_checked_at_once_and_named_in_the_profile(start, capsys):
     starter, loaded = start(rows, truth="judged.parquet", fields=names, force=True)
     assert starter.truth and starter.truth.truth.rows() == [(0, [True], None, None)] and starter.truth.unjudged == 1
     assert loaded.sources.trajectories[0].fields == {"id": "uid"} and loaded.sources.step_truth[0].fields == names
+
+
+@pytest.mark.parametrize("name", ["uid", "qid"])
+def test_a_uid_or_qid_is_the_id_that_no_row_has_unless_rows_would_be_lost(start, name):
+    rows = [{**{key: row[key] for key in row if key != "id"}, name: row["id"]} for row in ROWS]
+    write_rows(Path("judged.jsonl"), [{"id": "q0", "first_error": 0}, {name: "q1", "first_error": 0}])
+    starter, loaded = start(rows, truth="judged.jsonl")
+    assert loaded.sources.trajectories[0].fields == {"id": name} and starter.look.identified == 3
+    assert starter.truth and starter.truth.truth["row_number"].to_list() == [0, 1]
+    for others in ([{**row, name: "user"} for row in rows], [*rows[:2], {**ROWS[2], "id": None}], [*ROWS, rows[0]]):
+        starter, loaded = start(others, force=True)
+        assert loaded.sources.trajectories[0].fields == {} and starter.look.rejected.height == (len(others) > 3)
+
+
+def test_judgements_by_another_column_of_the_trajectories_are_refused_with_the_option_that_names_it(start):
+    write_rows(Path("judged.jsonl"), [{"id": "7", "first_error": 0}])
+    rows = [{**row, "conversation": number + 6} for number, row in enumerate(ROWS)]
+    with pytest.raises(SourceError, match='their column `conversation` holds "7": give `--map id=conversation` to'):
+        start(rows, truth="judged.jsonl")
+    starter, _ = start(rows, truth="judged.jsonl", fields={"id": "conversation"})
+    assert starter.truth and starter.truth.fitting == 1
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Judging:
         """The next solution of the queue that the annotator has not judged; asks for a name first."""
         annotator, start = annotator_of(request), number_of(request.query_params, "place") or 0
         with self._pages.results.get().view() as view:
-            names = self._queue(view)
+            names, others = self._queue(view)
             mine = {name for name, label in self._labels.all().items() if label.is_judged_by(annotator)}
             left = [place for place, name in enumerate(names) if name not in mine]
             place = next((place for place in left if place >= start), len(names))
@@ -54,16 +54,22 @@ class Judging:
                 "all_right": ALL_RIGHT,
                 "place": place,
                 "judged": len(mine.intersection(names)),
-                "needed": min(FEWEST_SOLUTIONS, len(names)),
+                "needed": max(0, min(FEWEST_SOLUTIONS, len(names) + others) - others),
                 "left": len(left),
                 "last": next(((each, names[each]) for each in range(place - 1, -1, -1) if names[each] in mine), None),
             }
             return self._pages.page(request, "queue.html", view, **context)
 
-    def _queue(self, view: View) -> list[str]:
-        """The ids of solutions, in the order of every annotator's queue."""
+    def _queue(self, view: View) -> tuple[list[str], int]:
+        """The ids of solutions, in the order of every annotator's queue, and the number of those that are left out.
+
+        These are judged by `sources.step_truth`, and not here. If it judges all, none is left out, so that people can
+        be compared with it.
+        """
         rows = view.kept_rows(queries.QUEUE, base=self._base(view), seed=self._settings.seed, most=LONGEST_QUEUE)
-        return [row["trajectory_id"] for row in rows]
+        labels = self._labels.all()
+        asked = [row for row in rows if not row["is_judged"] or row["trajectory_id"] in labels] or rows
+        return [row["trajectory_id"] for row in asked], len(rows) - len(asked)
 
     def _base(self, view: View) -> str:
         """The label that the report judges; if there is none yet, the first one."""
@@ -119,7 +125,8 @@ class Judging:
         """The figures on the judged solutions."""
         with self._pages.results.get().view() as view:
             figures = figures_of(view, self._labels.all(), self._settings, self._base(view))
-            needed = len(self._queue(view))
+            asked, others = self._queue(view)
+            needed = len(asked) + others
             needs = {"needed": min(FEWEST_SOLUTIONS, needed), "is_enough": needed >= FEWEST_SOLUTIONS}
             return self._pages.page(request, "own_figures.html", view, figures=figures, **needs)
 

@@ -95,10 +95,11 @@ DISAGREEMENT = f"""
 QUEUE = f"""
     with solutions as (
         select trajectory_id, t.task, ntile(3) over (order by avg(reward), trajectory_id) as third,
-               md5(concat($seed, ' ', trajectory_id)) as lot
+               md5(concat($seed, ' ', trajectory_id)) as lot,
+               row_number in (select row_number from sources.step_truth) as is_judged
         from labels.step_rewards join {SELECTED} using (trajectory_id)
         where reward_type = $base
-        group by trajectory_id, t.task having count(*) > 1
+        group by trajectory_id, t.task, row_number having count(*) > 1
     ),
     dealt as (
         select *, row_number() over (partition by task, third order by lot) - 1 as dealt,
@@ -106,7 +107,7 @@ QUEUE = f"""
                count(*) over (partition by task, third) as held
         from solutions
     )
-    select trajectory_id from dealt order by (dealt + start) / held, lot limit $most
+    select trajectory_id, is_judged from dealt order by (dealt + start) / held, lot limit $most
 """
 
 JUDGED_TRAJECTORIES = f"""
