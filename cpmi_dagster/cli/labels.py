@@ -70,8 +70,8 @@ def label(
         if labelled and "first_error" in types and weights is None:
             cpmi = ", the lowest cpmi no more often than a blind pick" if "cpmi" in types else ""
             lines.append(
-                "Look first at the step of a solution with the lowest first_error: with a labeler of 0.5B, it was the "
-                f"first error in a third of the solutions that people had judged{cpmi} (docs/first_error.md). Its "
+                "Look first at the step of a solution with the lowest first_error: by labelers of 0.5B and 1.5B it was "
+                f"the first error in a third of the solutions that people had judged{cpmi} (docs/first_error.md). Its "
                 "weights are of other data; once twenty solutions are judged, `calibrate` fits them to yours"
             )
         if labelled:
