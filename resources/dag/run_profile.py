@@ -11,12 +11,11 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder, open_instance, storage_errors
 from cpmi_dagster.resources.dag.declaration import Declaration, distinct
-from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
+from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress, TerminalProgress
 from cpmi_dagster.resources.dag.run_life import at_work
 from cpmi_dagster.resources.dag.runs import Outcome, Runner, chosen_tables
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States
-from cpmi_dagster.resources.dag.terminal import TerminalProgress
 from cpmi_dagster.resources.lake.database import FILE_NAME, publish
 from cpmi_dagster.resources.lake.home_file import note_home
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
@@ -77,12 +76,12 @@ def run_profile(
         )
     with storage_errors(settings), open_instance(settings) as instance, progress:
         if other := at_work(instance, dagster_folder(settings)):
-            progress.tell(other)
+            progress.print(other)
 
         def labelled() -> None:
             publish(home.lake, settings)
             path = settings.home / FILE_NAME
-            progress.say(f"  the labels can be read: labels.step_rewards in {path}; reward models follow")
+            progress.print_if_worked(f"  the labels can be read: labels.step_rewards in {path}; reward models follow")
 
         outcome = Runner(build(home), home, instance).run(shards, wanted, labelled)
         if not outcome.failures and not outcome.waiting:

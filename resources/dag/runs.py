@@ -147,7 +147,7 @@ class Runner:
             records = [lake.record(*file) for file in states.files(stage, name)]
             rows = sum(record.rows for record in records if record)
             is_new = stage.run_partitioning == "shard" and partition in self.labelled_elsewhere
-            self.home.progress.finish(stage.name, name, rows, time.monotonic() - began, skipped=not is_new)
+            self.home.progress.finish_partition(stage.name, name, rows, time.monotonic() - began, skipped=not is_new)
         return True
 
     def _execute(self, job: dg.JobDefinition, partition: str | None) -> dg.ExecuteInProcessResult:

@@ -154,7 +154,7 @@ class Stage(Declaration):
         seconds = time.monotonic() - began
         records = [lake.record(*file) for file in states.files(self, run.partition)]
         rows = sum(record.rows for record in records if record)
-        home.progress.finish(self.name, run.partition, rows, seconds, skipped=is_made)
+        home.progress.finish_partition(self.name, run.partition, rows, seconds, skipped=is_made)
         if output is None:
             run.log(f"{self.name}{f' {run.partition}' if run.partition else ''}: skipped, unchanged")
         return output

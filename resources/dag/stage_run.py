@@ -132,7 +132,7 @@ class StageRun:
     def tell(self, line: str) -> None:
         """Write a sentence to the run's log, and show it in a terminal."""
         self.log(line)
-        self.home.progress.tell(line)
+        self.home.progress.print(line)
 
     def track(self, total: int, label: str = "") -> Advance:
         """A callback that takes what has just been finished of `total` items."""
@@ -176,7 +176,7 @@ class StageRun:
         # partitions by recipe share their answers: all ask the same of a backbone
         other = self.partition if self.stage.partitioning == "benchmark" else None
         place = f"{self.settings.shards}/{shard}" if shard else f"all/{other or 'all'}"
-        count = partial(self.home.progress.count_kept, self.stage.name)
+        count = partial(self.home.progress.count_cached, self.stage.name)
         return Calls(self.lake.root / self.stage.table, facts, place, key, answer, unchanged, count)
 
     def engine(
