@@ -19,14 +19,14 @@ from cpmi_dagster.resources.commands import labeling_plan
 from cpmi_dagster.resources.commands.given_file import read_file
 from cpmi_dagster.resources.commands.judge_evaluation import belief_of, evaluate
 from cpmi_dagster.resources.commands.label_file import labeling_settings, write_labelled
-from cpmi_dagster.resources.dag import automation, checks, run_profile, run_sensors, status
+from cpmi_dagster.resources.dag import checks, jobs, run_profile, sensors, status
 from cpmi_dagster.resources.dag import dry_run as dry_runs
 from cpmi_dagster.resources.dag.asset_keys import prefixed
 from cpmi_dagster.resources.dag.declaration import distinct
 from cpmi_dagster.resources.dag.general_checks import currency_check
 from cpmi_dagster.resources.dag.presentation import INPUTS
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
-from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_schedule
+from cpmi_dagster.resources.dag.sensors import check_schedule
 from cpmi_dagster.resources.dag.shown_resources import shown_resources
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
@@ -74,16 +74,16 @@ def build_definitions(home: Home, judge: Callable[[], States] | None = None) -> 
     Args:
         judge: the states of all partitions, judged anew; by default by the settings of the home.
     """
-    settings, jobs, judge = home.settings, automation.jobs(home.settings), judge or home.states
+    settings, job_by_name, judge = home.settings, jobs.define_jobs(home.settings), judge or home.states
     return dg.Definitions(
         assets=_assets_of(home),
         asset_checks=_checks_of(home, judge),
-        jobs=[*jobs.values()],
-        schedules=[shard_schedule(settings, judge, jobs[automation.LABEL])],
+        jobs=[*job_by_name.values()],
+        schedules=[sensors.shard_schedule(settings, judge, job_by_name[jobs.LABEL])],
         sensors=[
-            run_sensors.failed_runs(settings),
-            automation.watch_home(settings, judge, jobs[automation.JUDGE_FILES]),
-            *automation.followers(judge, jobs),
+            sensors.failed_runs(settings),
+            sensors.watch_home(settings, judge, job_by_name[jobs.JUDGE_FILES]),
+            *sensors.followers(judge, job_by_name),
         ],
         resources=shown_resources(home),
         executor=dg.in_process_executor,

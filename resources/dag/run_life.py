@@ -16,8 +16,8 @@ import dagster as dg
 from cpmi_dagster.files.life_locks import LifeLock, hold, life_of
 
 ALIVE = "alive"
-PROCESS_TAG = "cpmi/process"
-"""The tag of the process id of `cpmi run`."""
+PARTITION_TAG, PROCESS_TAG = "dagster/partition", "cpmi/process"
+"""The tags of a run: its partition, and the process id of `cpmi run`."""
 AT_WORK = [
     dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,

@@ -23,12 +23,12 @@ from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.files.text import closest
 from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.automation import DATASET, INGEST, JUDGE_FILES, LABEL, TRAIN, label_tables, phases
 from cpmi_dagster.resources.dag.checks import blocked
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.declaration import Declaration, distinct
 from cpmi_dagster.resources.dag.general_checks import EVERY_ASSETS, IS_CURRENT, unreported
 from cpmi_dagster.resources.dag.gpu_children import CHILD, label_on_gpus
+from cpmi_dagster.resources.dag.jobs import DATASET, INGEST, JUDGE_FILES, LABEL, TRAIN, label_tables, phases
 from cpmi_dagster.resources.dag.run_life import PROCESS_TAG, hold_run
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States, partition_words

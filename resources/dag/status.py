@@ -13,10 +13,9 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.asked import asked_tables
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.automation import PARTITION_TAG
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder, recorded_instance, storage_errors
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.run_life import AT_WORK, is_orphaned, was_interrupted
+from cpmi_dagster.resources.dag.run_life import AT_WORK, PARTITION_TAG, is_orphaned, was_interrupted
 from cpmi_dagster.resources.dag.states import OTHER_INPUTS, PILOT, States
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 

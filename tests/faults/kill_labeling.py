@@ -24,7 +24,7 @@ from polars.testing import assert_frame_equal
 from small_run import SMALL, write_profile
 
 from cpmi_dagster.files.whole_files import UNFINISHED
-from cpmi_dagster.resources.dag.automation import LABEL, PHASES
+from cpmi_dagster.resources.dag.jobs import LABEL, PHASES
 from cpmi_dagster.resources.lake.calls import CALLS, COST
 from cpmi_dagster.resources.lake.lake import Lake
 

@@ -7,7 +7,7 @@ from kill_labeling import compare
 from small_run import run_all
 
 from cpmi_dagster.resources.dag import gpu_children
-from cpmi_dagster.resources.dag.automation import LABEL, PHASES
+from cpmi_dagster.resources.dag.jobs import LABEL, PHASES
 
 
 @pytest.mark.slow

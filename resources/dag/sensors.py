@@ -1,8 +1,9 @@
-"""The jobs, in the order of `cpmi run`, and the sensors that start them when something is missing or stale.
+"""What starts jobs when something is missing or stale, keeps Dagster's pages true, and tells of failed runs.
 
 watch_home                  on     marks runs whose process died; has `is_current` evaluated if it would say otherwise
+failed_runs                 on     logs each failed run in one line, and posts it to the profile's webhook
 follow_sources              off    ingest, if a source, a setting or a file has changed
-missing_or_failed_shards    off    label_shards, a few shards a tick (see `shard_schedule`)
+missing_or_failed_shards    off    label_shards, a run each for a few missing, stale or failed shards a tick
 follow_labels               off    build_dataset, if the labels of all shards are current
 follow_dataset              off    sample_candidates, train_and_evaluate, build_reports: hours on GPUs
 
@@ -10,94 +11,50 @@ With all of them on, an empty home ends in a report. They ask `States`, as `cpmi
 compare events, and would begin the data set of old labels while other shards are labelled again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import dagster as dg
+import httpx2
 
-from cpmi_dagster.contracts.tables import TABLES, Partitioning
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.general_checks import IS_CURRENT, unreported
-from cpmi_dagster.resources.dag.run_life import end_orphaned_runs
+from cpmi_dagster.resources.dag.declaration import ancestors
+from cpmi_dagster.resources.dag.general_checks import unreported
+from cpmi_dagster.resources.dag.jobs import (
+    CANDIDATES,
+    DATASET,
+    INGEST,
+    JUDGE_FILES,
+    REPORT,
+    TRAIN,
+    label_tables,
+    phases,
+)
+from cpmi_dagster.resources.dag.run_life import ORPHANED, PARTITION_TAG, end_orphaned_runs
 from cpmi_dagster.resources.dag.states import States
+from cpmi_dagster.resources.dag.status import partition_states
+from cpmi_dagster.resources.dag.step_errors import reason_of
 from cpmi_dagster.resources.lake.lake import partitions_of, words
 from cpmi_dagster.resources.lake.records import hash_of
 
-INGEST, LABEL, DATASET, CANDIDATES, TRAIN, REPORT = (
-    "ingest", "label_shards", "build_dataset", "sample_candidates", "train_and_evaluate", "build_reports",
-)  # fmt: skip
-JUDGE_FILES = "check_currency"
-PROFILE_TAG = "cpmi/profile"
-PARTITION_TAG = "dagster/partition"
-WITHOUT_GPU = {"container_config": {"resources": {"limits": {"nvidia.com/gpu": "0"}}}}
-"""On Kubernetes, against the limit that the launcher gives to every run."""
 REQUEST_TAG = "cpmi/request"
 """The hash of what a sensor found missing or stale; what failed is not requested again for the same reason."""
 SECONDS_BETWEEN_TICKS = 30
-PURPOSES = {
-    INGEST: "Read the sources, match trajectories with gold answers, choose those to label, read the benchmarks.",
-    LABEL: "Label shards: hard negatives and log-probabilities (CPMI) first, then rollouts, rewards and costs.",
-    DATASET: "Compute soft labels over all shards and assemble the data set; refuses while rewards are stale.",
-    CANDIDATES: "Sample the policy's solutions of the question sets, for best-of-N, and judge by files and models of "
-    "others.",
-    TRAIN: "Train the reward model of a recipe and score the benchmarks with it.",
-    REPORT: "Measure every figure, and write the HTML report.",
-}
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING,
 ]  # fmt: skip
+NOTHING_TO_DO = "every shard is labelled, or being labelled"
+SECONDS_TO_POST = 10.0
+OUTSIDE = "from outside the execution context"
 Judge = Callable[[], States]
-
-
-def _tables(*groups: str, partitioning: Literal["any"] | Partitioning | None = "any") -> list[str]:
-    return [
-        key for key, table in TABLES.items() if table.group in groups and partitioning in ("any", table.partitioning)
-    ]
-
-
-PHASES: dict[str, list[str]] = {
-    INGEST: _tables("sources", "alignment", "selection"),
-    LABEL: _tables("labels"),
-    DATASET: _tables("dataset"),
-    CANDIDATES: [*_tables("benchmarks", partitioning="benchmark"), *_tables("benchmarks", partitioning=None)],
-    TRAIN: _tables("models", "benchmarks", partitioning="recipe"),
-    REPORT: _tables("reports"),
-}
-
-
-def phases(settings: Settings) -> dict[str, list[str]]:
-    """The assets of each phase that a profile asks for; a phase of none is left out."""
-    asked = asked_assets(settings)
-    chosen = {phase: [key for key in tables if key in asked] for phase, tables in PHASES.items()}
-    return {phase: tables for phase, tables in chosen.items() if tables}
-
-
-def label_tables(settings: Settings) -> list[str]:
-    """The tables of labels that a profile asks for."""
-    return phases(settings)[LABEL]
-
-
-def jobs(settings: Settings) -> dict[str, Any]:
-    """The jobs by name; their runs have the profile's name as a tag."""
-    tags = {PROFILE_TAG: settings.profile}
-    made = {
-        name: dg.define_asset_job(name, _assets(tables), description=PURPOSES[name], tags=tags)
-        for name, tables in phases(settings).items()
-    }
-    checks = [dg.AssetCheckKey(asset_key(key), IS_CURRENT) for key in asked_assets(settings)]
-    purpose = "Evaluate `is_current` of every asset: is what is there what the profile would make now?"
-    tags |= {"dagster/priority": "1", "dagster-k8s/config": WITHOUT_GPU}
-    chosen = dg.AssetSelection.checks(*checks)
-    return made | {JUDGE_FILES: dg.define_asset_job(JUDGE_FILES, chosen, description=purpose, tags=tags)}
-
-
-def _assets(tables: Sequence[str]) -> dg.AssetSelection:
-    return dg.AssetSelection.assets(*map(asset_key, tables))
+"""Gives the states of all partitions, judged anew."""
 
 
 class Due(NamedTuple):
@@ -160,7 +117,6 @@ def followers(judge: Judge, made: dict[str, Any]) -> list[dg.SensorDefinition]:
     """The sensors that start jobs, off by default.
 
     Args:
-        judge: the states of all partitions, judged anew.
         made: the jobs by name.
     """
     chosen = {
@@ -196,7 +152,6 @@ def watch_home(settings: Settings, judge: Judge, job: Any) -> dg.SensorDefinitio
     """The sensor that keeps Dagster's pages true, on by default.
 
     Args:
-        judge: the states of all partitions, judged anew.
         job: evaluates `is_current`.
     """
 
@@ -223,3 +178,115 @@ def watch_home(settings: Settings, judge: Judge, job: Any) -> dg.SensorDefinitio
         return dg.RunRequest(tags={REQUEST_TAG: asked})
 
     return evaluate
+
+
+def check_schedule(settings: Settings) -> None:
+    """Check the profile's schedule.
+
+    Raises:
+        SettingsError: it is not a cron expression.
+    """
+    cron = settings.orchestration.schedule
+    try:
+        dg.ScheduleDefinition(name="cron", job_name="any", cron_schedule=cron)
+    except dg.DagsterInvalidDefinitionError as error:
+        raise SettingsError(
+            f"profile `{settings.profile}`: `orchestration.schedule` is `{cron}`, which is not a cron expression of "
+            "five fields; write one such as */10 * * * *"
+        ) from error
+
+
+def shard_schedule(settings: Settings, judge: Judge, job: Any) -> dg.ScheduleDefinition:
+    """Requests shards whose labels are missing, stale or failed: a few per tick.
+
+    Args:
+        job: labels shards.
+
+    Raises:
+        SettingsError: the profile's schedule is not a cron expression.
+    """
+    check_schedule(settings)
+
+    @dg.schedule(
+        job=job,
+        cron_schedule=settings.orchestration.schedule,
+        description=(shard_schedule.__doc__ or "").partition("\n")[0],
+    )
+    def missing_or_failed_shards(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
+        end_orphaned_runs(context.instance, dagster_folder(settings))
+        states = judge()
+        read = {above for key in label_tables(settings) for above in ancestors(key, states.stages)}
+        if before := next(reasons_to_make(states, [key for key in phases(settings)[INGEST] if key in read]), ""):
+            return dg.SkipReason(f"{before}; run the job `{INGEST}` first, or switch on the sensor `follow_sources`")
+        tick = context.scheduled_execution_time.isoformat()
+        due = due_shards(context.instance, settings, states)
+        # with the tick in the run key, a shard that fails again is requested again
+        requests = [dg.RunRequest(run_key=f"{tick} {shard}", partition_key=shard) for shard in due]
+        return requests or dg.SkipReason(NOTHING_TO_DO)
+
+    return missing_or_failed_shards
+
+
+def due_shards(instance: dg.DagsterInstance, settings: Settings, states: States) -> list[str]:
+    """The shards to label now, at most `shards_per_tick`; those whose last run failed come last."""
+    tables = label_tables(settings)
+    by_table = [partition_states(instance, states.lake, settings, table, states) for table in tables]
+    kinds = {shard: {table[shard] for table in by_table} for shard in settings.shard_keys}
+    wanted = [shard for shard, theirs in kinds.items() if "running" not in theirs and theirs != {"done"}]
+    return sorted(wanted, key=lambda shard: "failed" in kinds[shard])[: settings.orchestration.shards_per_tick]
+
+
+def failed_runs(settings: Settings) -> dg.SensorDefinition:
+    """The sensor that logs each failed run in one line, and posts it to the profile's webhook."""
+
+    @dg.run_failure_sensor(
+        name="failed_runs",
+        description="Logs every failed run in one line, and posts it to `orchestration.webhook_variable`.",
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=30,
+    )
+    def compute(context: dg.RunFailureSensorContext) -> None:
+        facts = failure_facts(context, settings)
+        context.log.error(json.dumps(facts))
+        if variable := settings.orchestration.webhook_variable:
+            problem = post(environment_variable(variable), facts)
+            if problem:
+                context.log.warning(f"the failure was not posted to the webhook in {variable}: {problem}")
+
+    return compute
+
+
+def failure_facts(context: dg.RunFailureSensorContext, settings: Settings) -> dict[str, object]:
+    """The JSON that is posted for a failed run; chat servers show its `text`."""
+    run = context.dagster_run
+    steps = {event.step_key: reason_of(event) for event in context.get_step_failure_events()}
+    said = context.failure_event.message or "unknown"
+    # Dagster's words for a process that was killed say nothing of that
+    reasons = [f"{step}: {reason}" for step, reason in steps.items()] or [ORPHANED if OUTSIDE in said else said]
+    partition = run.tags.get(PARTITION_TAG, "")
+    shards = [partition] if partition in settings.shard_keys else []
+    where = f" of shard {partition}" if shards else f" of {partition}" if partition else ""
+    name = "a materialization" if run.job_name.startswith("__") else run.job_name
+    return {
+        "text": f"CPMI profile {settings.profile}: {name}{where} failed: {'; '.join(reasons)}",
+        "profile": settings.profile,
+        "job": run.job_name,
+        "run_id": run.run_id,
+        "shards": shards,
+        "steps": steps,
+    }
+
+
+def post(url: str, facts: Mapping[str, object]) -> str:
+    """Post facts as JSON.
+
+    Returns:
+        Why that failed, without the address, which is a secret; empty if it did not.
+    """
+    if not url:
+        return "the variable is not set"
+    try:
+        reply = httpx2.post(url, json=facts, timeout=SECONDS_TO_POST)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        return type(error).__name__
+    return "" if reply.is_success else f"the server answered with status {reply.status_code}"
