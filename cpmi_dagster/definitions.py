@@ -19,8 +19,7 @@ from cpmi_dagster.resources.commands import labeling_plan
 from cpmi_dagster.resources.commands.given_file import read_file
 from cpmi_dagster.resources.commands.judge_evaluation import belief_of, evaluate
 from cpmi_dagster.resources.commands.label_file import labeling_settings, write_labelled
-from cpmi_dagster.resources.dag import checks, jobs, run_profile, sensors, status
-from cpmi_dagster.resources.dag import dry_run as dry_runs
+from cpmi_dagster.resources.dag import checks, jobs, run, sensors, status
 from cpmi_dagster.resources.dag.asset_keys import prefixed
 from cpmi_dagster.resources.dag.declaration import distinct
 from cpmi_dagster.resources.dag.general_checks import currency_check
@@ -134,9 +133,9 @@ describe_labels = status.describe_labels
 describe_pilot = status.describe_pilot
 stale_tables = partial(reports.stale_tables, stages=MAKERS)
 plan = partial(labeling_plan.plan, makers=MAKERS)
-narrow_pilot = partial(run_profile.narrow_pilot, stages=MAKERS)
-run_with_progress = partial(run_profile.run_profile, home_of, build_definitions)
-dry_run = partial(dry_runs.dry_run, home_of)
+narrow_pilot = partial(run.narrow_pilot, stages=MAKERS)
+run_with_progress = partial(run.run_profile, home_of, build_definitions)
+dry_run = partial(run.dry_run, home_of)
 
 
 @dg.definitions

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cpmi_dagster.resources.commands.doctor import Finding
     from cpmi_dagster.resources.commands.labeling_plan import Plan
     from cpmi_dagster.resources.commands.starter import Starter
-    from cpmi_dagster.resources.dag.dry_run import DryRun
+    from cpmi_dagster.resources.dag.run import DryRun
     from cpmi_dagster.resources.dag.status import Stale
 
 LINE_EVERY_SECONDS = 30.0

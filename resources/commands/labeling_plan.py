@@ -37,7 +37,7 @@ from cpmi_dagster.planning.measuring import load_here, measure_speed
 from cpmi_dagster.planning.training import TrainingPlan
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.dry_run import planned_training
+from cpmi_dagster.resources.dag.run import planned_training
 from cpmi_dagster.resources.dag.stage_run import in_labeling_order
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake

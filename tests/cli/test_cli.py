@@ -15,7 +15,7 @@ from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.files.text import NOT_SHOWN
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag.runs import Runner
+from cpmi_dagster.resources.dag.runner import Runner
 from cpmi_dagster.resources.lake.calls import Calls
 from cpmi_dagster.resources.lake.home_file import note_home
 from cpmi_dagster.resources.lake.lake import Lake
