@@ -23,10 +23,9 @@ from cpmi_dagster.files.text import closest
 from cpmi_dagster.planning.hardware import Hardware, choose_hardware
 from cpmi_dagster.planning.training import TrainingPlan, plan_training
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder, open_instance, storage_errors
 from cpmi_dagster.resources.dag.declaration import Declaration, distinct
+from cpmi_dagster.resources.dag.instance import at_work, open_instance, storage_errors
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress, TerminalProgress
-from cpmi_dagster.resources.dag.run_life import at_work
 from cpmi_dagster.resources.dag.runner import Outcome, Runner
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States
@@ -94,7 +93,7 @@ def run_profile(
             f"{each.table} {name}" for each in chosen for name in stage_partitions(each, settings, shards)
         )
     with storage_errors(settings), open_instance(settings) as instance, progress:
-        if other := at_work(instance, dagster_folder(settings)):
+        if other := at_work(instance, settings):
             progress.print(other)
 
         def labelled() -> None:

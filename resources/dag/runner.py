@@ -33,11 +33,10 @@ from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.checks import blocked
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.declaration import Declaration, distinct
 from cpmi_dagster.resources.dag.general_checks import EVERY_ASSETS, IS_CURRENT, unreported
+from cpmi_dagster.resources.dag.instance import PROCESS_TAG, hold_run
 from cpmi_dagster.resources.dag.jobs import DATASET, INGEST, JUDGE_FILES, LABEL, TRAIN, label_tables, phases
-from cpmi_dagster.resources.dag.run_life import PROCESS_TAG, hold_run
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States, partition_words
 from cpmi_dagster.resources.dag.step_errors import INTERRUPTED, reason_of
@@ -166,7 +165,7 @@ class Runner:
 
     def _execute(self, job: dg.JobDefinition, partition: str | None) -> dg.ExecuteInProcessResult:
         run_id = str(uuid.uuid4())
-        hold_run(dagster_folder(self.home.settings), run_id)
+        hold_run(self.home.settings, run_id)
         return job.execute_in_process(
             instance=self.instance,
             run_id=run_id,

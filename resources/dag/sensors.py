@@ -23,9 +23,9 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.declaration import ancestors
 from cpmi_dagster.resources.dag.general_checks import unreported
+from cpmi_dagster.resources.dag.instance import ORPHANED, PARTITION_TAG, end_orphaned_runs
 from cpmi_dagster.resources.dag.jobs import (
     CANDIDATES,
     DATASET,
@@ -36,7 +36,6 @@ from cpmi_dagster.resources.dag.jobs import (
     label_tables,
     phases,
 )
-from cpmi_dagster.resources.dag.run_life import ORPHANED, PARTITION_TAG, end_orphaned_runs
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
 from cpmi_dagster.resources.dag.step_errors import reason_of
@@ -164,7 +163,7 @@ def watch_home(settings: Settings, judge: Judge, job: Any) -> dg.SensorDefinitio
         minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
     )
     def evaluate(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        end_orphaned_runs(context.instance, dagster_folder(settings))
+        end_orphaned_runs(context.instance, settings)
         states = judge()
         changed = unreported(context.instance, asked_assets(states.settings), states)
         if not changed:
@@ -213,7 +212,7 @@ def shard_schedule(settings: Settings, judge: Judge, job: Any) -> dg.ScheduleDef
         description=(shard_schedule.__doc__ or "").partition("\n")[0],
     )
     def missing_or_failed_shards(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
-        end_orphaned_runs(context.instance, dagster_folder(settings))
+        end_orphaned_runs(context.instance, settings)
         states = judge()
         read = {above for key in label_tables(settings) for above in ancestors(key, states.stages)}
         if before := next(reasons_to_make(states, [key for key in phases(settings)[INGEST] if key in read]), ""):

@@ -23,10 +23,9 @@ import dagster as dg
 from cpmi_dagster.errors import CpmiError, LakeError, is_fatal, is_transient
 from cpmi_dagster.resources.dag import presentation
 from cpmi_dagster.resources.dag.asset_keys import asset_key, prefixed
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder
 from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput, carried_inputs
 from cpmi_dagster.resources.dag.general_checks import contract_result, contract_spec
-from cpmi_dagster.resources.dag.run_life import hold_run
+from cpmi_dagster.resources.dag.instance import hold_run
 from cpmi_dagster.resources.dag.shown_resources import LAKE, MODELS
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.dag.states import key_of, refuse_stale
@@ -59,7 +58,7 @@ class Stage(Declaration):
 
         def compute(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
             partition = context.partition_key if keys is not None else None
-            hold_run(dagster_folder(home.settings), context.run.run_id, self.prefix)
+            hold_run(home.settings, context.run.run_id, self.prefix)
             given = {name: getattr(context.resources, prefixed(name, self.prefix)) for name in used}
             here = replace(home, **given)
             with step_errors(context, home.settings.orchestration):

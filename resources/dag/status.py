@@ -13,9 +13,15 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.asked import asked_tables
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder, recorded_instance, storage_errors
 from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.run_life import AT_WORK, PARTITION_TAG, is_orphaned, was_interrupted
+from cpmi_dagster.resources.dag.instance import (
+    AT_WORK,
+    PARTITION_TAG,
+    is_orphaned,
+    recorded_instance,
+    storage_errors,
+    was_interrupted,
+)
 from cpmi_dagster.resources.dag.states import OTHER_INPUTS, PILOT, States
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 
@@ -131,11 +137,10 @@ def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[A
 
 def _interrupted(instance: dg.DagsterInstance, settings: Settings) -> set[str]:
     """Partitions of orphaned runs that no living run is making; `all` of those that make everything."""
-    folder = dagster_folder(settings)
     places: dict[bool, set[str]] = {True: set(), False: set()}
     for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
         run = record.dagster_run
-        places[is_orphaned(folder, record)].add(run.tags.get(PARTITION_TAG, "all"))
+        places[is_orphaned(settings, record)].add(run.tags.get(PARTITION_TAG, "all"))
     return places[True] - places[False]
 
 

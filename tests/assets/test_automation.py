@@ -17,9 +17,8 @@ from cpmi_dagster.definitions import build_definitions, home_of
 from cpmi_dagster.files.life_locks import hold
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder
+from cpmi_dagster.resources.dag.instance import ALIVE, PARTITION_TAG, dagster_folder
 from cpmi_dagster.resources.dag.jobs import INGEST, LABEL, label_tables, phases
-from cpmi_dagster.resources.dag.run_life import ALIVE, PARTITION_TAG
 from cpmi_dagster.resources.dag.sensors import NOTHING_TO_DO, Due, failed_runs, failure_facts, requests_of
 from cpmi_dagster.resources.dag.states import CURRENT, MISSING, State, States
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of

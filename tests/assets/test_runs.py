@@ -24,7 +24,7 @@ from cpmi_dagster.errors import LakeError, SourceError
 from cpmi_dagster.files import locks
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.dagster_home import open_instance
+from cpmi_dagster.resources.dag.instance import open_instance
 from cpmi_dagster.resources.dag.jobs import INGEST
 from cpmi_dagster.resources.dag.run import chosen_tables
 from cpmi_dagster.resources.dag.stage_run import StageRun

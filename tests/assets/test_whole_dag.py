@@ -30,7 +30,7 @@ from cpmi_dagster.prm import features
 from cpmi_dagster.prm.examples import validation_questions
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.dag.dagster_home import open_instance
+from cpmi_dagster.resources.dag.instance import open_instance
 from cpmi_dagster.resources.dag.sensors import due_shards
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States

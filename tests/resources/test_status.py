@@ -13,9 +13,8 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.definitions import MAKERS, build_definitions, home_of
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import status
-from cpmi_dagster.resources.dag.dagster_home import open_instance
+from cpmi_dagster.resources.dag.instance import FAILURE_REASON, PARTITION_TAG, STOPPED, open_instance
 from cpmi_dagster.resources.dag.jobs import LABEL
-from cpmi_dagster.resources.dag.run_life import FAILURE_REASON, PARTITION_TAG, STOPPED
 from cpmi_dagster.resources.dag.status import AssetStatus, describe_labels, home_status, what_is_stale
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import Record
