@@ -10,7 +10,7 @@ from cpmi_dagster.answers.agreement import doubt_gold_answers
 from cpmi_dagster.contracts.keys import REFERENCES, REJECTED_ROWS, SHEPHERD, TRAJECTORIES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.resources.dag.declaration import StageOutput
-from cpmi_dagster.resources.dag.presentation import preview
+from cpmi_dagster.resources.dag.file_metadata import preview
 from cpmi_dagster.resources.dag.stage import stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.trajectories.rows import separate_defects, separate_duplicates

@@ -42,7 +42,7 @@ from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, build_artif
 from cpmi_dagster.reports.changes import FIGURE, STEP_OF_TYPE, changed_rows, changes_since
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput
-from cpmi_dagster.resources.dag.presentation import preview
+from cpmi_dagster.resources.dag.file_metadata import preview
 from cpmi_dagster.resources.dag.stage import stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States

@@ -23,14 +23,12 @@ from cpmi_dagster.resources.dag import checks, jobs, run, sensors, status
 from cpmi_dagster.resources.dag.asset_keys import prefixed
 from cpmi_dagster.resources.dag.declaration import distinct
 from cpmi_dagster.resources.dag.general_checks import currency_check
-from cpmi_dagster.resources.dag.presentation import INPUTS
+from cpmi_dagster.resources.dag.home_resources import INPUTS, TableInputs, shown_resources
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
 from cpmi_dagster.resources.dag.sensors import check_schedule
-from cpmi_dagster.resources.dag.shown_resources import shown_resources
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States
-from cpmi_dagster.resources.dag.table_inputs import TableInputs
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui

@@ -21,12 +21,13 @@ from typing import Any, Concatenate, ParamSpec
 import dagster as dg
 
 from cpmi_dagster.errors import CpmiError, LakeError, is_fatal, is_transient
-from cpmi_dagster.resources.dag import presentation
 from cpmi_dagster.resources.dag.asset_keys import asset_key, prefixed
 from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput, carried_inputs
+from cpmi_dagster.resources.dag.file_metadata import PREVIEW_ROWS, facts_of
 from cpmi_dagster.resources.dag.general_checks import contract_result, contract_spec
+from cpmi_dagster.resources.dag.home_resources import LAKE, MODELS
 from cpmi_dagster.resources.dag.instance import hold_run
-from cpmi_dagster.resources.dag.shown_resources import LAKE, MODELS
+from cpmi_dagster.resources.dag.presentation import asset_spec
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.dag.states import key_of, refuse_stale
 from cpmi_dagster.resources.dag.step_errors import step_errors
@@ -75,7 +76,7 @@ class Stage(Declaration):
 
         return dg.multi_asset(
             name=prefixed(self.name, self.prefix),
-            specs=[presentation.asset_spec(self, key, home) for key in self.assets],
+            specs=[asset_spec(self, key, home) for key in self.assets],
             check_specs=[contract_spec(key, self.prefix, partitions) for key in self.assets],
             partitions_def=partitions,
             can_subset=len(self.assets) > 1,
@@ -111,13 +112,13 @@ class Stage(Declaration):
         """What Dagster records of a table after a run."""
         names = [partition] if partition else partitions_of(key, home.settings) or [None]
         records = [record for name in names if (record := home.lake.record(key, name))]
-        head = home.lake.head(key, names[0], presentation.PREVIEW_ROWS)
+        head = home.lake.head(key, names[0], PREVIEW_ROWS)
         # what others read through this table is a part of its version, or they would not be stale if that changes
         carried = [each for name in carried_inputs(key, home.stages) for each in self._contents(home, name, partition)]
         contents = [*(record.content for record in records), *carried]
         return dg.MaterializeResult(
             asset_key=asset_key(key, self.prefix),
-            metadata={**presentation.facts_of(self, records, head, home.lake), **shown},
+            metadata={**facts_of(self, records, head, home.lake), **shown},
             data_version=dg.DataVersion(contents[0] if len(contents) == 1 else hash_of(contents)),
             check_results=[contract_result(key, self.prefix, records)],
         )

@@ -15,8 +15,9 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import ScoringError, TransientError
 from cpmi_dagster.profiles.orchestration import Orchestration
 from cpmi_dagster.reading.tree_reader import OutOfMemory
-from cpmi_dagster.resources.dag.presentation import asset_description, facts_of, preview, table_metadata
-from cpmi_dagster.resources.dag.shown_resources import shown_resources
+from cpmi_dagster.resources.dag.file_metadata import facts_of, preview
+from cpmi_dagster.resources.dag.home_resources import shown_resources
+from cpmi_dagster.resources.dag.presentation import asset_description, table_metadata
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.step_errors import step_errors
