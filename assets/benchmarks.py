@@ -29,8 +29,7 @@ from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.dag.declaration import StageOutput
-from cpmi_dagster.resources.dag.stage import model_stage
+from cpmi_dagster.resources.dag.stage import StageOutput, model_stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.lake.kept_answers import STEPS_KEY, kept_steps, step_values
 

@@ -28,8 +28,7 @@ from cpmi_dagster.contracts.keys import (
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts, sample_trajectories
 from cpmi_dagster.negatives.hard_negatives import hard_negatives as sample_negatives
-from cpmi_dagster.resources.dag.declaration import StageOutput
-from cpmi_dagster.resources.dag.stage import model_stage, stage
+from cpmi_dagster.resources.dag.stage import StageOutput, model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.lake.kept_answers import ADMISSION, ADMISSION_KEY, SCORE, SCORE_KEY, kept_scores
 from cpmi_dagster.resources.workers.language_models import Role

@@ -10,8 +10,7 @@ from cpmi_dagster.contracts.keys import MODELS, SELECTED, SOFT_LABELS, TRAJECTOR
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.plots import draw_training_curves
-from cpmi_dagster.resources.dag.declaration import StageOutput
-from cpmi_dagster.resources.dag.stage import model_stage
+from cpmi_dagster.resources.dag.stage import StageOutput, model_stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun, in_labeling_order
 from cpmi_dagster.resources.lake.kept_answers import STEPS_KEY, kept_steps, step_values
 from cpmi_dagster.rewards.dataset import training_examples
@@ -84,14 +83,14 @@ def process_reward_models(run: StageRun) -> StageOutput:
         settings.home / folder,
         settings.seed,
         progress=run.track(trainings(examples, training, seed)),
-        data_version=run.version(SOFT_LABELS),
+        data_version=run.content_hash(SOFT_LABELS),
         checkpoints=run.checkpoints,
         gpu=run.models.other_gpu(),
         features=features,
     )
     batch_tokens, device = settings.benchmarks.prediction_batch_tokens, run.models.device("backbone")
     scores = own_scores(trained.path, examples, training, seed, features, batch_tokens, device)
-    model = _row(chosen, trained, folder, run.version(SOFT_LABELS), scores)
+    model = _row(chosen, trained, folder, run.content_hash(SOFT_LABELS), scores)
     return StageOutput(
         model, model=trained.backbone, files=[folder], metadata={"truncated_trajectories": trained.truncated}
     )

@@ -20,13 +20,12 @@ from cpmi_dagster.resources.commands.given_file import read_file
 from cpmi_dagster.resources.commands.judge_evaluation import belief_of, evaluate
 from cpmi_dagster.resources.commands.label_file import labeling_settings, write_labelled
 from cpmi_dagster.resources.dag import checks, jobs, run, sensors, status
-from cpmi_dagster.resources.dag.asset_keys import prefixed
-from cpmi_dagster.resources.dag.declaration import distinct
 from cpmi_dagster.resources.dag.general_checks import currency_check
 from cpmi_dagster.resources.dag.home_resources import INPUTS, TableInputs, shown_resources
+from cpmi_dagster.resources.dag.making import asset_of
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
 from cpmi_dagster.resources.dag.sensors import check_schedule
-from cpmi_dagster.resources.dag.stage import Stage
+from cpmi_dagster.resources.dag.stage import Stage, distinct, prefixed
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
@@ -88,7 +87,7 @@ def build_definitions(home: Home, judge: Callable[[], States] | None = None) -> 
 
 
 def _assets_of(home: Home) -> list[dg.AssetsDefinition]:
-    return [stage.bind(home) for stage in distinct(home.stages.values()) if isinstance(stage, Stage)]
+    return [asset_of(stage, home) for stage in distinct(home.stages.values())]
 
 
 def _checks_of(home: Home, judge: Callable[[], States], prefix: Sequence[str] = ()) -> list[dg.AssetsDefinition]:

@@ -36,8 +36,8 @@ from cpmi_dagster.planning.hardware import CPU, Hardware, choose_hardware, plann
 from cpmi_dagster.planning.measuring import load_here, measure_speed
 from cpmi_dagster.planning.training import TrainingPlan
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.run import planned_training
+from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import in_labeling_order
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
@@ -80,7 +80,7 @@ def plan(
     settings: Settings,
     hardware: str | None,
     advance: Callable[[int, int], None],
-    makers: Mapping[str, Declaration],
+    makers: Mapping[str, Stage],
     measures: bool = True,
 ) -> Plan:
     """What labeling the selected trajectories by each method will take.

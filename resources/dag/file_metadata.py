@@ -18,7 +18,7 @@ import polars as pl
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES, Table
 from cpmi_dagster.files.text import cut, in_markdown
-from cpmi_dagster.resources.dag.declaration import Declaration
+from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.records import Record
 
@@ -43,7 +43,7 @@ HASH_CHARACTERS = 8
 COLUMNS = ("fact", "name", "value")
 
 
-def facts_of(stage: Declaration, records: Sequence[Record], rows: pl.DataFrame, lake: Lake) -> dict[str, Any]:
+def facts_of(stage: Stage, records: Sequence[Record], rows: pl.DataFrame, lake: Lake) -> dict[str, Any]:
     """Metadata of a run's files.
 
     Args:

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import dagster as dg
 
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.resources.dag.asset_keys import asset_key, prefixed
 from cpmi_dagster.resources.dag.instance import hold_run
+from cpmi_dagster.resources.dag.stage import asset_key, prefixed
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.records import Record
 

@@ -20,7 +20,7 @@ from typing import Any, NoReturn, get_args
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.resources.dag.asset_keys import prefixed
+from cpmi_dagster.resources.dag.stage import prefixed
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.lake.database import FILE_NAME, reader
 from cpmi_dagster.resources.lake.lake import Lake

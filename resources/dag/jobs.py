@@ -10,8 +10,8 @@ import dagster as dg
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.general_checks import IS_CURRENT
+from cpmi_dagster.resources.dag.stage import asset_key
 
 INGEST, LABEL, DATASET, CANDIDATES, TRAIN, REPORT = (
     "ingest", "label_shards", "build_dataset", "sample_candidates", "train_and_evaluate", "build_reports",

@@ -20,10 +20,9 @@ import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from cpmi_dagster.errors import CpmiError
-from cpmi_dagster.resources.dag.asset_keys import asset_key, prefixed
-from cpmi_dagster.resources.dag.declaration import Declaration, direct_inputs
 from cpmi_dagster.resources.dag.file_metadata import query_of
 from cpmi_dagster.resources.dag.home_resources import INPUTS
+from cpmi_dagster.resources.dag.stage import Stage, asset_key, direct_inputs, prefixed
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import columns_hashed, recipe_facts, setting_values
 from cpmi_dagster.resources.lake.database import FILE_NAME
@@ -40,7 +39,7 @@ NAMED_COLUMN = re.compile(r"\w+\.\w+\.\w+")
 HASH_CHARACTERS = 8
 
 
-def asset_spec(stage: Declaration, key: str, home: Home) -> dg.AssetSpec:
+def asset_spec(stage: Stage, key: str, home: Home) -> dg.AssetSpec:
     """The spec of a table's asset.
 
     Of its inputs Dagster shows those that no other input is made from (`direct_inputs`).
@@ -69,20 +68,20 @@ def asset_spec(stage: Declaration, key: str, home: Home) -> dg.AssetSpec:
     return spec.with_io_manager_key(prefixed(INPUTS, stage.prefix)) if stage.prefix else spec
 
 
-def _dep(stage: Declaration, key: str, home: Home) -> dg.AssetDep:
+def _dep(stage: Stage, key: str, home: Home) -> dg.AssetDep:
     """The dependency on an input; all partitions of one that is partitioned otherwise."""
     theirs = home.stages[key].run_partitioning
     is_whole = stage.run_partitioning and theirs not in (None, stage.run_partitioning)
     return dg.AssetDep(asset_key(key, stage.prefix), partition_mapping=dg.AllPartitionMapping() if is_whole else None)
 
 
-def code_version(stage: Declaration, home: Home) -> str:
+def code_version(stage: Stage, home: Home) -> str:
     """The hash of what the rows follow from, here and upstream, as far as it is known without reading rows.
 
     Dagster shows an asset as unsynced if this, or the data version of an input, differs from that of the last
     materialization. `States` knows more: the weights in a model's folder, and commits of the hub.
     """
-    known = home.memo.setdefault("code versions", {})
+    known = home.cache.setdefault("code versions", {})
     if stage.table not in known:
         upstream = [code_version(home.stages[key], home) for key in direct_inputs(stage, home.stages)]
         facts = [stage.code_version, columns_hashed(stage), _settings_of(stage, home), upstream]
@@ -90,7 +89,7 @@ def code_version(stage: Declaration, home: Home) -> str:
     return known[stage.table]
 
 
-def _settings_of(stage: Declaration, home: Home) -> list[Any]:
+def _settings_of(stage: Stage, home: Home) -> list[Any]:
     """The settings, models and sources that a stage's rows depend on; of sources on this disk, the files' hashes."""
     settings = home.settings
     models = [settings.models.of(role) for role in stage.models] + list(stage.named_models(settings).values())
@@ -99,7 +98,7 @@ def _settings_of(stage: Declaration, home: Home) -> list[Any]:
     return [settings.seed, setting_values(stage.settings, settings), named, recipes, _sources(stage, home)]
 
 
-def _sources(stage: Declaration, home: Home) -> list[Any]:
+def _sources(stage: Stage, home: Home) -> list[Any]:
     """The sources of a stage; none if a file is missing, which is an error of the run, not of the graph.
 
     None also if an asset of the user's project writes them, since that may be in the same run.
@@ -116,13 +115,13 @@ def _sources(stage: Declaration, home: Home) -> list[Any]:
         return []
 
 
-def asset_description(stage: Declaration, key: str) -> str:
+def asset_description(stage: Stage, key: str) -> str:
     """What a table is; of the stage's main table also how it is made."""
     how = inspect.getdoc(stage.body) if key == stage.table else None
     return "\n\n".join(dict.fromkeys([TABLES[key].meaning, *([how] if how else [])]))
 
 
-def table_metadata(stage: Declaration, table: Table, home: Path) -> dict[str, Any]:
+def table_metadata(stage: Stage, table: Table, home: Path) -> dict[str, Any]:
     """What is known of a table before it is made: name, columns, database, a query."""
     return {
         TABLE_NAME: table.relation,
@@ -132,7 +131,7 @@ def table_metadata(stage: Declaration, table: Table, home: Path) -> dict[str, An
     }
 
 
-def column_schema(stage: Declaration, table: Table) -> dg.TableSchema:
+def column_schema(stage: Stage, table: Table) -> dg.TableSchema:
     """The columns of a table, and the rules that its rows keep."""
     meanings = column_meanings(table)
     columns = [
@@ -151,7 +150,7 @@ def type_name(dtype: Any) -> str:
     return "struct" if isinstance(dtype, pl.Struct) else str(dtype).lower()
 
 
-def _describe(stage: Declaration, name: str, dtype: Any, meaning: str) -> str:
+def _describe(stage: Stage, name: str, dtype: Any, meaning: str) -> str:
     """The meaning of a column, with the fields of a struct, and the columns it is made from."""
     inner = dtype.inner if isinstance(dtype, pl.List) else dtype
     fields = inner.fields if isinstance(inner, pl.Struct) else []
@@ -160,7 +159,7 @@ def _describe(stage: Declaration, name: str, dtype: Any, meaning: str) -> str:
     return "; ".join([meaning, *([f"fields {named}"] if named else []), *([f"from {sources}"] if sources else [])])
 
 
-def _columns_behind(stage: Declaration, column: str, known: set[str]) -> str:
+def _columns_behind(stage: Stage, column: str, known: set[str]) -> str:
     """The columns that the stage names as those a column is made from, but for the known ones.
 
     A column of the same name in an input is not always its source: the steps of a candidate are the policy's, those
@@ -199,7 +198,7 @@ def _rules(table: Table) -> Iterator[str]:
             yield f"{shortest} ≤ length of {name}"
 
 
-def column_lineage(stage: Declaration, table: Table) -> dg.TableColumnLineage:
+def column_lineage(stage: Stage, table: Table) -> dg.TableColumnLineage:
     """The input columns of each column: those of the same name, and those the stage names."""
     deps = {
         column: [dg.TableColumnDep(asset_key(key, stage.prefix), name) for key, name in sources]
@@ -208,7 +207,7 @@ def column_lineage(stage: Declaration, table: Table) -> dg.TableColumnLineage:
     return dg.TableColumnLineage(deps)
 
 
-def _code_reference(stage: Declaration) -> Mapping[str, Any]:
+def _code_reference(stage: Stage) -> Mapping[str, Any]:
     file = inspect.getsourcefile(stage.body)
     if file is None:
         return {}

@@ -23,10 +23,10 @@ from cpmi_dagster.files.text import closest
 from cpmi_dagster.planning.hardware import Hardware, choose_hardware
 from cpmi_dagster.planning.training import TrainingPlan, plan_training
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.declaration import Declaration, distinct
 from cpmi_dagster.resources.dag.instance import at_work, open_instance, storage_errors
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress, TerminalProgress
 from cpmi_dagster.resources.dag.runner import Outcome, Runner
+from cpmi_dagster.resources.dag.stage import Stage, distinct
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.database import FILE_NAME, publish
@@ -110,7 +110,7 @@ def run_profile(
     return outcome
 
 
-def ask_hub(home: Home, stages: Sequence[Declaration]) -> None:
+def ask_hub(home: Home, stages: Sequence[Stage]) -> None:
     """Resolve the hub revision of each model and data set of some stages, before they begin.
 
     Raises:
@@ -131,7 +131,7 @@ def _remove_stale(states: States, tables: Iterable[str], shards: Iterable[str]) 
     """Remove what an earlier run made of shards that a pilot left out, and that is not of the pilot's rows."""
     by_shard = [key for key in tables if TABLES[key].partitioning == "shard"]
     # all are judged first: what is made of a removed file would be judged by its absence
-    for key, shard in [each for each in product(by_shard, shards) if states.state(*each).kind == "other"]:
+    for key, shard in [each for each in product(by_shard, shards) if states.state(*each).kind == "stale"]:
         states.lake.path(key, shard).unlink(missing_ok=True)
 
 
@@ -140,7 +140,7 @@ def narrow_pilot(
     shards: Sequence[str] | None = None,
     force: bool = False,
     *,
-    stages: Mapping[str, Declaration],
+    stages: Mapping[str, Stage],
 ) -> Settings:
     """Settings whose shards are the first ones with enough rows, if the profile is a pilot (`--limit`).
 
@@ -170,7 +170,7 @@ def _first_table(settings: Settings) -> str:
     return QUESTIONS if settings.sources.sample else SHEPHERD
 
 
-def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequence[Declaration] = ()) -> set[str]:
+def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequence[Stage] = ()) -> set[str]:
     """The tables that `--only` or `--until` names, with the other tables of their stages; all tables by default.
 
     Args:
@@ -203,7 +203,7 @@ def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequen
     return chosen
 
 
-def stage_partitions(stage: Declaration, settings: Settings, shards: Sequence[str]) -> Sequence[str | None]:
+def stage_partitions(stage: Stage, settings: Settings, shards: Sequence[str]) -> Sequence[str | None]:
     """The partitions of a stage that a run of some shards brings up to date."""
     if stage.table.startswith("labels/"):
         return shards

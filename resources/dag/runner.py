@@ -31,15 +31,14 @@ from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.models.processors import THREADS, usable_cores
 from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.asset_keys import asset_key
 from cpmi_dagster.resources.dag.checks import blocked
-from cpmi_dagster.resources.dag.declaration import Declaration, distinct
 from cpmi_dagster.resources.dag.general_checks import EVERY_ASSETS, IS_CURRENT, unreported
 from cpmi_dagster.resources.dag.instance import PROCESS_TAG, hold_run
 from cpmi_dagster.resources.dag.jobs import DATASET, INGEST, JUDGE_FILES, LABEL, TRAIN, label_tables, phases
+from cpmi_dagster.resources.dag.making import INTERRUPTED, reason_of
+from cpmi_dagster.resources.dag.stage import Stage, asset_key, distinct
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States, partition_words
-from cpmi_dagster.resources.dag.step_errors import INTERRUPTED, reason_of
 from cpmi_dagster.resources.lake.lake import partitions_of
 
 CHECK_FAILED = "DagsterAssetCheckFailedError"
@@ -147,7 +146,7 @@ class Runner:
         states = self.home.states()
         return all(states.state(key, partition).kind == "current" for key in tables)
 
-    def _skips(self, states: States, stages: Sequence[Declaration], partition: str | None) -> bool:
+    def _skips(self, states: States, stages: Sequence[Stage], partition: str | None) -> bool:
         """Whether a run would do nothing: each file is current and whole."""
         began, lake = time.monotonic(), self.home.lake
         made = [(stage, name) for stage in stages for name in self.home.made_in_a_run(stage, partition)]

@@ -23,7 +23,6 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.declaration import ancestors
 from cpmi_dagster.resources.dag.general_checks import unreported
 from cpmi_dagster.resources.dag.instance import ORPHANED, PARTITION_TAG, end_orphaned_runs
 from cpmi_dagster.resources.dag.jobs import (
@@ -36,10 +35,11 @@ from cpmi_dagster.resources.dag.jobs import (
     label_tables,
     phases,
 )
+from cpmi_dagster.resources.dag.making import reason_of
+from cpmi_dagster.resources.dag.stage import ancestors
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
-from cpmi_dagster.resources.dag.step_errors import reason_of
-from cpmi_dagster.resources.lake.lake import partitions_of, words
+from cpmi_dagster.resources.lake.lake import partition_name, partitions_of
 from cpmi_dagster.resources.lake.records import hash_of
 
 REQUEST_TAG = "cpmi/request"
@@ -87,7 +87,7 @@ def reasons_to_make(states: States, tables: Sequence[str], recipe: str | None = 
         for partition in [recipe] if recipe else partitions_of(key, states.settings) or [None]:
             state = states.state(key, partition)
             if state.kind != "current":
-                yield state.reason or f"{words(key, partition)} is not made yet"
+                yield state.reason or f"{partition_name(key, partition)} is not made yet"
 
 
 def requests_of(

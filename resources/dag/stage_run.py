@@ -16,8 +16,8 @@ from cpmi_dagster.generation.engine import Stop
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.declaration import Declaration
 from cpmi_dagster.resources.dag.progress import Progress
+from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.calls import Calls, check_unchanged
 from cpmi_dagster.resources.lake.kept_engine import ANSWER, KEY, KeptEngine
@@ -33,7 +33,7 @@ class Home:
     Attributes:
         stages: the stage behind each table.
         remake: partitions to make again once though they are current, as `labels/step_rewards 003`.
-        memo: cache of values that runs of this process share.
+        cache: values that runs of this process share.
     """
 
     settings: Settings
@@ -41,11 +41,11 @@ class Home:
     models: LanguageModels
     sources: DataSources
     progress: Progress
-    stages: Mapping[str, Declaration] = field(default_factory=dict)
+    stages: Mapping[str, Stage] = field(default_factory=dict)
     remake: set[str] = field(default_factory=set)
-    memo: dict[str, Any] = field(default_factory=dict)
+    cache: dict[str, Any] = field(default_factory=dict)
 
-    def made_in_a_run(self, stage: Declaration, partition: str | None) -> Sequence[str | None]:
+    def made_in_a_run(self, stage: Stage, partition: str | None) -> Sequence[str | None]:
         """The partitions that a run of Dagster makes of a stage: the one that it has, or all, one after another."""
         if partition is not None or stage.partitioning is None:
             return [partition]
@@ -53,7 +53,7 @@ class Home:
 
     def states(self) -> States:
         """The states of all partitions, judged anew from their files."""
-        return States(self.settings, self.lake, self.models, self.sources, self.stages, self.memo)
+        return States(self.settings, self.lake, self.models, self.sources, self.stages, self.cache)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class StageRun:
         key: hash of the facts.
     """
 
-    stage: Declaration
+    stage: Stage
     home: Home
     partition: str | None
     run_id: str
@@ -113,7 +113,7 @@ class StageRun:
         """The selected trajectories of this shard, in labeling order."""
         return in_labeling_order(self.read(TRAJECTORIES), self.read(SELECTED, columns=["trajectory_id"]))
 
-    def version(self, key: str) -> str:
+    def content_hash(self, key: str) -> str:
         """The hash of the rows of an unpartitioned input; empty if it has not been made."""
         record = self.lake.record(key, None)
         return record.content if record else ""
@@ -123,11 +123,11 @@ class StageRun:
         """The folder for unfinished work on this partition; its parent is removed when the partition is done."""
         return self.lake.work_folder(f"{self.stage.table}/{self.partition}/{self.key}")
 
-    def once(self, version: str, make: Callable[[], Any]) -> Any:
+    def cached(self, version: str, make: Callable[[], Any]) -> Any:
         """A value from the cache of this process, by a name that includes its version."""
-        if version not in self.home.memo:
-            self.home.memo[version] = make()
-        return self.home.memo[version]
+        if version not in self.home.cache:
+            self.home.cache[version] = make()
+        return self.home.cache[version]
 
     def tell(self, line: str) -> None:
         """Write a sentence to the run's log, and show it in a terminal."""

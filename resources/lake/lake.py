@@ -172,7 +172,7 @@ class Lake:
     def _missing(self, key: str, partition: str | None) -> LakeError:
         if self.has(key, partition):
             return DamagedFile(self.path(key, partition), "it is truncated, or was copied from elsewhere", self._option)
-        name = words("/".join((*self._prefix, key)), partition)
+        name = partition_name("/".join((*self._prefix, key)), partition)
         command = "" if self._prefix else f", or run `cpmi run{self._option} --only {key}`"
         return LakeError(f"{name} has not been made yet; materialize it{command}")
 
@@ -273,7 +273,7 @@ class Lake:
         written_at = before.written_at if before and is_same else now
         return replace(record, content=content, digests=digests, rows=rows, written_at=written_at)
 
-    def making(self, key: str, partition: str | None, say: Any) -> AbstractContextManager[None]:
+    def lock_partition(self, key: str, partition: str | None, say: Any) -> AbstractContextManager[None]:
         """The lock for making a partition: a second process waits, then skips the current file."""
         return locked(self._lock_file(key, partition or ALL), say)
 
@@ -323,7 +323,7 @@ def partitions_of(key: str, settings: Settings) -> list[str] | None:
     return by_partitioning[partitioning] if partitioning else None
 
 
-def words(key: str, partition: str | None) -> str:
+def partition_name(key: str, partition: str | None) -> str:
     """A partition as messages name it: `labels/hard_negatives 003`."""
     return f"{key} {partition}" if partition else key
 

@@ -31,6 +31,7 @@ from cpmi_dagster.prm.examples import validation_questions
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.instance import open_instance
+from cpmi_dagster.resources.dag.making import bring_up_to_date
 from cpmi_dagster.resources.dag.sensors import due_shards
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States
@@ -176,7 +177,7 @@ def labelled(home: Path, *types: str) -> tuple[Settings, Lake]:
     settings = load_settings(write_profile(home / "mine.yaml", values), home)
     home_ = home_of(settings)
     for stage in (each for each in labels.STAGES if each.table in home_.stages):
-        stage.bring_up_to_date(StageRun(stage, home_, SHARD, "run", lambda _: None))
+        bring_up_to_date(StageRun(stage, home_, SHARD, "run", lambda _: None))
     return settings, home_.lake
 
 

@@ -17,7 +17,7 @@ from polars.testing import assert_frame_equal
 
 from cpmi_dagster.contracts.keys import NEGATIVES, POLICY_ROLLOUTS
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag import stage
+from cpmi_dagster.resources.dag import making
 from cpmi_dagster.resources.lake import kept_answers
 
 pytestmark = pytest.mark.slow
@@ -44,7 +44,7 @@ EDITS = st.tuples(st.sampled_from([*CHANGES, *NUMBERS]), st.integers(0, 10_000))
 def unpublished():
     """No database: nobody asks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage, "publish", lambda *_: None)
+        patch.setattr(making, "publish", lambda *_: None)
         yield
 
 

@@ -158,8 +158,8 @@ def test_unfinished_answers_that_recipes_share_are_removed_unless_another_recipe
             file.touch()
         return files
 
-    with lake.making(models, "mc", print):
-        with lake.making(models, "cpmi", print):
+    with lake.lock_partition(models, "mc", print):
+        with lake.lock_partition(models, "cpmi", print):
             files = killed()
             lake.tidy(models, "mc")
             assert all(file.exists() for file in files), "the other may be writing them"
