@@ -24,8 +24,8 @@ from cpmi_dagster.reports.figure_sources import sources_of
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.resources.lake.database import quoted, reader
 from cpmi_dagster.resources.lake.lake import Lake, partition_name, partitions_of
+from cpmi_dagster.resources.lake.parquet import Record
 from cpmi_dagster.resources.lake.query import ask
-from cpmi_dagster.resources.lake.records import Record
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.reward_type import ALL, DEFAULT, Demand
 

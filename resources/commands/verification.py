@@ -10,7 +10,7 @@ from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.calls import CALLS
 from cpmi_dagster.resources.lake.lake import ALL, EARLIER, Lake
-from cpmi_dagster.resources.lake.sealed_parquet import is_intact
+from cpmi_dagster.resources.lake.parquet import is_intact
 
 
 def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> tuple[int, list[str]]:

@@ -20,7 +20,7 @@ from cpmi_dagster.contracts.tables import TABLES, Table
 from cpmi_dagster.files.text import cut, in_markdown
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 
 # metadata keys to which Dagster's UI gives a place
 ROW_COUNT, PARTITION_ROW_COUNT = "dagster/row_count", "dagster/partition_row_count"

@@ -21,7 +21,7 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.resources.dag.instance import hold_run
 from cpmi_dagster.resources.dag.stage import asset_key, prefixed
 from cpmi_dagster.resources.dag.states import States
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 
 IS_CURRENT, KEEPS_CONTRACT = "is_current", "keeps_contract"
 EVERY_ASSETS = (IS_CURRENT, KEEPS_CONTRACT)

@@ -33,7 +33,7 @@ from cpmi_dagster.resources.dag.states import key_of, refuse_stale
 from cpmi_dagster.resources.lake.database import publish
 from cpmi_dagster.resources.lake.home_file import note_home
 from cpmi_dagster.resources.lake.lake import partition_name, partitions_of
-from cpmi_dagster.resources.lake.records import Record, hash_of
+from cpmi_dagster.resources.lake.parquet import Record, hash_of
 
 DATA_VERSION_TAG = "dagster/data_version"
 INTERRUPTED = "interrupted; run again to continue where it stopped"

@@ -26,7 +26,7 @@ from cpmi_dagster.resources.dag.stage import Stage, asset_key, direct_inputs, pr
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import columns_hashed, recipe_facts, setting_values
 from cpmi_dagster.resources.lake.database import FILE_NAME
-from cpmi_dagster.resources.lake.records import hash_of
+from cpmi_dagster.resources.lake.parquet import hash_of
 
 OWNERS = ["team:cpmi"]
 STORED_AS = ("duckdb", "parquet")

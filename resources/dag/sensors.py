@@ -40,7 +40,7 @@ from cpmi_dagster.resources.dag.stage import ancestors
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
 from cpmi_dagster.resources.lake.lake import partition_name, partitions_of
-from cpmi_dagster.resources.lake.records import hash_of
+from cpmi_dagster.resources.lake.parquet import hash_of
 
 REQUEST_TAG = "cpmi/request"
 """The hash of what a sensor found missing or stale; what failed is not requested again for the same reason."""

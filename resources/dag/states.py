@@ -27,7 +27,7 @@ from cpmi_dagster.profiles.asked import is_asked
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.stage import Stage, asset_key
 from cpmi_dagster.resources.lake.lake import Lake, partition_name, partitions_of
-from cpmi_dagster.resources.lake.records import Record, hash_of, rows_hash
+from cpmi_dagster.resources.lake.parquet import Record, hash_of, rows_hash
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.workers.language_models import LanguageModels
 

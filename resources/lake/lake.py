@@ -31,9 +31,18 @@ from cpmi_dagster.files.whole_files import UNFINISHED, whole_file
 from cpmi_dagster.profiles.asked import asked_tables, is_asked
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.home_file import claim_home
-from cpmi_dagster.resources.lake.partition_writer import PartitionWriter
-from cpmi_dagster.resources.lake.records import FOOTER, Record, check_rows, hash_of, rows_hash, with_provenance
-from cpmi_dagster.resources.lake.sealed_parquet import DamagedFile, is_intact, write_sealed
+from cpmi_dagster.resources.lake.parquet import (
+    FOOTER,
+    DamagedFile,
+    PartitionWriter,
+    Record,
+    check_rows,
+    hash_of,
+    is_intact,
+    rows_hash,
+    with_provenance,
+    write_sealed,
+)
 
 LAKE = "lake"
 ALL = "all"

@@ -22,7 +22,7 @@ from cpmi_dagster.resources.dag.sensors import NOTHING_TO_DO, Due, failed_runs, 
 from cpmi_dagster.resources.dag.stage import asset_key
 from cpmi_dagster.resources.dag.states import CURRENT, MISSING, State, States
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 
 
 def settings_with(home, **orchestration) -> Settings:

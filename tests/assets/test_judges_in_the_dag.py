@@ -25,7 +25,7 @@ from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.making import bring_up_to_date
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 
 
 def write(path: Path, *probabilities: float) -> None:

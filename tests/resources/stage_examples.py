@@ -9,7 +9,7 @@ from cpmi_dagster.resources.dag.making import bring_up_to_date
 from cpmi_dagster.resources.dag.stage import Stage, StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.dag.states import State
-from cpmi_dagster.resources.lake.records import Record, hash_of
+from cpmi_dagster.resources.lake.parquet import Record, hash_of
 
 SHARD = "000"
 

@@ -11,8 +11,7 @@ from cpmi_dagster.errors import LakeError, StorageError
 from cpmi_dagster.files.whole_files import UNFINISHED
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.lake.lake import CALLS, Lake
-from cpmi_dagster.resources.lake.records import Record, rows_hash
-from cpmi_dagster.resources.lake.sealed_parquet import write_sealed
+from cpmi_dagster.resources.lake.parquet import Record, rows_hash, write_sealed
 
 PLACES = ("all/all", "4/003")
 KEY, REWARDS = "labels/hard_negatives", "labels/step_rewards"

@@ -21,7 +21,7 @@ from cpmi_dagster.resources.dag.making import asset_of, step_errors
 from cpmi_dagster.resources.dag.presentation import asset_description, table_metadata
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 
 UNSCORED = ScoringError("a value is not finite")
 UNSCORED.add_note("among 9 trajectories from t1 on")

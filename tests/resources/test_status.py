@@ -17,7 +17,7 @@ from cpmi_dagster.resources.dag.instance import FAILURE_REASON, PARTITION_TAG, S
 from cpmi_dagster.resources.dag.jobs import LABEL
 from cpmi_dagster.resources.dag.status import AssetStatus, describe_labels, home_status, what_is_stale
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 from cpmi_dagster.resources.sources import hub
 
 NEGATIVES = "labels/hard_negatives"
