@@ -8,8 +8,7 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake.calls import CALLS
-from cpmi_dagster.resources.lake.lake import ALL, EARLIER, Lake
+from cpmi_dagster.resources.lake.lake import ALL, CALLS, EARLIER, Lake
 from cpmi_dagster.resources.lake.parquet import is_intact
 
 

@@ -5,7 +5,7 @@ selection/selected_trajectories           1          5                  selectio
 labels/answer_logprobs                    1        400            960   selection/selected_trajectories has …
 dataset/soft_labels                       1                             not made yet
 
-Kept answers, of all models and settings, are not asked for again (see `calls`).
+Kept answers, of all models and settings, are not asked for again (see `answers.cache`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -16,11 +16,11 @@ from cpmi_dagster.generation.engine import Stop
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.answers.cache import AnswerCache, check_unchanged
+from cpmi_dagster.resources.answers.questions import CONTINUATION, CONTINUATION_KEY, CachingEngine
 from cpmi_dagster.resources.dag.progress import Progress
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.states import States
-from cpmi_dagster.resources.lake.calls import Calls, check_unchanged
-from cpmi_dagster.resources.lake.kept_engine import ANSWER, KEY, KeptEngine
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.workers.language_models import LanguageModels, Role
@@ -139,14 +139,14 @@ class StageRun:
         name = " ".join(filter(None, (self.stage.name, label or self.partition)))
         return self.home.progress.start(name, total, self.log)
 
-    def calls(
+    def answer_cache(
         self,
         role: Role | LanguageModel,
         key: Mapping[str, Any],
         answer: Mapping[str, Any],
         how: Mapping[str, Any],
         shard: str | None = None,
-    ) -> Calls:
+    ) -> AnswerCache:
         """The kept answers of a model for this stage.
 
         Args:
@@ -161,27 +161,27 @@ class StageRun:
             return self.models.facts(role) if isinstance(role, str) else self.models.facts_of(role)
 
         facts = {"model": model(), **how}
-        return self.calls_of(facts, key, answer, lambda: check_unchanged(facts["model"], model), shard)
+        return self.answer_cache_of(facts, key, answer, lambda: check_unchanged(facts["model"], model), shard)
 
-    def calls_of(
+    def answer_cache_of(
         self,
         facts: Mapping[str, Any],
         key: Mapping[str, Any],
         answer: Mapping[str, Any],
         unchanged: Callable[[], None] = lambda: None,
         shard: str | None = None,
-    ) -> Calls:
-        """As `calls`, of a model that the facts identify, such as a trained one by the hash of its weights."""
+    ) -> AnswerCache:
+        """As `answer_cache`, of a model that the facts identify, such as a trained one by the hash of its weights."""
         shard = shard or (self.partition if self.stage.partitioning == "shard" else None)
         # partitions by recipe share their answers: all ask the same of a backbone
         other = self.partition if self.stage.partitioning == "benchmark" else None
         place = f"{self.settings.shards}/{shard}" if shard else f"all/{other or 'all'}"
         count = partial(self.home.progress.count_cached, self.stage.name)
-        return Calls(self.lake.root / self.stage.table, facts, place, key, answer, unchanged, count)
+        return AnswerCache(self.lake.root / self.stage.table, facts, place, key, answer, unchanged, count)
 
     def engine(
         self, role: Role, sampling: Sampling, batch: int, stop: Stop = "answer", size: int | None = None
-    ) -> KeptEngine:
+    ) -> CachingEngine:
         """A generation engine of a role that samples only what is not kept.
 
         Args:
@@ -189,9 +189,9 @@ class StageRun:
             size: prompts per chunk, kept as one file; `scoring.chunk_trajectories` by default.
         """
         how = {"sampling": sampling.model_dump(mode="json"), "stop": stop, "seed": self.settings.seed}
-        calls = self.calls(role, KEY, ANSWER, how)
+        cache = self.answer_cache(role, CONTINUATION_KEY, CONTINUATION, how)
         chunk = size or self.settings.scoring.chunk_trajectories
-        return KeptEngine(calls, self.models.identity(role), lambda: self.models.engine(role, batch), chunk)
+        return CachingEngine(cache, self.models.identity(role), lambda: self.models.engine(role, batch), chunk)
 
 
 def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 """The lake: every table as Parquet files, one per partition, each with its record in the footer.
 
     <home>/lake/labels/hard_negatives/003.parquet      shard 003; `all` for a table without partitions
-    <home>/lake/labels/hard_negatives/.calls/…         answers of a model, see `calls`
+    <home>/lake/labels/hard_negatives/.calls/…         answers of a model, see `answers.cache`
     <home>/lake/reports/figures/.earlier/contrast.parquet      the previous file, kept for a few tables
     <home>/lake/.work/models/process_reward_models/…   unfinished training
 

@@ -42,7 +42,7 @@ LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Calls:
+class AnswerCache:
     """The answers of one model to the questions of one table.
 
     Attributes:
