@@ -31,7 +31,7 @@ from cpmi_dagster.negatives.hard_negatives import hard_negatives as sample_negat
 from cpmi_dagster.resources.answers.questions import ADMISSION, ADMISSION_KEY, SCORE, SCORE_KEY, cached_scores
 from cpmi_dagster.resources.dag.stage import StageOutput, model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
-from cpmi_dagster.resources.workers.language_models import Role
+from cpmi_dagster.resources.models.language_models import Role
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.reward_type import Evidence, Steps

@@ -85,7 +85,7 @@ def process_reward_models(run: StageRun) -> StageOutput:
         progress=run.track(trainings(examples, training, seed)),
         data_version=run.content_hash(SOFT_LABELS),
         checkpoints=run.checkpoints,
-        gpu=run.models.other_gpu(),
+        gpu=run.models.visible_gpu(),
         features=features,
     )
     batch_tokens, device = settings.benchmarks.prediction_batch_tokens, run.models.device("backbone")

@@ -48,7 +48,7 @@ from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.database import reader
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.resources.lake.query import ask
-from cpmi_dagster.resources.workers.language_models import Role
+from cpmi_dagster.resources.models.language_models import Role
 
 LOG = logging.getLogger(__name__)
 REPORT_FILE = Path("report") / "index.html"

@@ -29,9 +29,9 @@ from cpmi_dagster.resources.dag.stage import Stage, distinct, prefixed
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
-from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
     "belief_of", "check_port", "check_schedule", "defs", "describe_labels", "describe_pilot", "dry_run", "evaluate",

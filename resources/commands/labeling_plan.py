@@ -41,7 +41,7 @@ from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import in_labeling_order
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.workers.language_models import Role
+from cpmi_dagster.resources.models.language_models import Role
 from cpmi_dagster.rewards.costs import labeling_costs
 
 SAMPLE = 2000

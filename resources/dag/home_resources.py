@@ -24,7 +24,7 @@ from cpmi_dagster.resources.dag.stage import prefixed
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.lake.database import FILE_NAME, reader
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.workers.language_models import Role
+from cpmi_dagster.resources.models.language_models import Role
 
 LAKE, DUCKDB, MODELS = "lake", "duckdb", "models"
 INPUTS = "tables"

@@ -22,7 +22,7 @@ from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.workers.language_models import Role
+from cpmi_dagster.resources.models.language_models import Role
 
 Options = ParamSpec("Options")
 GPU_POOL = "gpu"

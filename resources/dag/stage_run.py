@@ -22,8 +22,8 @@ from cpmi_dagster.resources.dag.progress import Progress
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
+from cpmi_dagster.resources.models.language_models import LanguageModels, Role
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.language_models import LanguageModels, Role
 
 
 @dataclass(frozen=True)

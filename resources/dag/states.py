@@ -28,8 +28,8 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.stage import Stage, asset_key
 from cpmi_dagster.resources.lake.lake import Lake, partition_name, partitions_of
 from cpmi_dagster.resources.lake.parquet import Record, hash_of, rows_hash
+from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 LONGEST_VALUE = 60
 MOST_NAMED = 3

@@ -7,8 +7,8 @@ from cpmi_dagster.resources.dag import making
 from cpmi_dagster.resources.dag.progress import LoggedProgress
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ from cpmi_dagster.resources.dag.progress import LoggedProgress
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
+from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.language_models import LanguageModels
 from cpmi_dagster.trajectories.templates import render_context, render_step, render_target
 
 STAGES = (

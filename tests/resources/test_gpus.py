@@ -9,14 +9,14 @@ import pytest
 
 from cpmi_dagster.models.processors import THREADS, usable_cores
 from cpmi_dagster.resources.dag import runner
-from cpmi_dagster.resources.workers import gpus
-from cpmi_dagster.resources.workers.gpus import VISIBLE, GpuDealer
-from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.models import gpus
+from cpmi_dagster.resources.models.gpus import VISIBLE, GpuDealer
+from cpmi_dagster.resources.models.language_models import LanguageModels
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from cpmi_dagster.resources.workers import gpus
+from cpmi_dagster.resources.models import gpus
 gpus.gpu_names = lambda: ["GPU-a", "GPU-b"]
 dealer = gpus.GpuDealer(4, Path(sys.argv[1]))
 print(dealer.device(), flush=True)
@@ -32,7 +32,7 @@ def two_gpus(monkeypatch):
 HOLD_PLACE = """
 import sys, time
 from pathlib import Path
-from cpmi_dagster.resources.workers.gpus import take_place
+from cpmi_dagster.resources.models.gpus import take_place
 take_place(Path(sys.argv[1]), 1, print)
 print("taken", flush=True)
 time.sleep(600)

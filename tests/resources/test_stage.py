@@ -17,7 +17,7 @@ from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.dag.stage import Stage, StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.models.language_models import LanguageModels
 
 
 @stage(STEP_REWARDS, inputs=[NEGATIVES])
