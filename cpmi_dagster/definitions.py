@@ -15,10 +15,10 @@ from cpmi_dagster.assets.reports import headline, labels_made, left_out, verdict
 from cpmi_dagster.contracts.keys import QUESTIONS, SHEPHERD
 from cpmi_dagster.profiles.asked import asked_tables
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.commands import labeling_plan
+from cpmi_dagster.resources.commands import plan as plans
 from cpmi_dagster.resources.commands.given_file import read_file
 from cpmi_dagster.resources.commands.judge_evaluation import belief_of, evaluate
-from cpmi_dagster.resources.commands.label_file import labeling_settings, write_labelled
+from cpmi_dagster.resources.commands.label import labeling_settings, write_labelled
 from cpmi_dagster.resources.dag import checks, jobs, run, sensors, status
 from cpmi_dagster.resources.dag.general_checks import currency_check
 from cpmi_dagster.resources.dag.home_resources import INPUTS, TableInputs, shown_resources
@@ -42,14 +42,14 @@ __all__ = [
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
 STAGES: tuple[Stage, ...] = tuple(stage for room in ROOMS for stage in room.STAGES)
-MAKERS = {key: stage for stage in STAGES for key in stage.tables}
+STAGE_BY_TABLE = {key: stage for stage in STAGES for key in stage.tables}
 GROUPS = tuple(room.__name__.rpartition(".")[2] for room in ROOMS)
 
 
 def home_of(
     settings: Settings,
     progress: Progress | None = None,
-    stages: Mapping[str, Stage] = MAKERS,
+    stages: Mapping[str, Stage] = STAGE_BY_TABLE,
     prefix: Sequence[str] = (),
 ) -> Home:
     """Resources of the stages of a profile.
@@ -124,13 +124,13 @@ def part_of_project(
     )
 
 
-home_status = partial(status.home_status, stages=MAKERS)
-what_is_stale = partial(status.what_is_stale, stages=MAKERS)
+home_status = partial(status.home_status, stages=STAGE_BY_TABLE)
+what_is_stale = partial(status.what_is_stale, stages=STAGE_BY_TABLE)
 describe_labels = status.describe_labels
 describe_pilot = status.describe_pilot
-stale_tables = partial(reports.stale_tables, stages=MAKERS)
-plan = partial(labeling_plan.plan, makers=MAKERS)
-narrow_pilot = partial(run.narrow_pilot, stages=MAKERS)
+stale_tables = partial(reports.stale_tables, stages=STAGE_BY_TABLE)
+plan = partial(plans.plan, stage_by_table=STAGE_BY_TABLE)
+narrow_pilot = partial(run.narrow_pilot, stages=STAGE_BY_TABLE)
 run_with_progress = partial(run.run_profile, home_of, build_definitions)
 dry_run = partial(run.dry_run, home_of)
 

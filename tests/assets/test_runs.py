@@ -14,7 +14,7 @@ from cpmi_dagster.cli.commands import app
 from cpmi_dagster.contracts.keys import NEGATIVES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import (
-    MAKERS,
+    STAGE_BY_TABLE,
     STAGES,
     dry_run,
     home_of,
@@ -118,7 +118,11 @@ def test_a_shard_that_fails_stops_no_other_and_nothing_is_made_of_it(own_copy, t
 
 def test_a_stage_waits_for_a_partition_that_another_process_makes(tmp_path, monkeypatch):
     monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.05)
-    home, stage, said = home_of(load_settings("miniature", tmp_path)), MAKERS["sources/reference_problems"], Queue()
+    home, stage, said = (
+        home_of(load_settings("miniature", tmp_path)),
+        STAGE_BY_TABLE["sources/reference_problems"],
+        Queue(),
+    )
     with ThreadPoolExecutor(1) as pool:
         with home.lake.lock_partition(stage.table, None, print):
             other = pool.submit(bring_up_to_date, StageRun(stage, home, None, "run", said.put))

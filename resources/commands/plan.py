@@ -80,7 +80,7 @@ def plan(
     settings: Settings,
     hardware: str | None,
     advance: Callable[[int, int], None],
-    makers: Mapping[str, Stage],
+    stage_by_table: Mapping[str, Stage],
     measures: bool = True,
 ) -> Plan:
     """What labeling the selected trajectories by each method will take.
@@ -88,12 +88,12 @@ def plan(
     Args:
         hardware: name in the table; by default this machine's, and the costs of labelled shards.
         advance: called with the numbers of trajectories just counted and in all.
-        makers: the stage behind each table.
+        stage_by_table: the stage behind each table.
 
     Raises:
         CpmiError: there is no such hardware, nothing is selected yet, or a model's config or tokenizer is missing.
     """
-    states, card = States.of(settings, makers), choose_hardware(hardware, settings.models.labeler)
+    states, card = States.of(settings, stage_by_table), choose_hardware(hardware, settings.models.labeler)
     lake = states.lake
     if not lake.exists(SELECTED) or (selected := lake.read(SELECTED)).is_empty():
         raise LakeError(
