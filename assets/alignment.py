@@ -9,9 +9,8 @@ from cpmi_dagster.alignment import ReferenceIndex, align_trajectories, review_al
 from cpmi_dagster.answers.agreement import doubt_gold_answers
 from cpmi_dagster.contracts.keys import REFERENCES, REJECTED_ROWS, SHEPHERD, TRAJECTORIES
 from cpmi_dagster.errors import LakeError
-from cpmi_dagster.resources.dag.declaration import StageOutput
-from cpmi_dagster.resources.dag.presentation import preview
-from cpmi_dagster.resources.dag.stage import stage
+from cpmi_dagster.resources.dag.file_metadata import preview
+from cpmi_dagster.resources.dag.stage import StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.trajectories.rows import separate_defects, separate_duplicates
 
@@ -51,8 +50,8 @@ def trajectories(run: StageRun) -> StageOutput:
     source = run.read(SHEPHERD)
     rows, defects = separate_defects(source)
     rows, repeated = separate_duplicates(rows)
-    version = run.version(REFERENCES), run.settings.answers.identity
-    index = run.once(f"reference index {version}", lambda: _reference_index(run))
+    version = run.content_hash(REFERENCES), run.settings.answers.identity
+    index = run.cached(f"reference index {version}", lambda: _reference_index(run))
     aligned, unmatched = align_trajectories(rows, index)
     rejected = pl.concat([defects, repeated, unmatched]).sort("row_number")
     account_for(source, aligned, rejected)

@@ -29,10 +29,9 @@ from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.dag.declaration import StageOutput
-from cpmi_dagster.resources.dag.stage import model_stage
+from cpmi_dagster.resources.answers.questions import STEPS_KEY, cached_step_values, step_values
+from cpmi_dagster.resources.dag.stage import StageOutput, model_stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
-from cpmi_dagster.resources.lake.kept_answers import STEPS_KEY, kept_steps, step_values
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
@@ -157,9 +156,11 @@ def _judged_by_model(run: StageRun, name: str, judge: Judge, problems: pl.DataFr
     def read(part: pl.DataFrame, advance: Callable[[int], None]) -> pl.DataFrame:
         return score_steps(model(), part, run.settings.benchmarks.prediction_batch_tokens, advance)
 
-    calls = run.calls(judge.weights, STEPS_KEY, step_values(pl.Float64()), {"form": judge.form})
+    answers = run.answer_cache(judge.weights, STEPS_KEY, step_values(pl.Float64()), {"form": judge.form})
     solutions = problems.select("benchmark", "problem_id", "question", "steps")
-    scored = kept_steps(calls, solutions, "probability", read, run.settings.scoring.chunk_trajectories, advance)
+    scored = cached_step_values(
+        answers, solutions, "probability", read, run.settings.scoring.chunk_trajectories, advance
+    )
     return run.models.facts_of(judge.weights)[0], scored
 
 
@@ -208,9 +209,9 @@ def _scored(run: StageRun, solutions: pl.DataFrame) -> pl.DataFrame:
     def read(part: pl.DataFrame, advance: Callable[[int], None]) -> pl.DataFrame:
         return score_steps(model(), part, settings.benchmarks.prediction_batch_tokens, advance)
 
-    calls = run.calls_of({"model": weights, "recipe": recipe}, STEPS_KEY, step_values(pl.Float64()))
+    answers = run.answer_cache_of({"model": weights, "recipe": recipe}, STEPS_KEY, step_values(pl.Float64()))
     chunk, advance = settings.scoring.chunk_trajectories, run.track(solutions.height)
-    return kept_steps(calls, solutions, "probability", read, chunk, advance)
+    return cached_step_values(answers, solutions, "probability", read, chunk, advance)
 
 
 def _identity(run: StageRun) -> str:

@@ -11,8 +11,7 @@ from cpmi_dagster.contracts.keys import (
     STEP_REWARDS,
     TRAJECTORIES,
 )
-from cpmi_dagster.resources.dag.declaration import StageOutput
-from cpmi_dagster.resources.dag.stage import stage
+from cpmi_dagster.resources.dag.stage import StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.rewards.dataset import labelled_trajectories
 from cpmi_dagster.rewards.soft_labels import soft_labels as normalise

@@ -1,6 +1,6 @@
 """Rewards of every step of the selected trajectories, and the log-probabilities and rollouts they are computed from.
 
-Models answer through the caches `StageRun.calls` and `StageRun.engine`: a stage that runs again asks what is new.
+Models answer through `StageRun.answer_cache` and `StageRun.engine`: a stage that runs again asks what is new.
 """
 
 from functools import partial
@@ -28,11 +28,10 @@ from cpmi_dagster.contracts.keys import (
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts, sample_trajectories
 from cpmi_dagster.negatives.hard_negatives import hard_negatives as sample_negatives
-from cpmi_dagster.resources.dag.declaration import StageOutput
-from cpmi_dagster.resources.dag.stage import model_stage, stage
+from cpmi_dagster.resources.answers.questions import ADMISSION, ADMISSION_KEY, SCORE, SCORE_KEY, cached_scores
+from cpmi_dagster.resources.dag.stage import StageOutput, model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
-from cpmi_dagster.resources.lake.kept_answers import ADMISSION, ADMISSION_KEY, SCORE, SCORE_KEY, kept_scores
-from cpmi_dagster.resources.workers.language_models import Role
+from cpmi_dagster.resources.models.language_models import Role
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.reward_type import Evidence, Steps
@@ -125,9 +124,11 @@ def _scored(run: StageRun, negatives: pl.DataFrame, chosen: tuple[str, ...], **o
     how = {"layout": scoring.layout, "scorer": scoring.scorer}
     # whether a trajectory fits the context depends on what is scored
     admitted = {**how, **options, "conditionings": chosen, "templates": scoring.templates}
-    return kept_scores(
-        run.calls(run.models.spec("labeler"), SCORE_KEY, SCORE, how),  # local weights, also if an endpoint samples
-        run.calls(run.models.spec("labeler"), ADMISSION_KEY, ADMISSION, admitted),
+    return cached_scores(
+        run.answer_cache(
+            run.models.spec("labeler"), SCORE_KEY, SCORE, how
+        ),  # local weights, also if an endpoint samples
+        run.answer_cache(run.models.spec("labeler"), ADMISSION_KEY, ADMISSION, admitted),
         partial(run.models.load, "labeler"),
         trajectories,
         negatives,

@@ -10,10 +10,9 @@ from cpmi_dagster.contracts.keys import MODELS, SELECTED, SOFT_LABELS, TRAJECTOR
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.plots import draw_training_curves
-from cpmi_dagster.resources.dag.declaration import StageOutput
-from cpmi_dagster.resources.dag.stage import model_stage
+from cpmi_dagster.resources.answers.questions import STEPS_KEY, cached_step_values, step_values
+from cpmi_dagster.resources.dag.stage import StageOutput, model_stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun, in_labeling_order
-from cpmi_dagster.resources.lake.kept_answers import STEPS_KEY, kept_steps, step_values
 from cpmi_dagster.rewards.dataset import training_examples
 
 if TYPE_CHECKING:
@@ -39,9 +38,9 @@ def read_features(run: StageRun, solutions: pl.DataFrame, max_tokens: int | None
         return features.step_features(run.models.load("backbone"), part, batch_tokens, max_tokens, advance)
 
     how = {"max_tokens": max_tokens}
-    calls = run.calls(run.models.spec("backbone"), STEPS_KEY, step_values(pl.List(pl.Float32())), how, shard)
+    answers = run.answer_cache(run.models.spec("backbone"), STEPS_KEY, step_values(pl.List(pl.Float32())), how, shard)
     advance = run.track(solutions.height, " ".join(filter(None, (run.partition, shard, "hidden states"))))
-    return kept_steps(calls, solutions, "feature", read, chunk, advance)
+    return cached_step_values(answers, solutions, "feature", read, chunk, advance)
 
 
 def _curve(home: Home, recipe: str | None) -> dict[str, Any]:
@@ -84,14 +83,14 @@ def process_reward_models(run: StageRun) -> StageOutput:
         settings.home / folder,
         settings.seed,
         progress=run.track(trainings(examples, training, seed)),
-        data_version=run.version(SOFT_LABELS),
+        data_version=run.content_hash(SOFT_LABELS),
         checkpoints=run.checkpoints,
-        gpu=run.models.other_gpu(),
+        gpu=run.models.visible_gpu(),
         features=features,
     )
     batch_tokens, device = settings.benchmarks.prediction_batch_tokens, run.models.device("backbone")
     scores = own_scores(trained.path, examples, training, seed, features, batch_tokens, device)
-    model = _row(chosen, trained, folder, run.version(SOFT_LABELS), scores)
+    model = _row(chosen, trained, folder, run.content_hash(SOFT_LABELS), scores)
     return StageOutput(
         model, model=trained.backbone, files=[folder], metadata={"truncated_trajectories": trained.truncated}
     )

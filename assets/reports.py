@@ -41,15 +41,14 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, build_artifact
 from cpmi_dagster.reports.changes import FIGURE, STEP_OF_TYPE, changed_rows, changes_since
 from cpmi_dagster.reports.inputs import ReportInputs
-from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput
-from cpmi_dagster.resources.dag.presentation import preview
-from cpmi_dagster.resources.dag.stage import stage
+from cpmi_dagster.resources.dag.file_metadata import preview
+from cpmi_dagster.resources.dag.stage import Stage, StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.database import reader
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.resources.lake.query import ask
-from cpmi_dagster.resources.workers.language_models import Role
+from cpmi_dagster.resources.models.language_models import Role
 
 LOG = logging.getLogger(__name__)
 REPORT_FILE = Path("report") / "index.html"
@@ -158,7 +157,7 @@ def report(run: StageRun) -> StageOutput:
     return StageOutput(pl.DataFrame(row), files=[str(REPORT_FILE)], metadata=shown)
 
 
-def stale_tables(settings: Settings, stages: Mapping[str, Declaration]) -> set[str]:
+def stale_tables(settings: Settings, stages: Mapping[str, Stage]) -> set[str]:
     """Stale tables among those that `cpmi run` summarises."""
     states = States.of(settings, stages)
     summarised = (STEP_REWARDS, REJECTED_ROWS, REJECTED_TRUTH, REJECTED_TRAJECTORIES, FIGURES)

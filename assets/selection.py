@@ -4,8 +4,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.keys import REJECTED_ROWS, SELECTED, TRAJECTORIES
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.resources.dag.declaration import StageOutput
-from cpmi_dagster.resources.dag.stage import stage
+from cpmi_dagster.resources.dag.stage import StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.selection import select_trajectories
 

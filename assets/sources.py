@@ -24,8 +24,7 @@ from cpmi_dagster.generation.engine import SamplingWork
 from cpmi_dagster.generation.solutions import sample_solutions, solution_rows
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.dag.declaration import StageOutput
-from cpmi_dagster.resources.dag.stage import model_stage, stage
+from cpmi_dagster.resources.dag.stage import StageOutput, model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.trajectories.own_labels import read_step_labels
 from cpmi_dagster.trajectories.rows import number_rows

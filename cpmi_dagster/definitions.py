@@ -15,27 +15,23 @@ from cpmi_dagster.assets.reports import headline, labels_made, left_out, verdict
 from cpmi_dagster.contracts.keys import QUESTIONS, SHEPHERD
 from cpmi_dagster.profiles.asked import asked_tables
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.commands import labeling_plan
+from cpmi_dagster.resources.commands import plan as plans
 from cpmi_dagster.resources.commands.given_file import read_file
 from cpmi_dagster.resources.commands.judge_evaluation import belief_of, evaluate
-from cpmi_dagster.resources.commands.label_file import labeling_settings, write_labelled
-from cpmi_dagster.resources.dag import automation, checks, run_profile, run_sensors, status
-from cpmi_dagster.resources.dag import dry_run as dry_runs
-from cpmi_dagster.resources.dag.asset_keys import prefixed
-from cpmi_dagster.resources.dag.declaration import distinct
+from cpmi_dagster.resources.commands.label import labeling_settings, write_labelled
+from cpmi_dagster.resources.dag import checks, jobs, run, sensors, status
 from cpmi_dagster.resources.dag.general_checks import currency_check
-from cpmi_dagster.resources.dag.presentation import INPUTS
+from cpmi_dagster.resources.dag.home_resources import INPUTS, TableInputs, shown_resources
+from cpmi_dagster.resources.dag.making import asset_of
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
-from cpmi_dagster.resources.dag.shard_schedule import check_schedule, shard_schedule
-from cpmi_dagster.resources.dag.shown_resources import shown_resources
-from cpmi_dagster.resources.dag.stage import Stage
+from cpmi_dagster.resources.dag.sensors import check_schedule
+from cpmi_dagster.resources.dag.stage import Stage, distinct, prefixed
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States
-from cpmi_dagster.resources.dag.table_inputs import TableInputs
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
-from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 __all__ = [
     "belief_of", "check_port", "check_schedule", "defs", "describe_labels", "describe_pilot", "dry_run", "evaluate",
@@ -46,14 +42,14 @@ __all__ = [
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
 STAGES: tuple[Stage, ...] = tuple(stage for room in ROOMS for stage in room.STAGES)
-MAKERS = {key: stage for stage in STAGES for key in stage.tables}
+STAGE_BY_TABLE = {key: stage for stage in STAGES for key in stage.tables}
 GROUPS = tuple(room.__name__.rpartition(".")[2] for room in ROOMS)
 
 
 def home_of(
     settings: Settings,
     progress: Progress | None = None,
-    stages: Mapping[str, Stage] = MAKERS,
+    stages: Mapping[str, Stage] = STAGE_BY_TABLE,
     prefix: Sequence[str] = (),
 ) -> Home:
     """Resources of the stages of a profile.
@@ -74,16 +70,16 @@ def build_definitions(home: Home, judge: Callable[[], States] | None = None) -> 
     Args:
         judge: the states of all partitions, judged anew; by default by the settings of the home.
     """
-    settings, jobs, judge = home.settings, automation.jobs(home.settings), judge or home.states
+    settings, job_by_name, judge = home.settings, jobs.define_jobs(home.settings), judge or home.states
     return dg.Definitions(
         assets=_assets_of(home),
         asset_checks=_checks_of(home, judge),
-        jobs=[*jobs.values()],
-        schedules=[shard_schedule(settings, judge, jobs[automation.LABEL])],
+        jobs=[*job_by_name.values()],
+        schedules=[sensors.shard_schedule(settings, judge, job_by_name[jobs.LABEL])],
         sensors=[
-            run_sensors.failed_runs(settings),
-            automation.watch_home(settings, judge, jobs[automation.JUDGE_FILES]),
-            *automation.followers(judge, jobs),
+            sensors.failed_runs(settings),
+            sensors.watch_home(settings, judge, job_by_name[jobs.JUDGE_FILES]),
+            *sensors.followers(judge, job_by_name),
         ],
         resources=shown_resources(home),
         executor=dg.in_process_executor,
@@ -91,7 +87,7 @@ def build_definitions(home: Home, judge: Callable[[], States] | None = None) -> 
 
 
 def _assets_of(home: Home) -> list[dg.AssetsDefinition]:
-    return [stage.bind(home) for stage in distinct(home.stages.values()) if isinstance(stage, Stage)]
+    return [asset_of(stage, home) for stage in distinct(home.stages.values())]
 
 
 def _checks_of(home: Home, judge: Callable[[], States], prefix: Sequence[str] = ()) -> list[dg.AssetsDefinition]:
@@ -128,15 +124,15 @@ def part_of_project(
     )
 
 
-home_status = partial(status.home_status, stages=MAKERS)
-what_is_stale = partial(status.what_is_stale, stages=MAKERS)
+home_status = partial(status.home_status, stages=STAGE_BY_TABLE)
+what_is_stale = partial(status.what_is_stale, stages=STAGE_BY_TABLE)
 describe_labels = status.describe_labels
 describe_pilot = status.describe_pilot
-stale_tables = partial(reports.stale_tables, stages=MAKERS)
-plan = partial(labeling_plan.plan, makers=MAKERS)
-narrow_pilot = partial(run_profile.narrow_pilot, stages=MAKERS)
-run_with_progress = partial(run_profile.run_profile, home_of, build_definitions)
-dry_run = partial(dry_runs.dry_run, home_of)
+stale_tables = partial(reports.stale_tables, stages=STAGE_BY_TABLE)
+plan = partial(plans.plan, stage_by_table=STAGE_BY_TABLE)
+narrow_pilot = partial(run.narrow_pilot, stages=STAGE_BY_TABLE)
+run_with_progress = partial(run.run_profile, home_of, build_definitions)
+dry_run = partial(run.dry_run, home_of)
 
 
 @dg.definitions

@@ -15,7 +15,7 @@ from cpmi_dagster.contracts.contexts import contexts_of
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import LOGPROBS
 from cpmi_dagster.contracts.tables import TABLES, RejectedTrajectories
-from cpmi_dagster.resources.dag.declaration import StageOutput
+from cpmi_dagster.resources.dag.stage import StageOutput
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.scoring.logprobs import ScoredAnswers
 

@@ -71,7 +71,7 @@ def finished_home(small_profile, shared_folder) -> Path:
         if not home.exists():
             with pytest.MonkeyPatch.context() as patch:
                 # `cpmi.duckdb` is published when the run ends: nobody reads it meanwhile
-                patch.setattr("cpmi_dagster.resources.dag.stage.publish", lambda *_: None)
+                patch.setattr("cpmi_dagster.resources.dag.making.publish", lambda *_: None)
                 outcome = run_all(load_settings(small_profile, home))
             assert not outcome.failures, outcome.failures
     return home

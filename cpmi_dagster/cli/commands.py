@@ -64,7 +64,7 @@ def init(
     quiet: QuietOption = False,
 ) -> None:
     """Inspect your trajectories, show how the first is read, and write a profile that labels them, with comments."""
-    from cpmi_dagster.resources.commands.starter import starter_for
+    from cpmi_dagster.resources.commands.init import starter_for
 
     source = {"fields": parse_fields(map or []), "steps": split, "config": config, "split": hub_split}
     source["sample"] = sample and {"solutions": sample}
@@ -131,7 +131,7 @@ def status(
     all: Annotated[bool, typer.Option("--all", help="A line for each asset, not for each group.")] = False,
 ) -> None:
     """Show what is done, failed, stale or missing, and why, what labeling has cost so far, and the time left."""
-    from cpmi_dagster.resources.commands.verification import verify_home
+    from cpmi_dagster.resources.commands.doctor import verify_home
     from cpmi_dagster.resources.lake.home_file import nothing_made
 
     settings = load_profile(profile)

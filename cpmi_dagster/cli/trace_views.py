@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
     from cpmi_dagster.resources.commands.trace import Trace
     from cpmi_dagster.resources.commands.trace_figure import FigureTrace
-    from cpmi_dagster.resources.lake.records import Record
+    from cpmi_dagster.resources.lake.parquet import Record
 
 NAMED = {"shepherd_labels": "labels of the source"}
 SHOWN_BELOW = ("run_id", "model", "code_version")

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from cpmi_dagster.profiles.first_look import FirstRow
     from cpmi_dagster.profiles.settings import Settings
     from cpmi_dagster.resources.commands.doctor import Finding
-    from cpmi_dagster.resources.commands.labeling_plan import Plan
-    from cpmi_dagster.resources.commands.starter import Starter
-    from cpmi_dagster.resources.dag.dry_run import DryRun
+    from cpmi_dagster.resources.commands.init import Starter
+    from cpmi_dagster.resources.commands.plan import Plan
+    from cpmi_dagster.resources.dag.run import DryRun
     from cpmi_dagster.resources.dag.status import Stale
 
 LINE_EVERY_SECONDS = 30.0

@@ -5,6 +5,8 @@ fine     GPU 0: NVIDIA H100, 79.1 GiB free
 fine     home .cpmi/paper: 412 GiB free
 fine     labeler Qwen/Qwen3-8B-Base: 16,381 MB of weights
 problem  source openai/gsm8k: not on this disk, and the hub does not give it (ConnectError); name a local folder or file
+
+`cpmi status --verify` compares every file of a home with the hash from when it was written.
 """
 
 import os
@@ -16,17 +18,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from cpmi_dagster.contracts.keys import MODELS
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, SettingsError, SourceError, StorageError, first_line
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.files.whole_files import try_to_write
 from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.models.gguf import hub_file
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder, model_on_disk
-from cpmi_dagster.models.model_files import weights_files
+from cpmi_dagster.models.model_files import check_trained, weights_files
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.models.tokens import check_boundaries, piece_ids
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.resources.lake.lake import ALL, CALLS, EARLIER, Lake
+from cpmi_dagster.resources.lake.parquet import is_intact
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.resources.sources.hub import HubLock
 
@@ -132,3 +138,40 @@ def _in_cache(name: str, kind: Literal["model", "dataset"], revision: str | None
             f"not on this disk, and the hub does not give it ({type(error).__name__}); name a local folder or file"
         ) from error
     return None
+
+
+def verify_home(settings: Settings, advance: Callable[[int, int], None]) -> tuple[int, list[str]]:
+    """The number of Parquet files in a home's lake, and a sentence for each damaged or stray file or model.
+
+    Args:
+        advance: called with the numbers of files just read and in all.
+    """
+    lake, damage = Lake.of(settings), list[str]()
+    files = sorted(path for path in lake.root.rglob("[!.]*.parquet") if not path.is_relative_to(lake.work_folder("")))
+    for path in files:
+        if sentence := _damage(lake, path, settings.profile_option):
+            damage.append(sentence)
+        advance(1, len(files))
+    for recipe in filter(lambda name: lake.record(MODELS, name), lake.partitions(MODELS)):
+        for folder, fingerprint in lake.read(MODELS, recipe).select("path", "weights_fingerprint").iter_rows():
+            try:
+                check_trained(lake.home / folder, fingerprint)
+            except CpmiError as error:
+                damage.append(f"{error}; `cpmi run{settings.profile_option} --only {MODELS} --force` trains it again")
+    return len(files), damage
+
+
+def _damage(lake: Lake, path: Path, option: str) -> str | None:
+    """What is wrong with a file of the lake, and what to do."""
+    inside = path.relative_to(lake.root)
+    if CALLS in inside.parts:
+        return None if is_intact(path) else f"{path} is damaged; its questions are asked again"
+    if EARLIER in inside.parts:
+        return None if is_intact(path) else f"{path} is damaged, and holds previous rows; remove it"
+    key, partition = inside.parent.as_posix(), None if path.stem == ALL else path.stem
+    if key in TABLES and lake.record(key, partition) and is_intact(path):
+        return None
+    shown = lake.partitions(key) if key in TABLES and partition else [None]
+    if key in TABLES and partition in shown:
+        return f"{path} is damaged; run `cpmi run{option}`, which makes it again"
+    return f"{path} is damaged or a copy, and no table shows it; remove it"

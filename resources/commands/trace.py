@@ -13,8 +13,8 @@ from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.database import reader
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.parquet import Record
 from cpmi_dagster.resources.lake.query import ask
-from cpmi_dagster.resources.lake.records import Record
 from cpmi_dagster.rewards.hazard import explain, read_solutions
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.reward_type import Evidence

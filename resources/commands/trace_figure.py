@@ -23,9 +23,9 @@ from cpmi_dagster.reports.figure_names import IS_OURS, FigureName, find_artifact
 from cpmi_dagster.reports.figure_sources import sources_of
 from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.resources.lake.database import quoted, reader
-from cpmi_dagster.resources.lake.lake import Lake, partitions_of, words
+from cpmi_dagster.resources.lake.lake import Lake, partition_name, partitions_of
+from cpmi_dagster.resources.lake.parquet import Record
 from cpmi_dagster.resources.lake.query import ask
-from cpmi_dagster.resources.lake.records import Record
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.reward_type import ALL, DEFAULT, Demand
 
@@ -152,11 +152,13 @@ def _settings(records: Sequence[Record], types: Sequence[str]) -> Iterator[tuple
     by_recipe = records[0].table == MODELS
     facts = [_flat(record.settings, types, by_recipe) for record in records]
     if by_recipe:
-        yield from ((words(MODELS, record.partition), each) for record, each in zip(records, facts, strict=True))
+        yield from (
+            (partition_name(MODELS, record.partition), each) for record, each in zip(records, facts, strict=True)
+        )
     elif facts[0]:
         is_same = all(each == facts[0] for each in facts)
         yield (
-            records[0].table if is_same else f"{words(records[0].table, records[0].partition)}, others differ",
+            records[0].table if is_same else f"{partition_name(records[0].table, records[0].partition)}, others differ",
             facts[0],
         )
 

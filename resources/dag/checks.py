@@ -29,9 +29,8 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.paper import format_interval
 from cpmi_dagster.reports.process_level import against_chance
 from cpmi_dagster.reports.reward_rows import CEILING_ROW, CONTROL_ROWS, FLOOR_ROW, main_rows
-from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.run_life import hold_run
+from cpmi_dagster.resources.dag.instance import hold_run
+from cpmi_dagster.resources.dag.stage import asset_key
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.selection import GSM8K, MIXED, lift_constraints
@@ -235,7 +234,7 @@ class TableCheck:
         """The check of the table's asset; `prefix` is that of the asset keys."""
 
         def compute(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-            hold_run(dagster_folder(settings), context.op_execution_context.run.run_id, prefix)
+            hold_run(settings, context.op_execution_context.run.run_id, prefix)
             shards = [[context.op_execution_context.partition_key]] if self.by_shard else []
             return self.body(lake, settings, *shards)
 

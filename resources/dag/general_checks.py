@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 import dagster as dg
 
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.resources.dag.asset_keys import asset_key, prefixed
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.run_life import hold_run
+from cpmi_dagster.resources.dag.instance import hold_run
+from cpmi_dagster.resources.dag.stage import asset_key, prefixed
 from cpmi_dagster.resources.dag.states import States
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 
 IS_CURRENT, KEEPS_CONTRACT = "is_current", "keeps_contract"
 EVERY_ASSETS = (IS_CURRENT, KEEPS_CONTRACT)
@@ -77,7 +76,7 @@ def currency_check(
     def compute(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         wanted = context.op_execution_context.selected_asset_check_keys
         states = judge()
-        hold_run(dagster_folder(states.settings), context.op_execution_context.run.run_id, prefix)
+        hold_run(states.settings, context.op_execution_context.run.run_id, prefix)
         for key in tables:
             if dg.AssetCheckKey(asset_key(key, prefix), IS_CURRENT) in wanted and states.lake.exists(key):
                 passed, text = states.explain(key)

@@ -1,4 +1,4 @@
-"""A stage of the DAG: reads tables, calls the method, and returns the rows of the tables it makes.
+"""The declaration of a stage of the DAG: what it reads, makes and depends on.
 
     @stage("dataset/soft_labels", inputs=["labels/step_rewards"], settings=["soft_labels", …])
     def soft_labels(run: StageRun) -> StageOutput:
@@ -6,205 +6,148 @@
         rewards, theirs = run.read("labels/step_rewards"), run.settings.sources.probability_labels
         return StageOutput(normalise(rewards, run.settings.soft_labels, theirs))
 
-`bind` makes its Dagster asset. A run makes one partition, and is skipped if the file is current (see `states`). A lock
-keeps two runs from the same work; the rows are checked against the contract, written, and shown in Dagster (schema,
-row counts, preview, cost). The data version is the hash of the rows, so unchanged rows make nothing stale.
+`states` judges its files, `making` makes them and its asset of Dagster, `presentation` shows that.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from shutil import rmtree
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, cast
 
 import dagster as dg
+import polars as pl
 
-from cpmi_dagster.errors import CpmiError, LakeError, is_fatal, is_transient
-from cpmi_dagster.resources.dag import presentation
-from cpmi_dagster.resources.dag.asset_keys import asset_key, prefixed
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput, carried_inputs
-from cpmi_dagster.resources.dag.general_checks import contract_result, contract_spec
-from cpmi_dagster.resources.dag.run_life import hold_run
-from cpmi_dagster.resources.dag.shown_resources import LAKE, MODELS
-from cpmi_dagster.resources.dag.stage_run import Home, StageRun
-from cpmi_dagster.resources.dag.states import key_of, refuse_stale
-from cpmi_dagster.resources.dag.step_errors import step_errors
-from cpmi_dagster.resources.lake.database import publish
-from cpmi_dagster.resources.lake.home_file import note_home
-from cpmi_dagster.resources.lake.lake import partitions_of, words
-from cpmi_dagster.resources.lake.records import Record, hash_of
+from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.tables import TABLES, Partitioning
+from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.sources import DataSource
+from cpmi_dagster.resources.models.language_models import Role
 
 Options = ParamSpec("Options")
 GPU_POOL = "gpu"
-DATA_VERSION_TAG = "dagster/data_version"
 
 
-def _event_of(result: dg.MaterializeResult, partition: str | None) -> dg.AssetMaterialization:
-    """The event of a table that a run made though its asset is not selected."""
-    assert result.asset_key and result.data_version
-    tags = {DATA_VERSION_TAG: result.data_version.value}
-    return dg.AssetMaterialization(result.asset_key, metadata=result.metadata, partition=partition, tags=tags)
+@dataclass(frozen=True)
+class StageOutput:
+    """The rows of a stage and their provenance.
+
+    Attributes:
+        frames: rows of the table; rows by table, if the stage makes several; batches of rows with a column `shard`, if
+            it makes all shards at once.
+        model: identity of the language model.
+        cost: of the model answers that the rows use.
+        notes: sentences for readers of the rows.
+        files: paths that the rows name, relative to the home.
+        metadata: of the partition, shown by Dagster.
+    """
+
+    frames: pl.DataFrame | Mapping[str, pl.DataFrame] | Iterable[pl.DataFrame]
+    model: str = ""
+    cost: Cost = field(default_factory=Cost.zero)
+    notes: Sequence[str] = ()
+    files: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def frame(self, key: str) -> pl.DataFrame:
+        """The rows of a table of the stage."""
+        if isinstance(self.frames, Mapping):
+            return cast("Mapping[str, pl.DataFrame]", self.frames)[key]
+        return cast("pl.DataFrame", self.frames)
+
+    def batches(self) -> Iterable[pl.DataFrame]:
+        """The rows of a stage that makes all shards at once, batch by batch."""
+        return [self.frames] if isinstance(self.frames, pl.DataFrame) else cast("Iterable[pl.DataFrame]", self.frames)
 
 
-class Stage(Declaration):
-    """A declared stage."""
+@dataclass(frozen=True)
+class Stage:
+    """What a stage reads, makes and depends on.
 
-    def bind(self, home: Home) -> dg.AssetsDefinition:
-        """The Dagster asset of the stage in a home."""
-        keys = partitions_of(self.table, home.settings) if self.run_partitioning else None
-        partitions = dg.StaticPartitionsDefinition(keys) if keys is not None else None
-        used = (LAKE, MODELS) if self.pool else (LAKE,)
+    Attributes:
+        body: makes the rows of a partition from a `StageRun`.
+        table: key of its table.
+        also: keys of further tables that the body makes.
+        inputs: keys of the tables it reads, if the profile asks for them; of one that is partitioned as the stage is,
+            the stage's own partition.
+        settings: dotted paths of the settings that its rows depend on, beside the seed.
+        feeds: whether a partition depends on an input.
+        rows_of: filter by input in one file: the rows that a partition depends on.
+        at_once: one run makes all partitions.
+        counts_costs: the rows depend on the costs of the inputs.
+        models: roles of its models.
+        named_models: further models, by name.
+        sources: external sources, by name.
+        summary: metadata of what a run of Dagster makes, from its files, made now or before; takes the home and the
+            partition.
+        code_version: raised by hand if the same inputs would give other rows.
+        pool: Dagster pool that limits parallel runs.
+        kinds: technologies that Dagster shows.
+        lineage: columns made from columns of other names, as `column: [group/name.column, ...]`.
+        prefix: of its asset keys and op, in a Dagster project of the user's.
+        upstream: asset keys of that project that write its sources.
+    """
 
-        def compute(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
-            partition = context.partition_key if keys is not None else None
-            hold_run(dagster_folder(home.settings), context.run.run_id, self.prefix)
-            given = {name: getattr(context.resources, prefixed(name, self.prefix)) for name in used}
-            here = replace(home, **given)
-            with step_errors(context, home.settings.orchestration):
-                run = StageRun(self, here, partition, context.run.run_id, context.log.info)
-                outputs = self._bring_all(run)
-                shown = {name: value for output in outputs for name, value in output.metadata.items()}
-                shown |= self.summary(here, partition) | ({} if outputs else {"skipped": "unchanged"})
-                results = [self._result(here, key, partition, shown) for key in self.assets]
-            for result in results:
-                if result.asset_key in context.selected_asset_keys:
-                    yield result
-                else:  # made all the same
-                    context.log_event(_event_of(result, partition))
+    body: Callable[..., StageOutput]
+    table: str
+    also: Sequence[str] = ()
+    inputs: Sequence[str] = ()
+    settings: Sequence[str] = ()
+    feeds: Callable[[str, str | None, Settings], bool] = lambda key, partition, settings: True
+    rows_of: Mapping[str, Callable[[Settings, str], pl.Expr]] = field(default_factory=dict)
+    at_once: bool = False
+    counts_costs: bool = False
+    models: Sequence[Role] = ()
+    named_models: Callable[[Settings], Mapping[str, LanguageModel]] = lambda _: {}
+    sources: Callable[[Settings], Mapping[str, DataSource]] = lambda _: {}
+    summary: Callable[[Any, str | None], dict[str, Any]] = lambda home, partition: {}
+    code_version: str = "1"
+    pool: str | None = None
+    kinds: Sequence[str] = ("polars",)
+    lineage: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    prefix: tuple[str, ...] = ()
+    upstream: tuple[dg.AssetKey, ...] = ()
 
-        return dg.multi_asset(
-            name=prefixed(self.name, self.prefix),
-            specs=[presentation.asset_spec(self, key, home) for key in self.assets],
-            check_specs=[contract_spec(key, self.prefix, partitions) for key in self.assets],
-            partitions_def=partitions,
-            can_subset=len(self.assets) > 1,
-            pool=self.pool,
-            required_resource_keys={prefixed(name, self.prefix) for name in used},
-        )(compute)
+    @property
+    def name(self) -> str:
+        """The name of the body."""
+        return self.body.__name__
 
-    def _bring_all(self, run: StageRun) -> list[StageOutput]:
-        """Bring up to date what a run of Dagster makes: one partition, or one after another.
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The keys of all its tables."""
+        return (self.table, *self.also)
 
-        One that fails for a reason of its own stops no other.
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """The keys of those tables that are assets."""
+        return tuple(key for key in self.tables if TABLES[key].is_asset)
 
-        Returns:
-            What was made now.
+    @property
+    def partitioning(self) -> Partitioning | None:
+        """What it makes one after another, each with a key of its own; None if its body makes the whole table."""
+        return None if self.at_once else TABLES[self.table].partitioning
 
-        Raises:
-            CpmiError: see `bring_up_to_date`; the first, after all have been tried.
+    @property
+    def run_partitioning(self) -> Partitioning | None:
+        """Its partitions in Dagster, of which a run makes one: shards of labels, and recipes.
+
+        None if a run makes all: what stands before labels needs all shards, and Dagster launches a selection only if
+        the partitions at its roots are of one kind.
         """
-        outputs, errors = [], []
-        for partition in run.home.made_in_a_run(self, run.partition):
-            try:
-                outputs.append(self.bring_up_to_date(replace(run, partition=partition)))
-            except CpmiError as error:
-                if is_transient(error) or is_fatal(error):
-                    raise
-                run.log(f"{words(self.table, partition)} is not made: {error}")
-                errors.append(error)
-        if errors:
-            raise errors[0]
-        return [output for output in outputs if output is not None]
+        kind = self.partitioning
+        return kind if kind == "recipe" or TABLES[self.table].group == "labels" else None
 
-    def _result(self, home: Home, key: str, partition: str | None, shown: Mapping[str, Any]) -> dg.MaterializeResult:
-        """What Dagster records of a table after a run."""
-        names = [partition] if partition else partitions_of(key, home.settings) or [None]
-        records = [record for name in names if (record := home.lake.record(key, name))]
-        head = home.lake.head(key, names[0], presentation.PREVIEW_ROWS)
-        # what others read through this table is a part of its version, or they would not be stale if that changes
-        carried = [each for name in carried_inputs(key, home.stages) for each in self._contents(home, name, partition)]
-        contents = [*(record.content for record in records), *carried]
-        return dg.MaterializeResult(
-            asset_key=asset_key(key, self.prefix),
-            metadata={**presentation.facts_of(self, records, head, home.lake), **shown},
-            data_version=dg.DataVersion(contents[0] if len(contents) == 1 else hash_of(contents)),
-            check_results=[contract_result(key, self.prefix, records)],
-        )
-
-    def _contents(self, home: Home, key: str, partition: str | None) -> list[str]:
-        """The hashes of the rows of a table that a partition of this stage depends on."""
-        whole = partitions_of(key, home.settings) or [None]
-        names = [partition] if partition in whole else whole
-        return [record.content for name in names if (record := home.lake.record(key, name))]
-
-    def bring_up_to_date(self, run: StageRun) -> StageOutput | None:
-        """Make a partition if it is missing or stale.
-
-        Returns:
-            What was made; None if the partition was current.
-
-        Raises:
-            CpmiError: an input is missing or stale, or the body fails.
-        """
-        began, lake, home = time.monotonic(), run.lake, run.home
-        # before the lock of a partition: who holds that never waits for a model's place
-        if self.pool and home.states().state(self.table, run.partition).kind != "current":
-            home.models.take_place(run.tell)
-        with lake.making(self.table, run.partition, run.tell):
-            states = home.states()
-            refuse_stale(states, self, run.partition)
-            facts = states.facts(self, run.partition)
-            run = replace(run, facts=facts, key=key_of(facts))
-            forced = f"{self.table} {run.partition}" in home.remake
-            is_made = not forced and states.is_made(self, run.partition, run.key, check=True)
-            output = None if is_made else self._make(run)
-            home.remake.discard(f"{self.table} {run.partition}")
-        seconds = time.monotonic() - began
-        records = [lake.record(*file) for file in states.files(self, run.partition)]
-        rows = sum(record.rows for record in records if record)
-        home.progress.finish(self.name, run.partition, rows, seconds, skipped=is_made)
-        if output is None:
-            run.log(f"{self.name}{f' {run.partition}' if run.partition else ''}: skipped, unchanged")
-        return output
-
-    def _make(self, run: StageRun) -> StageOutput:
-        """Call the body and write its rows.
-
-        Raises:
-            LakeError: a model or source changed meanwhile.
-        """
-        note_home(run.settings, run.lake.remove_shards)
-        files = run.home.states().files(self, run.partition)
-        is_new = not all(run.lake.has(*file) for file in files)
-        for file in files:
-            run.lake.tidy(*file)
-        output = self.body(run)
-        self._write(run, output)
-        rmtree(run.checkpoints.parent, ignore_errors=True)
-        if is_new:
-            publish(run.lake, run.settings)
-        return output
-
-    def _check_unchanged(self, run: StageRun) -> None:
-        now = run.home.states().facts(self, run.partition)
-        if changed := [name for name, fact in run.facts.items() if now[name] != fact]:
-            where, what = words(self.table, run.partition), " and ".join(changed)
-            raise LakeError(f"the {what} of {where} changed while its rows were made; nothing is written, run again")
-
-    def _write(self, run: StageRun, output: StageOutput) -> None:
-        """Write the rows of all tables; the record of the first one has the cost."""
-        record = Record(
-            table=self.table,
-            partition=run.partition,
-            key=run.key,
-            run_id=run.run_id,
-            model=output.model,
-            code_version=self.code_version,
-            facts=run.facts,
-            cost=output.cost.to_dict(),
-            notes=list(output.notes),
-            files=list(output.files),
-        )
-        if self.at_once:
-            records = {name: replace(record, partition=name) for name in partitions_of(self.table, run.settings) or ()}
-            run.lake.write_stream(self.table, output.batches(), records, partial(self._check_unchanged, run))
-            return
-        self._check_unchanged(run)
-        for key in reversed(self.tables):
-            written = record if key == self.table else replace(record, table=key, cost={}, files=[])
-            run.lake.write(output.frame(key), written)
+    def column_sources(self, key: str) -> dict[str, list[tuple[str, str]]]:
+        """By column of a table, its input columns: those of the same name, and those in `lineage`."""
+        upstream = {name: TABLES[name].schema.columns() for name in self.inputs}
+        sources = {}
+        for column in TABLES[key].schema.columns():
+            same = [(name, column) for name, columns in upstream.items() if column in columns]
+            named = [tuple(source.rsplit(".", maxsplit=1)) for source in self.lineage.get(column, ())]
+            if same or named:
+                sources[column] = list(dict.fromkeys([*same, *named]))
+        return sources
 
 
 def _declares(
@@ -219,6 +162,53 @@ def _declares(
 
 
 stage = _declares(Stage)
-"""Declares a stage; the arguments are the attributes of `Declaration`."""
+"""Declares a stage; the arguments are the attributes of `Stage`."""
 model_stage = partial(stage, pool=GPU_POOL, kinds=("pytorch", "huggingface"))
 """Declares a stage that runs a language or reward model."""
+
+
+def asset_key(table: str, prefix: Sequence[str] = ()) -> dg.AssetKey:
+    """The asset key of a table; `prefix` is that of the user's own Dagster project."""
+    return dg.AssetKey([*prefix, *table.split("/")])
+
+
+def prefixed(name: str, prefix: Sequence[str]) -> str:
+    """The name of an op or resource, made unique in the user's project by the prefix of the asset keys."""
+    return dg.AssetKey([*prefix, name]).to_python_identifier()
+
+
+def distinct(stages: Iterable[Stage]) -> list[Stage]:
+    """Each stage once, though it may make several tables."""
+    return list({stage.table: stage for stage in stages}.values())
+
+
+def direct_inputs(stage: Stage, stages: Mapping[str, Stage]) -> list[str]:
+    """The inputs of a stage that no other input is made from: the others are read through these, in Dagster's graph.
+
+    hard_negatives    reads trajectories and selected_trajectories    ->    selected_trajectories, which is made from
+                                                                            trajectories
+    """
+    inputs = [key for key in stage.inputs if key in stages]
+    implied = {above for key in inputs for above in ancestors(key, stages)}
+    return [key for key in inputs if key not in implied]
+
+
+def ancestors(key: str, stages: Mapping[str, Stage]) -> set[str]:
+    """The tables that a table is made from, directly or not."""
+    found: set[str] = set()
+    waiting = [key]
+    while waiting:
+        new = {name for name in stages[waiting.pop()].inputs if name in stages} - found
+        found |= new
+        waiting.extend(new)
+    return found
+
+
+def carried_inputs(key: str, stages: Mapping[str, Stage]) -> list[str]:
+    """The tables that stages read through this one, which they depend on as much."""
+    above, carried = ancestors(key, stages), set()
+    for stage in distinct(stages.values()):
+        direct = direct_inputs(stage, stages)
+        if key in direct:
+            carried |= {name for name in stage.inputs if name in above and name not in direct}
+    return sorted(carried)

@@ -16,14 +16,14 @@ from cpmi_dagster.generation.engine import Stop
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.declaration import Declaration
+from cpmi_dagster.resources.answers.cache import AnswerCache, check_unchanged
+from cpmi_dagster.resources.answers.questions import CONTINUATION, CONTINUATION_KEY, CachingEngine
 from cpmi_dagster.resources.dag.progress import Progress
+from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.states import States
-from cpmi_dagster.resources.lake.calls import Calls, check_unchanged
-from cpmi_dagster.resources.lake.kept_engine import ANSWER, KEY, KeptEngine
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
+from cpmi_dagster.resources.models.language_models import LanguageModels, Role
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.language_models import LanguageModels, Role
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Home:
     Attributes:
         stages: the stage behind each table.
         remake: partitions to make again once though they are current, as `labels/step_rewards 003`.
-        memo: cache of values that runs of this process share.
+        cache: values that runs of this process share.
     """
 
     settings: Settings
@@ -41,11 +41,11 @@ class Home:
     models: LanguageModels
     sources: DataSources
     progress: Progress
-    stages: Mapping[str, Declaration] = field(default_factory=dict)
+    stages: Mapping[str, Stage] = field(default_factory=dict)
     remake: set[str] = field(default_factory=set)
-    memo: dict[str, Any] = field(default_factory=dict)
+    cache: dict[str, Any] = field(default_factory=dict)
 
-    def made_in_a_run(self, stage: Declaration, partition: str | None) -> Sequence[str | None]:
+    def made_in_a_run(self, stage: Stage, partition: str | None) -> Sequence[str | None]:
         """The partitions that a run of Dagster makes of a stage: the one that it has, or all, one after another."""
         if partition is not None or stage.partitioning is None:
             return [partition]
@@ -53,7 +53,7 @@ class Home:
 
     def states(self) -> States:
         """The states of all partitions, judged anew from their files."""
-        return States(self.settings, self.lake, self.models, self.sources, self.stages, self.memo)
+        return States(self.settings, self.lake, self.models, self.sources, self.stages, self.cache)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class StageRun:
         key: hash of the facts.
     """
 
-    stage: Declaration
+    stage: Stage
     home: Home
     partition: str | None
     run_id: str
@@ -113,7 +113,7 @@ class StageRun:
         """The selected trajectories of this shard, in labeling order."""
         return in_labeling_order(self.read(TRAJECTORIES), self.read(SELECTED, columns=["trajectory_id"]))
 
-    def version(self, key: str) -> str:
+    def content_hash(self, key: str) -> str:
         """The hash of the rows of an unpartitioned input; empty if it has not been made."""
         record = self.lake.record(key, None)
         return record.content if record else ""
@@ -123,30 +123,30 @@ class StageRun:
         """The folder for unfinished work on this partition; its parent is removed when the partition is done."""
         return self.lake.work_folder(f"{self.stage.table}/{self.partition}/{self.key}")
 
-    def once(self, version: str, make: Callable[[], Any]) -> Any:
+    def cached(self, version: str, make: Callable[[], Any]) -> Any:
         """A value from the cache of this process, by a name that includes its version."""
-        if version not in self.home.memo:
-            self.home.memo[version] = make()
-        return self.home.memo[version]
+        if version not in self.home.cache:
+            self.home.cache[version] = make()
+        return self.home.cache[version]
 
     def tell(self, line: str) -> None:
         """Write a sentence to the run's log, and show it in a terminal."""
         self.log(line)
-        self.home.progress.tell(line)
+        self.home.progress.print(line)
 
     def track(self, total: int, label: str = "") -> Advance:
         """A callback that takes what has just been finished of `total` items."""
         name = " ".join(filter(None, (self.stage.name, label or self.partition)))
         return self.home.progress.start(name, total, self.log)
 
-    def calls(
+    def answer_cache(
         self,
         role: Role | LanguageModel,
         key: Mapping[str, Any],
         answer: Mapping[str, Any],
         how: Mapping[str, Any],
         shard: str | None = None,
-    ) -> Calls:
+    ) -> AnswerCache:
         """The kept answers of a model for this stage.
 
         Args:
@@ -161,27 +161,27 @@ class StageRun:
             return self.models.facts(role) if isinstance(role, str) else self.models.facts_of(role)
 
         facts = {"model": model(), **how}
-        return self.calls_of(facts, key, answer, lambda: check_unchanged(facts["model"], model), shard)
+        return self.answer_cache_of(facts, key, answer, lambda: check_unchanged(facts["model"], model), shard)
 
-    def calls_of(
+    def answer_cache_of(
         self,
         facts: Mapping[str, Any],
         key: Mapping[str, Any],
         answer: Mapping[str, Any],
         unchanged: Callable[[], None] = lambda: None,
         shard: str | None = None,
-    ) -> Calls:
-        """As `calls`, of a model that the facts identify, such as a trained one by the hash of its weights."""
+    ) -> AnswerCache:
+        """As `answer_cache`, of a model that the facts identify, such as a trained one by the hash of its weights."""
         shard = shard or (self.partition if self.stage.partitioning == "shard" else None)
         # partitions by recipe share their answers: all ask the same of a backbone
         other = self.partition if self.stage.partitioning == "benchmark" else None
         place = f"{self.settings.shards}/{shard}" if shard else f"all/{other or 'all'}"
-        count = partial(self.home.progress.count_kept, self.stage.name)
-        return Calls(self.lake.root / self.stage.table, facts, place, key, answer, unchanged, count)
+        count = partial(self.home.progress.count_cached, self.stage.name)
+        return AnswerCache(self.lake.root / self.stage.table, facts, place, key, answer, unchanged, count)
 
     def engine(
         self, role: Role, sampling: Sampling, batch: int, stop: Stop = "answer", size: int | None = None
-    ) -> KeptEngine:
+    ) -> CachingEngine:
         """A generation engine of a role that samples only what is not kept.
 
         Args:
@@ -189,9 +189,9 @@ class StageRun:
             size: prompts per chunk, kept as one file; `scoring.chunk_trajectories` by default.
         """
         how = {"sampling": sampling.model_dump(mode="json"), "stop": stop, "seed": self.settings.seed}
-        calls = self.calls(role, KEY, ANSWER, how)
+        cache = self.answer_cache(role, CONTINUATION_KEY, CONTINUATION, how)
         chunk = size or self.settings.scoring.chunk_trajectories
-        return KeptEngine(calls, self.models.identity(role), lambda: self.models.engine(role, batch), chunk)
+        return CachingEngine(cache, self.models.identity(role), lambda: self.models.engine(role, batch), chunk)
 
 
 def in_labeling_order(trajectories: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:

@@ -2,8 +2,8 @@
 
     profile        scoring.templates: 4
     on disk        labels/answer_logprobs of shard 000 with 4 templates, of 001 to 003 with 2
-    State          000 current; 001 to 003 other: "labels/answer_logprobs 001 has scoring.templates: 2, now 4"
-                   template_scores, step_rewards, … of 001 to 003 are other too, since their inputs are
+    State          000 current; 001 to 003 stale: "labels/answer_logprobs 001 has scoring.templates: 2, now 4"
+                   template_scores, step_rewards, … of 001 to 003 are stale too, since their inputs are
     is_current     the check of each of these tables says: "scoring.templates: 2, now 4; shards 001 to 003"
 
 The key of a file is the hash of the facts that its rows depend on: code version, columns, seed, settings, models,
@@ -25,12 +25,11 @@ from cpmi_dagster.files.text import cut
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.asked import is_asked
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.lake.lake import Lake, partitions_of, words
-from cpmi_dagster.resources.lake.records import Record, hash_of, rows_hash
+from cpmi_dagster.resources.dag.stage import Stage, asset_key
+from cpmi_dagster.resources.lake.lake import Lake, partition_name, partitions_of
+from cpmi_dagster.resources.lake.parquet import Record, hash_of, rows_hash
+from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 LONGEST_VALUE = 60
 MOST_NAMED = 3
@@ -52,7 +51,7 @@ class State:
         partition: of that table.
     """
 
-    kind: Literal["current", "missing", "other"]
+    kind: Literal["current", "missing", "stale"]
     fact: str = ""
     table: str = ""
     partition: str | None = None
@@ -60,7 +59,7 @@ class State:
     @property
     def reason(self) -> str:
         """What differs, and where: `labels/answer_logprobs 001 has scoring.templates: 2, now 4`."""
-        return f"{words(self.table, self.partition)} has {self.fact}" if self.table else self.fact
+        return f"{partition_name(self.table, self.partition)} has {self.fact}" if self.table else self.fact
 
 
 CURRENT, MISSING = State("current"), State("missing")
@@ -72,19 +71,19 @@ class States:
 
     Attributes:
         stages: the stage behind each table.
-        memo: cache of row hashes, shared by the runs of a process.
+        cache: of row hashes, shared by the runs of a process.
     """
 
     settings: Settings
     lake: Lake
     models: LanguageModels
     sources: DataSources
-    stages: Mapping[str, Declaration]
-    memo: dict[str, Any] = field(default_factory=dict)
+    stages: Mapping[str, Stage]
+    cache: dict[str, Any] = field(default_factory=dict)
     _judged: dict[tuple[str, str | None], State] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, settings: Settings, stages: Mapping[str, Declaration]) -> "States":
+    def of(cls, settings: Settings, stages: Mapping[str, Stage]) -> "States":
         """The states of a profile's home, outside of a run: nothing is asked of the hub, and no file is written."""
         models, sources = LanguageModels(settings, asks_hub=False), DataSources(settings, asks_hub=False)
         return cls(settings, Lake.of(settings), models, sources, stages)
@@ -104,7 +103,7 @@ class States:
         partitions = partitions_of(key, self.settings)
         names = {"all": None} if partitions is None else {name: name for name in partitions}
         states = {name: self.state(key, partition) for name, partition in names.items()}
-        return {name: state.reason for name, state in states.items() if state.kind == "other"}
+        return {name: state.reason for name, state in states.items() if state.kind == "stale"}
 
     def explain(self, key: str) -> tuple[bool, str]:
         """Whether what is there of a table is current, and in words what differs and where.
@@ -120,21 +119,21 @@ class States:
             sentences.append("; ".join(filter(None, [f"{fact}{where}", partition_words(key, places)])))
         return not sentences, "\n\n".join(sentences) or "made of what the profile says now"
 
-    def files(self, stage: Declaration, partition: str | None) -> list[tuple[str, str | None]]:
+    def files(self, stage: Stage, partition: str | None) -> list[tuple[str, str | None]]:
         """The table and partition of each file that a run of a stage makes."""
         partitions: Sequence[str | None] = [partition]
         if stage.at_once:
             partitions = partitions_of(stage.table, self.settings) or [None]
         return [(key, name) for key in stage.tables for name in partitions]
 
-    def is_made(self, stage: Declaration, partition: str | None, key: str, check: bool = False) -> bool:
+    def is_made(self, stage: Stage, partition: str | None, key: str, check: bool = False) -> bool:
         """Whether all files of a partition have this key; `check` also reads every byte of them."""
         records = [self.lake.record(*file) for file in self.files(stage, partition)]
         if not all(record and record.key == key for record in records):
             return False
         return not check or all(self.lake.is_whole(*file) for file in self.files(stage, partition))
 
-    def _judge(self, stage: Declaration, partition: str | None) -> State:
+    def _judge(self, stage: Stage, partition: str | None) -> State:
         files = self.files(stage, partition)
         there = [self.lake.has(*file) for file in files]
         if not all(there):
@@ -145,30 +144,32 @@ class States:
         records = [self.lake.record(*file) for file in files]
         first = records[0]
         if first is None or not all(records):
-            return State("other", f"{words(stage.table, partition)} is damaged")
+            return State("stale", f"{partition_name(stage.table, partition)} is damaged")
         if not self.lake.has_files(first):
-            return State("missing", f"files of {words(stage.table, partition)} are missing, or others than it wrote")
+            return State(
+                "missing", f"files of {partition_name(stage.table, partition)} are missing, or others than it wrote"
+            )
         try:
             facts = self.facts(stage, partition)
         except CpmiError as error:
-            return State("other", str(error))
+            return State("stale", str(error))
         if self.is_made(stage, partition, key_of(facts)):
             return CURRENT
         fact = next(_differences(first, facts, stage), OTHER_INPUTS)
-        return State("other", fact, stage.table, partition)
+        return State("stale", fact, stage.table, partition)
 
-    def changed_input(self, stage: Declaration, partition: str | None) -> State | None:
+    def changed_input(self, stage: Stage, partition: str | None) -> State | None:
         """The state of the first input of a partition that is stale or missing; None if all are current."""
         for key in self.inputs_read(stage, partition):
             for name in self.partitions_read(stage, key, partition):
                 state = self.state(key, name)
-                if state.kind == "other":
+                if state.kind == "stale":
                     return state
                 if state.kind == "missing":
-                    return State("other", state.reason or f"{words(key, name)} is not there")
+                    return State("stale", state.reason or f"{partition_name(key, name)} is not there")
         return None
 
-    def facts(self, stage: Declaration, partition: str | None) -> dict[str, Any]:
+    def facts(self, stage: Stage, partition: str | None) -> dict[str, Any]:
         """Everything that the rows of a partition depend on, as JSON holds it.
 
         Raises:
@@ -199,12 +200,12 @@ class States:
                 facts["models"]["backbone"] = self.models.facts_of(recipe.backbone)
         return facts
 
-    def inputs_read(self, stage: Declaration, partition: str | None) -> list[str]:
+    def inputs_read(self, stage: Stage, partition: str | None) -> list[str]:
         """The inputs that a partition depends on, of those that the profile asks for."""
         asked = (key for key in stage.inputs if is_asked(key, self.settings))
         return [key for key in asked if stage.feeds(key, partition, self.settings)]
 
-    def partitions_read(self, stage: Declaration, key: str, partition: str | None) -> Sequence[str | None]:
+    def partitions_read(self, stage: Stage, key: str, partition: str | None) -> Sequence[str | None]:
         """The partitions of an input that a partition of a stage is made from."""
         if partition and TABLES[key].partitioning == stage.partitioning:
             return [partition]
@@ -214,7 +215,7 @@ class States:
         is_of_source = TABLES[key].partitioning == "shard" and TABLES[stage.table].group == TABLES[key].group == SOURCES
         return self.settings.every_shard if is_of_source else partitions_of(key, self.settings) or []
 
-    def _input(self, stage: Declaration, key: str, partition: str | None) -> str | dict[str, str]:
+    def _input(self, stage: Stage, key: str, partition: str | None) -> str | dict[str, str]:
         """The hashes of the rows of an input that a partition depends on."""
         names = self.partitions_read(stage, key, partition)
         if TABLES[key].partitioning and names != [partition]:
@@ -224,9 +225,9 @@ class States:
             return content
         chosen: pl.Expr = stage.rows_of[key](self.settings, partition)
         name = f"{key} {content} {chosen}"
-        if name not in self.memo:
-            self.memo[name] = rows_hash(self.lake.read(key).filter(chosen))
-        return self.memo[name]
+        if name not in self.cache:
+            self.cache[name] = rows_hash(self.lake.read(key).filter(chosen))
+        return self.cache[name]
 
 
 def key_of(facts: Mapping[str, Any]) -> str:
@@ -245,7 +246,7 @@ def setting_values(paths: Sequence[str], settings: object) -> dict[str, Any]:
     return {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in paths}
 
 
-def columns_hashed(stage: Declaration) -> dict[str, dict[str, str]]:
+def columns_hashed(stage: Stage) -> dict[str, dict[str, str]]:
     """Columns and types of a stage's tables, without categories: adding one changes no row."""
     return {
         key: {
@@ -255,7 +256,7 @@ def columns_hashed(stage: Declaration) -> dict[str, dict[str, str]]:
     }
 
 
-def refuse_stale(states: States, stage: Declaration, partition: str | None) -> None:
+def refuse_stale(states: States, stage: Stage, partition: str | None) -> None:
     """Refuse to make a partition from stale inputs; one that is missing is an error of the reading.
 
     Raises:
@@ -263,22 +264,22 @@ def refuse_stale(states: States, stage: Declaration, partition: str | None) -> N
     """
     for key in states.inputs_read(stage, partition):
         read = states.partitions_read(stage, key, partition)
-        stale = {name: state for name in read if (state := states.state(key, name)).kind == "other"}
+        stale = {name: state for name in read if (state := states.state(key, name)).kind == "stale"}
         if stale:
             where, first = partition_words(key, [name for name in stale if name]), next(iter(stale.values()))
+            name, advice = partition_name(stage.table, partition), _advice(stage, first.table or key, states.settings)
             raise LakeError(
-                f"{key}{f' of {where}' if where else ''} is stale, so {words(stage.table, partition)} is not made from "
-                f"it: {first.reason}; {_advice(stage, first.table or key, states.settings.profile_option)}"
+                f"{key}{f' of {where}' if where else ''} is stale, so {name} is not made from it: "
+                f"{first.reason}; {advice}"
             )
 
 
-def _advice(stage: Declaration, key: str, profile: str) -> str:
-    """What to run; `key` is the first stale table, `profile` the option that names the profile."""
+def _advice(stage: Stage, key: str, settings: Settings) -> str:
+    """What to run; `key` is the first stale table."""
     if stage.prefix:
         return f"materialize {asset_key(key, stage.prefix).to_user_string()} and all upstream of it first"
-    group = TABLES[key].group
-    command = f"cpmi run{profile}{' --only labels' if group == 'labels' else ''}"
-    return f"run `{command}` first, or materialize {key} and what follows it in Dagster"
+    only = " --only labels" if TABLES[key].group == "labels" else ""
+    return f"run `cpmi run{settings.profile_option}{only}` first, or materialize {key} and what follows it in Dagster"
 
 
 def partition_words(key: str, names: Sequence[str]) -> str:
@@ -299,7 +300,7 @@ def _range(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-def _differences(record: Record, facts: Mapping[str, Any], stage: Declaration) -> Iterator[str]:
+def _differences(record: Record, facts: Mapping[str, Any], stage: Stage) -> Iterator[str]:
     """The facts in which a file differs from what would be made now, settings first."""
     now = {name: facts[name] for name in ("seed", "recipe") if name in facts} | facts.get("settings", {})
     for path, value in now.items():

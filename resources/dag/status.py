@@ -12,16 +12,20 @@ from cpmi_dagster.contracts.keys import SELECTED, STEP_REWARDS, TRAJECTORIES, TR
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.asked import asked_tables
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.automation import PARTITION_TAG
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder, recorded_instance, storage_errors
-from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.run_life import AT_WORK, is_orphaned, was_interrupted
+from cpmi_dagster.resources.dag.instance import (
+    AT_WORK,
+    PARTITION_TAG,
+    is_orphaned,
+    recorded_instance,
+    storage_errors,
+    was_interrupted,
+)
+from cpmi_dagster.resources.dag.stage import Stage, asset_key
 from cpmi_dagster.resources.dag.states import OTHER_INPUTS, PILOT, States
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
 
 State = Literal["done", "stale", "missing", "failed", "interrupted", "running"]
-STATES: Mapping[str, State] = {"current": "done", "other": "stale", "missing": "missing"}
+STATES: Mapping[str, State] = {"current": "done", "stale": "stale", "missing": "missing"}
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def describe_pilot(settings: Settings) -> str:
     return f"{words}, and {others:,} others are judged" if others else words
 
 
-def what_is_stale(settings: Settings, stages: Mapping[str, Declaration]) -> Stale | None:
+def what_is_stale(settings: Settings, stages: Mapping[str, Stage]) -> Stale | None:
     """What is stale in a home; the reason names a setting, model or source, if any does."""
     judged = States.of(settings, stages)
     stale = [(key, name, reason) for key in asked_tables(settings) for name, reason in judged.stale(key).items()]
@@ -114,7 +118,7 @@ def _minutes(written_at: str) -> str:
     return written_at[: len("2026-01-01T00:00")].replace("T", " ")
 
 
-def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[AssetStatus]:
+def home_status(settings: Settings, stages: Mapping[str, Stage]) -> list[AssetStatus]:
     """The status of every asset that a profile asks for.
 
     Nothing is changed: an orphaned run is shown as interrupted, and marked by the next run or the daemon.
@@ -132,11 +136,10 @@ def home_status(settings: Settings, stages: Mapping[str, Declaration]) -> list[A
 
 def _interrupted(instance: dg.DagsterInstance, settings: Settings) -> set[str]:
     """Partitions of orphaned runs that no living run is making; `all` of those that make everything."""
-    folder = dagster_folder(settings)
     places: dict[bool, set[str]] = {True: set(), False: set()}
     for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
         run = record.dagster_run
-        places[is_orphaned(folder, record)].add(run.tags.get(PARTITION_TAG, "all"))
+        places[is_orphaned(settings, record)].add(run.tags.get(PARTITION_TAG, "all"))
     return places[True] - places[False]
 
 

@@ -1,1 +1,1 @@
-"""The lake: files of tables and model answers, and the DuckDB database over them."""
+"""The lake: files of tables, and the DuckDB database over them."""

@@ -1,7 +1,7 @@
 """The lake: every table as Parquet files, one per partition, each with its record in the footer.
 
     <home>/lake/labels/hard_negatives/003.parquet      shard 003; `all` for a table without partitions
-    <home>/lake/labels/hard_negatives/.calls/…         answers of a model, see `calls`
+    <home>/lake/labels/hard_negatives/.calls/…         answers of a model, see `answers.cache`
     <home>/lake/reports/figures/.earlier/contrast.parquet      the previous file, kept for a few tables
     <home>/lake/.work/models/process_reward_models/…   unfinished training
 
@@ -31,9 +31,18 @@ from cpmi_dagster.files.whole_files import UNFINISHED, whole_file
 from cpmi_dagster.profiles.asked import asked_tables, is_asked
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.home_file import claim_home
-from cpmi_dagster.resources.lake.partition_writer import PartitionWriter
-from cpmi_dagster.resources.lake.records import FOOTER, Record, check_rows, hash_of, rows_hash, with_provenance
-from cpmi_dagster.resources.lake.sealed_parquet import DamagedFile, is_intact, write_sealed
+from cpmi_dagster.resources.lake.parquet import (
+    FOOTER,
+    DamagedFile,
+    PartitionWriter,
+    Record,
+    check_rows,
+    hash_of,
+    is_intact,
+    rows_hash,
+    with_provenance,
+    write_sealed,
+)
 
 LAKE = "lake"
 ALL = "all"
@@ -172,7 +181,7 @@ class Lake:
     def _missing(self, key: str, partition: str | None) -> LakeError:
         if self.has(key, partition):
             return DamagedFile(self.path(key, partition), "it is truncated, or was copied from elsewhere", self._option)
-        name = words("/".join((*self._prefix, key)), partition)
+        name = partition_name("/".join((*self._prefix, key)), partition)
         command = "" if self._prefix else f", or run `cpmi run{self._option} --only {key}`"
         return LakeError(f"{name} has not been made yet; materialize it{command}")
 
@@ -273,7 +282,7 @@ class Lake:
         written_at = before.written_at if before and is_same else now
         return replace(record, content=content, digests=digests, rows=rows, written_at=written_at)
 
-    def making(self, key: str, partition: str | None, say: Any) -> AbstractContextManager[None]:
+    def lock_partition(self, key: str, partition: str | None, say: Any) -> AbstractContextManager[None]:
         """The lock for making a partition: a second process waits, then skips the current file."""
         return locked(self._lock_file(key, partition or ALL), say)
 
@@ -323,7 +332,7 @@ def partitions_of(key: str, settings: Settings) -> list[str] | None:
     return by_partitioning[partitioning] if partitioning else None
 
 
-def words(key: str, partition: str | None) -> str:
+def partition_name(key: str, partition: str | None) -> str:
     """A partition as messages name it: `labels/hard_negatives 003`."""
     return f"{key} {partition}" if partition else key
 

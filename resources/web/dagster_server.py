@@ -43,7 +43,7 @@ def serve_ui(settings: Settings, port: int, announce: Callable[[], object]) -> N
         SettingsError: see `open_instance`, or the home has the results of another profile file.
     """
     # Dagster takes a second to import, which the label explorer does not need
-    from cpmi_dagster.resources.dag.dagster_home import open_instance
+    from cpmi_dagster.resources.dag.instance import open_instance
 
     claim_home(settings)
     with open_instance(settings) as instance:

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpmi_dagster.contracts.keys import CPMI_80K, FIGURES, REFERENCES, STEP_REWARDS
-from cpmi_dagster.definitions import MAKERS, STAGES, build_definitions, home_of
+from cpmi_dagster.definitions import STAGE_BY_TABLE, STAGES, build_definitions, home_of
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.dag.automation import LABEL, PHASES, PROFILE_TAG
-from cpmi_dagster.resources.dag.declaration import ancestors, carried_inputs, direct_inputs
+from cpmi_dagster.resources.dag.jobs import LABEL, PHASES, PROFILE_TAG
 from cpmi_dagster.resources.dag.presentation import code_version
+from cpmi_dagster.resources.dag.stage import ancestors, carried_inputs, direct_inputs
 from cpmi_dagster.resources.dag.states import recipe_facts, setting_values
 
 SNAPSHOT = Path(__file__).parent / "asset_graph.json"
@@ -75,12 +75,14 @@ def test_where_models_run_where_references_lie_and_what_no_row_shows_make_nothin
     sources = settings.sources.model_copy(update={"references": references})
     other = settings.model_copy(update={"sources": sources, "negatives": fewer})
     for key in (REFERENCES, CPMI_80K):
-        assert setting_values(MAKERS[key].settings, other) == setting_values(MAKERS[key].settings, settings)
+        assert setting_values(STAGE_BY_TABLE[key].settings, other) == setting_values(
+            STAGE_BY_TABLE[key].settings, settings
+        )
 
 
-@given(st.sets(st.sampled_from(sorted(MAKERS)), min_size=1))
+@given(st.sets(st.sampled_from(sorted(STAGE_BY_TABLE)), min_size=1))
 def test_what_is_read_through_an_input_is_upstream_of_it_and_a_part_of_its_version(there):
-    stages = {key: MAKERS[key] for key in there}
+    stages = {key: STAGE_BY_TABLE[key] for key in there}
     for key, stage in stages.items():
         direct = direct_inputs(stage, stages)
         inputs = {name for name in stage.inputs if name in stages}

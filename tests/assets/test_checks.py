@@ -24,7 +24,7 @@ from cpmi_dagster.errors import LakeError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import checks
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 
 pytestmark = pytest.mark.usefixtures("published_at_the_end")
 QUESTION = r"Find the sum $\dfrac{1}{2} + x$ if $x=3$."

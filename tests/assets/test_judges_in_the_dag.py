@@ -22,9 +22,10 @@ from cpmi_dagster.models.model_files import weights_hash
 from cpmi_dagster.prm import judge_models, score_steps
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.resources.dag.making import bring_up_to_date
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 
 
 def write(path: Path, *probabilities: float) -> None:
@@ -47,7 +48,7 @@ def made(settings: Settings) -> tuple[pl.DataFrame, bool]:
     lake.write(pl.DataFrame(rows, schema=BenchmarkProblems.create_empty().schema), Record(PROBLEMS, None, "key", "r"))
     home = home_of(settings, stages={JUDGES: judge_predictions})
     run = StageRun(judge_predictions, home, None, "r", lambda _: None)
-    output = judge_predictions.bring_up_to_date(run)
+    output = bring_up_to_date(run)
     return lake.read(JUDGES).select(list(JudgePredictions.columns())), output is None
 
 

@@ -22,11 +22,11 @@ from cpmi_dagster.contracts.keys import LOGPROBS, REJECTED_ROWS, REPORT, SELECTE
 from cpmi_dagster.definitions import build_definitions, home_of, home_status
 from cpmi_dagster.profiles.asked import asked_assets
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.automation import INGEST, JUDGE_FILES
-from cpmi_dagster.resources.dag.dagster_home import open_instance, view_instance
 from cpmi_dagster.resources.dag.general_checks import IS_CURRENT, KEEPS_CONTRACT
+from cpmi_dagster.resources.dag.instance import open_instance, view_instance
+from cpmi_dagster.resources.dag.jobs import INGEST, JUDGE_FILES
 from cpmi_dagster.resources.dag.presentation import code_version
+from cpmi_dagster.resources.dag.stage import asset_key
 from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("published_at_the_end")]

@@ -14,7 +14,7 @@ from cpmi_dagster.cli.commands import app
 from cpmi_dagster.contracts.keys import NEGATIVES
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import (
-    MAKERS,
+    STAGE_BY_TABLE,
     STAGES,
     dry_run,
     home_of,
@@ -23,10 +23,11 @@ from cpmi_dagster.definitions import (
 from cpmi_dagster.errors import LakeError, SourceError
 from cpmi_dagster.files import locks
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.automation import INGEST
-from cpmi_dagster.resources.dag.dagster_home import open_instance
-from cpmi_dagster.resources.dag.runs import chosen_tables
+from cpmi_dagster.resources.dag.instance import open_instance
+from cpmi_dagster.resources.dag.jobs import INGEST
+from cpmi_dagster.resources.dag.making import bring_up_to_date
+from cpmi_dagster.resources.dag.run import chosen_tables
+from cpmi_dagster.resources.dag.stage import asset_key
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.lake.lake import Lake
 
@@ -117,10 +118,14 @@ def test_a_shard_that_fails_stops_no_other_and_nothing_is_made_of_it(own_copy, t
 
 def test_a_stage_waits_for_a_partition_that_another_process_makes(tmp_path, monkeypatch):
     monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.05)
-    home, stage, said = home_of(load_settings("miniature", tmp_path)), MAKERS["sources/reference_problems"], Queue()
+    home, stage, said = (
+        home_of(load_settings("miniature", tmp_path)),
+        STAGE_BY_TABLE["sources/reference_problems"],
+        Queue(),
+    )
     with ThreadPoolExecutor(1) as pool:
-        with home.lake.making(stage.table, None, print):
-            other = pool.submit(stage.bring_up_to_date, StageRun(stage, home, None, "run", said.put))
+        with home.lake.lock_partition(stage.table, None, print):
+            other = pool.submit(bring_up_to_date, StageRun(stage, home, None, "run", said.put))
             assert "another process holds the lock" in said.get(timeout=120)
             assert not home.lake.exists(stage.table)
         other.result()

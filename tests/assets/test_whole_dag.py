@@ -24,14 +24,15 @@ from cpmi_dagster.contracts.keys import (
 )
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, provenance_of
-from cpmi_dagster.definitions import MAKERS, describe_pilot, home_of, home_status, what_is_stale
+from cpmi_dagster.definitions import STAGE_BY_TABLE, describe_pilot, home_of, home_status, what_is_stale
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.prm import features
 from cpmi_dagster.prm.examples import validation_questions
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.dag.dagster_home import open_instance
-from cpmi_dagster.resources.dag.shard_schedule import due_shards
+from cpmi_dagster.resources.dag.instance import open_instance
+from cpmi_dagster.resources.dag.making import bring_up_to_date
+from cpmi_dagster.resources.dag.sensors import due_shards
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import EARLIER, Lake
@@ -96,10 +97,10 @@ def test_a_change_makes_exactly_what_follows_from_it_again(own_copy, monkeypatch
     only = ("alignment", "selection", "labels", "dataset")
     assert tables_made_by(changed, only=only) == {STEP_REWARDS, "dataset/soft_labels", "dataset/cpmi_80k"}
     # code that gives equal rows makes nothing after them again
-    aligning = MAKERS["alignment/trajectories"]
+    aligning = STAGE_BY_TABLE["alignment/trajectories"]
     edited = replace(aligning, code_version=f"{aligning.code_version} edited")
     for table in aligning.tables:
-        monkeypatch.setitem(MAKERS, table, edited)
+        monkeypatch.setitem(STAGE_BY_TABLE, table, edited)
     assert tables_made_by(changed, only=only) == {*aligning.tables}
 
 
@@ -146,7 +147,7 @@ def test_stale_shards_are_seen_by_status_and_schedule_and_refused_by_what_is_mad
     assert states[LOGPROBS] == states["labels/template_scores"] == states[STEP_REWARDS] == stale
     assert set(states[NEGATIVES].values()) == {"done"} and states["dataset/cpmi_80k"] == {"all": "stale"}
     with open_instance(changed) as instance:
-        assert due_shards(instance, changed, States.of(changed, MAKERS)) == ["001", "002", "003"]
+        assert due_shards(instance, changed, States.of(changed, STAGE_BY_TABLE)) == ["001", "002", "003"]
     (failure,) = run_all(changed, only=("dataset/cpmi_80k",)).failures
     assert "labels/step_rewards of shards 001 to 003 is stale" in failure
     assert "scoring.templates: 4, now 1" in failure and "--only labels` first" in failure
@@ -176,7 +177,7 @@ def labelled(home: Path, *types: str) -> tuple[Settings, Lake]:
     settings = load_settings(write_profile(home / "mine.yaml", values), home)
     home_ = home_of(settings)
     for stage in (each for each in labels.STAGES if each.table in home_.stages):
-        stage.bring_up_to_date(StageRun(stage, home_, SHARD, "run", lambda _: None))
+        bring_up_to_date(StageRun(stage, home_, SHARD, "run", lambda _: None))
     return settings, home_.lake
 
 

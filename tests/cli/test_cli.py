@@ -15,8 +15,8 @@ from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.files.text import NOT_SHOWN
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag.runs import Runner
-from cpmi_dagster.resources.lake.calls import Calls
+from cpmi_dagster.resources.answers.cache import AnswerCache
+from cpmi_dagster.resources.dag.runner import Runner
 from cpmi_dagster.resources.lake.home_file import note_home
 from cpmi_dagster.resources.lake.lake import Lake
 
@@ -144,7 +144,7 @@ def test_a_second_run_makes_nothing_and_force_makes_tables_again_and_asks_no_mod
     assert result.exit_code == 0
     assert "Everything is up to date: nothing was recomputed." in result.stderr
     assert "Profile small: measured" in result.stdout and "Report    " in result.stdout
-    monkeypatch.setattr(Calls, "_keep", lambda *_: pytest.fail("a model is asked again"))
+    monkeypatch.setattr(AnswerCache, "_keep", lambda *_: pytest.fail("a model is asked again"))
     lake = Lake.of(own_copy)
     before = [lake.record("labels/answer_logprobs", shard) for shard in ("000", "001")]
     only = ("--only", "labels/answer_logprobs", "--shards", "0")

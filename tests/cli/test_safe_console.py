@@ -14,8 +14,8 @@ from cpmi_dagster.cli import commands
 from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.cli.tables import show_frame, table_of
 from cpmi_dagster.files.text import NOT_SHOWN, encodable
-from cpmi_dagster.resources.dag import terminal as terminal_progress
-from cpmi_dagster.resources.dag.terminal import TerminalProgress
+from cpmi_dagster.resources.dag import progress as stage_progress
+from cpmi_dagster.resources.dag.progress import TerminalProgress
 
 CLIPBOARD = "\x1b]52;c;ZXZpbA==\x07"
 TEXTS = st.text(st.sampled_from("a[]/\\:\x1b\x07\x9b\r\x00\u202e\ud800 1 é\n")) | st.text()
@@ -54,7 +54,7 @@ def test_a_program_that_reads_csv_gets_the_data_as_they_are():
 
 
 def test_outside_a_terminal_a_stage_at_work_has_a_line_now_and_then(monkeypatch):
-    monkeypatch.setattr(terminal_progress, "LINE_EVERY_SECONDS", 0)
+    monkeypatch.setattr(stage_progress, "LINE_EVERY_SECONDS", 0)
     console = terminal(is_terminal=False)
     with TerminalProgress(console, {}) as progress:
         progress.start("hard_negatives 000", 38, print)

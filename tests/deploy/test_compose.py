@@ -11,7 +11,7 @@ from dagster._config import validate_config
 from dagster_postgres import DagsterPostgresStorage
 
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag.dagster_home import write_dagster_yaml
+from cpmi_dagster.resources.dag.instance import write_dagster_yaml
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILES = ("compose.yaml", "compose.gpu.yaml")

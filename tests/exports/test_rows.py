@@ -26,7 +26,7 @@ from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.commands.export import MARKER, check_replaceable
 from cpmi_dagster.resources.commands.given_columns import given_columns
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 from cpmi_dagster.resources.sources.data_files import local_files, read_files
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.rewards.dataset import labelled_trajectories

@@ -24,9 +24,9 @@ from polars.testing import assert_frame_equal
 from small_run import SMALL, write_profile
 
 from cpmi_dagster.files.whole_files import UNFINISHED
-from cpmi_dagster.resources.dag.automation import LABEL, PHASES
-from cpmi_dagster.resources.lake.calls import CALLS, COST
-from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.answers.cache import COST
+from cpmi_dagster.resources.dag.jobs import LABEL, PHASES
+from cpmi_dagster.resources.lake.lake import CALLS, Lake
 
 ROOT = Path(__file__).resolve().parents[2]
 BEFORE_LABELS = ("sources", "alignment", "selection")

@@ -6,8 +6,8 @@ import pytest
 from kill_labeling import compare
 from small_run import run_all
 
-from cpmi_dagster.resources.dag import gpu_children
-from cpmi_dagster.resources.dag.automation import LABEL, PHASES
+from cpmi_dagster.resources.dag import runner
+from cpmi_dagster.resources.dag.jobs import LABEL, PHASES
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ def test_each_of_two_processes_labels_half_of_the_shards_and_those_of_one_that_d
     orchestration = own_copy.orchestration.model_copy(update={"gpus": 2})
     settings = own_copy.model_copy(update={"orchestration": orchestration})
     children: list[subprocess.Popen[str]] = []
-    start, wait = gpu_children._start, gpu_children._wait
+    start, wait = runner._start, runner._wait
 
     def remember(*arguments) -> subprocess.Popen[str]:
         children.append(start(*arguments))
@@ -32,8 +32,8 @@ def test_each_of_two_processes_labels_half_of_the_shards_and_those_of_one_that_d
             child.kill()
         return wait(child, show)
 
-    monkeypatch.setattr(gpu_children, "_start", remember)
-    monkeypatch.setattr(gpu_children, "_wait", kill_first)
+    monkeypatch.setattr(runner, "_start", remember)
+    monkeypatch.setattr(runner, "_wait", kill_first)
     outcome = run_all(settings, only=("labels",))
     assert not outcome.failures and not outcome.waiting
     shards = [str(child.args).partition("--shards', '")[2].partition("'")[0] for child in children]

@@ -21,9 +21,8 @@ from small_run import SMALL, run_all, write_profile
 from waiting import free_port, wait_until
 
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag.automation import LABEL
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.run_life import ALIVE, life_of
+from cpmi_dagster.resources.dag.instance import ALIVE, dagster_folder, life_of
+from cpmi_dagster.resources.dag.jobs import LABEL
 
 pytest.importorskip("dagster_ray", reason="the extra `ray` is not installed")
 pytestmark = pytest.mark.slow

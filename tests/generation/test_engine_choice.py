@@ -10,7 +10,7 @@ from cpmi_dagster.generation.solutions import chat_prompt
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.models.language_models import LanguageModels
 
 KEY = "sk-very-secret"
 SERVER = "engine: endpoint, endpoint: 'http://127.0.0.1:8000/v1/'"

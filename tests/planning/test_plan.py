@@ -21,7 +21,7 @@ from cpmi_dagster.planning.counting import count_labels
 from cpmi_dagster.planning.hardware import CPU, Hardware, PlannedModel, planned_model
 from cpmi_dagster.planning.training import TrainingPlan, plan_training
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.commands.labeling_plan import Plan
+from cpmi_dagster.resources.commands.plan import Plan
 from cpmi_dagster.resources.lake.lake import Lake
 
 # 1 TFLOP/s, of which reading reaches half and sampling a quarter; token trees as on a CPU

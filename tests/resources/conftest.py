@@ -3,12 +3,12 @@
 import pytest
 
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.dag import stage
+from cpmi_dagster.resources.dag import making
 from cpmi_dagster.resources.dag.progress import LoggedProgress
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.language_models import LanguageModels
 
 
 @pytest.fixture
@@ -19,5 +19,5 @@ def settings(tmp_path) -> Settings:
 @pytest.fixture
 def home(settings, monkeypatch) -> Home:
     """An empty home, whose database is not published: nobody asks."""
-    monkeypatch.setattr(stage, "publish", lambda *_: None)
+    monkeypatch.setattr(making, "publish", lambda *_: None)
     return Home(settings, Lake.of(settings), LanguageModels(settings), DataSources(settings), LoggedProgress())

@@ -8,7 +8,7 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.lake.database import publish
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 
 COUNT, STEPS, SHARDS = 100, 3, ("000", "001")
 HOSTILE = "<script>alert('x')</script> & \"quoted\" {{ 7 * 7 }} $\\frac{1}{2}$"

@@ -21,13 +21,13 @@ from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.profiles.asked import is_asked
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.declaration import Declaration
+from cpmi_dagster.resources.dag.making import bring_up_to_date
 from cpmi_dagster.resources.dag.progress import LoggedProgress
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.lake.lake import Lake, partitions_of
+from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.workers.language_models import LanguageModels
 from cpmi_dagster.trajectories.templates import render_context, render_step, render_target
 
 STAGES = (
@@ -85,7 +85,7 @@ class World:
         (self.folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in self.rows))
         declared = [replace(each, code_version=self.code.get(each.table, each.code_version)) for each in STAGES]
         models = Counted(self.settings, self)
-        by_table: dict[str, Declaration] = {
+        by_table: dict[str, Stage] = {
             key: each for each in declared for key in each.tables if is_asked(key, self.settings)
         }
         home = Home(self.settings, self.lake, models, DataSources(self.settings), LoggedProgress(), by_table)
@@ -98,7 +98,7 @@ class World:
         ]
 
     def _run(self, each: Stage, partition: str | None, home: Home) -> bool:
-        return each.bring_up_to_date(StageRun(each, home, partition, "r", lambda _: None)) is not None
+        return bring_up_to_date(StageRun(each, home, partition, "r", lambda _: None)) is not None
 
     def scored(self, score: Any, trajectories: pl.DataFrame, negatives: pl.DataFrame, *others: Any, **how: Any) -> Any:
         """What a scorer gives, whose questions are counted."""

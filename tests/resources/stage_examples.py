@@ -5,11 +5,11 @@ from dataclasses import replace
 import polars as pl
 
 from cpmi_dagster.contracts.keys import NEGATIVES, SELECTED
-from cpmi_dagster.resources.dag.declaration import Declaration, StageOutput
-from cpmi_dagster.resources.dag.stage import Stage, stage
+from cpmi_dagster.resources.dag.making import bring_up_to_date
+from cpmi_dagster.resources.dag.stage import Stage, StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.dag.states import State
-from cpmi_dagster.resources.lake.records import Record, hash_of
+from cpmi_dagster.resources.lake.parquet import Record, hash_of
 
 SHARD = "000"
 
@@ -32,16 +32,16 @@ def select(home: Home, *ids: str, shard: str = SHARD) -> None:
     write(home, SELECTED, frame, shard)
 
 
-def with_stages(home: Home, *stages: Declaration) -> Home:
+def with_stages(home: Home, *stages: Stage) -> Home:
     """As a process that was started just now has it."""
     made = {key: each for each in stages for key in each.tables}
-    return replace(home, stages=made, memo={})
+    return replace(home, stages=made, cache={})
 
 
 def bring(home: Home, stage: Stage, partition: str | None = SHARD) -> bool:
     """Bring a partition up to date; whether it was made."""
     home = with_stages(home, *home.stages.values(), stage)
-    return stage.bring_up_to_date(StageRun(stage, home, partition, "r", lambda _: None)) is not None
+    return bring_up_to_date(StageRun(stage, home, partition, "r", lambda _: None)) is not None
 
 
 def state(home: Home, stage: Stage, partition: str | None = SHARD) -> State:

@@ -17,8 +17,8 @@ from polars.testing import assert_frame_equal
 
 from cpmi_dagster.contracts.keys import NEGATIVES, POLICY_ROLLOUTS
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.dag import stage
-from cpmi_dagster.resources.lake import kept_answers
+from cpmi_dagster.resources.answers import questions
+from cpmi_dagster.resources.dag import making
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +44,7 @@ EDITS = st.tuples(st.sampled_from([*CHANGES, *NUMBERS]), st.integers(0, 10_000))
 def unpublished():
     """No database: nobody asks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage, "publish", lambda *_: None)
+        patch.setattr(making, "publish", lambda *_: None)
         yield
 
 
@@ -53,10 +53,10 @@ def unpublished():
 @example([("scoring.templates", 3), ("scoring.templates", 1), ("shards", 2)])
 def test_models_are_asked_for_what_was_not_asked_before_and_tables_are_those_of_a_fresh_home(steps):
     with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
-        folder, score = Path(place), kept_answers.answer_logprobs
+        folder, score = Path(place), questions.answer_logprobs
 
         def run(world: World) -> list[str]:
-            patch.setattr(kept_answers, "answer_logprobs", partial(world.scored, score))
+            patch.setattr(questions, "answer_logprobs", partial(world.scored, score))
             return world.run()
 
         settings = load_settings("files", folder / "home", PROFILE, folder / "profile.yaml")

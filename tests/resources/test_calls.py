@@ -19,9 +19,9 @@ from cpmi_dagster.contracts.seeded import text_hash
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.resources.lake import kept_answers as kept
-from cpmi_dagster.resources.lake.calls import Calls, check_unchanged
-from cpmi_dagster.resources.lake.kept_engine import ANSWER, KEY, KeptEngine
+from cpmi_dagster.resources.answers import questions as kept
+from cpmi_dagster.resources.answers.cache import AnswerCache, check_unchanged
+from cpmi_dagster.resources.answers.questions import CONTINUATION, CONTINUATION_KEY, CachingEngine
 
 QUESTION, VALUE = {"question": pl.UInt64()}, {"value": pl.Float64(), "tokens": pl.Int64()}
 SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_new_tokens=8)
@@ -108,8 +108,8 @@ def cost(texts: Iterable[str]) -> Cost:
     return Cost(tokens / 4, 2 * tokens, tokens)
 
 
-def calls(folder: Path, place: str = "4/000", facts: object = "m@1", **options: Any) -> Calls:
-    return Calls(folder, {"model": facts}, place, QUESTION, VALUE, **options)
+def calls(folder: Path, place: str = "4/000", facts: object = "m@1", **options: Any) -> AnswerCache:
+    return AnswerCache(folder, {"model": facts}, place, QUESTION, VALUE, **options)
 
 
 def rows(*texts: str) -> pl.DataFrame:
@@ -159,7 +159,9 @@ def test_a_model_is_asked_for_what_is_not_kept_and_every_answer_and_cost_is_that
 @given(STEPS)
 def test_an_engine_samples_what_is_not_kept_once_for_equal_prompts(steps):
     def ask(folder: Path, model: Model, prompts: list[str], samples: int) -> set[Any]:
-        engine = KeptEngine(Calls(folder, {}, "4/000", KEY, ANSWER), "m", lambda: model, CHUNK)
+        engine = CachingEngine(
+            AnswerCache(folder, {}, "4/000", CONTINUATION_KEY, CONTINUATION), "m", lambda: model, CHUNK
+        )
         texts = [[each.text for each in group] for group in engine.generate(prompts, SAMPLING, samples, 0)]
         assert texts == [[f"{prompt} {number}" for number in range(samples)] for prompt in prompts]
         assert engine.spent.generated_tokens == len({*prompts}) * samples
@@ -226,8 +228,8 @@ def test_step_values_are_read_once_for_equal_solutions_and_come_in_order(tmp_pat
     def scores(questions: str) -> list[tuple[str, int, float]]:
         steps = pl.Series([[] if name == "e" else [name, name * 2] for name in questions], dtype=pl.List(pl.String))
         frame = pl.DataFrame({"id": [*questions.upper()], "question": [*questions], "steps": steps})
-        calls = Calls(tmp_path, {"head": "h@1"}, "all/all", kept.STEPS_KEY, kept.step_values(pl.Float64()))
-        return kept.kept_steps(calls, frame, "score", values, 2).rows()
+        calls = AnswerCache(tmp_path, {"head": "h@1"}, "all/all", kept.STEPS_KEY, kept.step_values(pl.Float64()))
+        return kept.cached_step_values(calls, frame, "score", values, 2).rows()
 
     assert scores("bab") == [(name, step, step + 1.0) for name in "BAB" for step in (0, 1)]
     assert scores("cea") == [(name, step, step + 1.0) for name in "CA" for step in (0, 1)]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.resources.dag.dagster_home import write_dagster_yaml
+from cpmi_dagster.resources.dag.instance import write_dagster_yaml
 from cpmi_dagster.resources.web.dagster_server import check_port
 
 ROOT = Path(__file__).parents[2]

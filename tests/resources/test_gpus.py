@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import pytest
 
 from cpmi_dagster.models.processors import THREADS, usable_cores
-from cpmi_dagster.resources.dag import gpu_children
-from cpmi_dagster.resources.workers import gpus
-from cpmi_dagster.resources.workers.gpus import VISIBLE, GpuDealer
-from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.dag import runner
+from cpmi_dagster.resources.models import gpus
+from cpmi_dagster.resources.models.gpus import VISIBLE, GpuDealer
+from cpmi_dagster.resources.models.language_models import LanguageModels
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from cpmi_dagster.resources.workers import gpus
+from cpmi_dagster.resources.models import gpus
 gpus.gpu_names = lambda: ["GPU-a", "GPU-b"]
 dealer = gpus.GpuDealer(4, Path(sys.argv[1]))
 print(dealer.device(), flush=True)
@@ -32,7 +32,7 @@ def two_gpus(monkeypatch):
 HOLD_PLACE = """
 import sys, time
 from pathlib import Path
-from cpmi_dagster.resources.workers.gpus import take_place
+from cpmi_dagster.resources.models.gpus import take_place
 take_place(Path(sys.argv[1]), 1, print)
 print("taken", flush=True)
 time.sleep(600)
@@ -75,13 +75,13 @@ def test_a_child_of_many_sees_the_gpus_of_its_parent_and_its_share_of_the_cores(
         started.append((command[command.index("--shards") + 1], env.get(VISIBLE), env[THREADS]))
         return SimpleNamespace(wait=lambda timeout: 0, terminate=lambda: None, returncode=0)
 
-    monkeypatch.setattr(gpu_children.subprocess, "Popen", start)
+    monkeypatch.setattr(runner.subprocess, "Popen", start)
     monkeypatch.delenv(THREADS, raising=False)
     many = home.settings.orchestration.model_copy(update={"gpus": 3})
     home = replace(home, settings=home.settings.model_copy(update={"orchestration": many}))
     for visible in ("4,5", None):
         monkeypatch.setenv(VISIBLE, visible) if visible else monkeypatch.delenv(VISIBLE, raising=False)
-        gpu_children.label_on_gpus(home, ["000", "001", "002"], ["labels/step_rewards"], lambda *_: False)
+        runner.label_on_gpus(home, ["000", "001", "002"], ["labels/step_rewards"], lambda *_: False)
     threads = str(max(1, usable_cores() // 3))
     assert started == [(shard, visible, threads) for visible in ("4,5", None) for shard in ("000", "001", "002")]
 

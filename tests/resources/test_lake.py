@@ -11,8 +11,7 @@ from cpmi_dagster.errors import LakeError, StorageError
 from cpmi_dagster.files.whole_files import UNFINISHED
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.lake.lake import CALLS, Lake
-from cpmi_dagster.resources.lake.records import Record, rows_hash
-from cpmi_dagster.resources.lake.sealed_parquet import write_sealed
+from cpmi_dagster.resources.lake.parquet import Record, rows_hash, write_sealed
 
 PLACES = ("all/all", "4/003")
 KEY, REWARDS = "labels/hard_negatives", "labels/step_rewards"
@@ -158,8 +157,8 @@ def test_unfinished_answers_that_recipes_share_are_removed_unless_another_recipe
             file.touch()
         return files
 
-    with lake.making(models, "mc", print):
-        with lake.making(models, "cpmi", print):
+    with lake.lock_partition(models, "mc", print):
+        with lake.lock_partition(models, "cpmi", print):
             files = killed()
             lake.tidy(models, "mc")
             assert all(file.exists() for file in files), "the other may be writing them"

@@ -7,9 +7,8 @@ import dagster as dg
 
 from cpmi_dagster.files.life_locks import hold, life_of
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag import run_life
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.run_life import ALIVE, at_work, hold_run
+from cpmi_dagster.resources.dag import instance as dagster_instance
+from cpmi_dagster.resources.dag.instance import ALIVE, at_work, dagster_folder, hold_run
 
 STARTED, FAILURE = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE
 CANCELED, SUCCESS = dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.SUCCESS
@@ -47,17 +46,19 @@ def test_orphaned_runs_end_as_failed_or_cancelled_and_one_that_lives_is_left_alo
         *killed, living, _new = runs = [started(instance) for _ in range(4)]
         instance.report_run_canceling(instance.get_run_by_id(killed[1]))
         kill(settings, *killed)
-        hold_run(folder, living)
+        hold_run(settings, living)
 
         def statuses() -> list[dg.DagsterRunStatus]:
-            run_life.end_orphaned_runs(instance, folder)
+            dagster_instance.end_orphaned_runs(instance, settings)
             return [instance.get_run_by_id(run).status for run in runs]
 
         assert statuses() == [FAILURE, CANCELED, STARTED, STARTED]
         assert [path.stem for path in (folder / ALIVE).iterdir()] == [living]
-        assert "another run of this home is at work (launched by Dagster, on nothing since" in at_work(instance, folder)
+        assert "another run of this home is at work (launched by Dagster, on nothing since" in at_work(
+            instance, settings
+        )
         # a run that has no lock yet is given a moment
-        monkeypatch.setattr(run_life, "SECONDS_TO_TAKE_LOCK", -1.0)
+        monkeypatch.setattr(dagster_instance, "SECONDS_TO_TAKE_LOCK", -1.0)
         assert statuses() == [FAILURE, CANCELED, STARTED, FAILURE]
 
 
@@ -81,10 +82,10 @@ def test_a_resumed_run_that_took_its_lock_again_is_alive_whoever_ends_the_first_
             return get_run_records(*arguments)
 
         monkeypatch.setattr(instance, "get_run_records", resume)
-        run_life.end_orphaned_runs(instance, folder)
+        dagster_instance.end_orphaned_runs(instance, settings)
         assert life_of(lock) == "held" and not instance.get_run_by_id(run).is_finished
         instance.report_run_failed(instance.get_run_by_id(run))
         kill(settings, run)
         monkeypatch.undo()
-        run_life.end_orphaned_runs(instance, folder)
+        dagster_instance.end_orphaned_runs(instance, settings)
         assert life_of(lock) == "absent"

@@ -14,11 +14,10 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.profiles.sources import DataSource
-from cpmi_dagster.resources.dag.declaration import StageOutput
-from cpmi_dagster.resources.dag.stage import Stage, stage
+from cpmi_dagster.resources.dag.stage import Stage, StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.workers.language_models import LanguageModels
+from cpmi_dagster.resources.models.language_models import LanguageModels
 
 
 @stage(STEP_REWARDS, inputs=[NEGATIVES])
@@ -67,7 +66,7 @@ def test_a_change_makes_what_follows_from_it_and_nothing_else(home, what):
         home = changed(home, seed=5)
     elif what == "input row":
         select(home, "t1", "t2")
-    assert state(home, first).kind == "other"
+    assert state(home, first).kind == "stale"
     # its rows are the same for another code version or setting
     assert [bring(home, each) for each in (first, reward)] == [True, what in ("seed", "input row")]
     judged = with_stages(home, first, reward).states()

@@ -15,12 +15,13 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import ScoringError, TransientError
 from cpmi_dagster.profiles.orchestration import Orchestration
 from cpmi_dagster.reading.tree_reader import OutOfMemory
-from cpmi_dagster.resources.dag.presentation import asset_description, facts_of, preview, table_metadata
-from cpmi_dagster.resources.dag.shown_resources import shown_resources
+from cpmi_dagster.resources.dag.file_metadata import facts_of, preview
+from cpmi_dagster.resources.dag.home_resources import shown_resources
+from cpmi_dagster.resources.dag.making import asset_of, step_errors
+from cpmi_dagster.resources.dag.presentation import asset_description, table_metadata
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
-from cpmi_dagster.resources.dag.step_errors import step_errors
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 
 UNSCORED = ScoringError("a value is not finite")
 UNSCORED.add_note("among 9 trajectories from t1 on")
@@ -35,7 +36,7 @@ def instance():
 def materialize(declared: Stage, home: Home, instance: dg.DagsterInstance):
     here = with_stages(home, declared)
     return dg.materialize(
-        [declared.bind(here)],
+        [asset_of(declared, here)],
         instance=instance,
         partition_key=SHARD,
         resources=shown_resources(here),

@@ -16,7 +16,7 @@ from cpmi_dagster.errors import ModelError, SettingsError, SourceError
 from cpmi_dagster.profiles.first_look import look_over
 from cpmi_dagster.profiles.settings import PROFILES, Settings, load_settings
 from cpmi_dagster.profiles.starter import starter_profile
-from cpmi_dagster.resources.commands.starter import Starter, starter_for
+from cpmi_dagster.resources.commands.init import Starter, starter_for
 
 ROWS = [
     {"id": f"q{number}", "question": f"{number} + 1?", "steps": [f"It is {number + 1}."], "gold_answer": number + 1}
@@ -63,7 +63,7 @@ def test_the_profile_labels_every_trajectory_with_cpmi_and_trains_on_it_and_on_o
 
 def test_without_a_gpu_a_head_is_trained_alone_and_the_profile_says_what_trains_in_full(start, monkeypatch):
     for has_gpu, backbone in ((False, "frozen"), (True, "full")):
-        monkeypatch.setattr("cpmi_dagster.resources.commands.starter.sees_gpu", lambda sees=has_gpu: sees)
+        monkeypatch.setattr("cpmi_dagster.resources.commands.init.sees_gpu", lambda sees=has_gpu: sees)
         written, settings = start(force=True)
         assert settings.training.backbone == backbone
         assert ("`full` trains all weights" in written.text) is not has_gpu

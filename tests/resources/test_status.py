@@ -10,15 +10,14 @@ from rich.console import Console
 
 from cpmi_dagster.cli.status_view import show_interrupted, time_left
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.definitions import MAKERS, build_definitions, home_of
+from cpmi_dagster.definitions import STAGE_BY_TABLE, build_definitions, home_of
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import status
-from cpmi_dagster.resources.dag.automation import LABEL, PARTITION_TAG
-from cpmi_dagster.resources.dag.dagster_home import open_instance
-from cpmi_dagster.resources.dag.run_life import FAILURE_REASON, STOPPED
+from cpmi_dagster.resources.dag.instance import FAILURE_REASON, PARTITION_TAG, STOPPED, open_instance
+from cpmi_dagster.resources.dag.jobs import LABEL
 from cpmi_dagster.resources.dag.status import AssetStatus, describe_labels, home_status, what_is_stale
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 from cpmi_dagster.resources.sources import hub
 
 NEGATIVES = "labels/hard_negatives"
@@ -46,7 +45,7 @@ def test_a_run_that_was_stopped_is_interrupted_in_one_line_and_one_with_an_error
         killed = instance.create_run_for_job(job, tags={PARTITION_TAG: "002"})
         instance.report_dagster_event(dg.DagsterEvent("PIPELINE_START", job.name), killed.run_id)
         monkeypatch.setattr(status, "is_orphaned", lambda _, record: record.dagster_run.run_id == killed.run_id)
-        assets = home_status(settings, MAKERS)
+        assets = home_status(settings, STAGE_BY_TABLE)
     labels = [asset.partitions for asset in assets if asset.key.startswith("labels/")]
     states = {"000": "interrupted", "001": "failed", "002": "interrupted", "003": "missing"}
     assert labels.count(states) == 8, labels
@@ -90,6 +89,6 @@ def test_status_writes_nothing_and_asks_the_hub_nothing(tmp_path, monkeypatch, h
         return {path: path.read_bytes() for path in settings.home.rglob("*") if path.is_file()}
 
     before = files()
-    assert next(each for each in home_status(settings, MAKERS) if each.key == NEGATIVES).files == 1
-    assert what_is_stale(settings, MAKERS) and describe_labels(settings) == "none yet"
+    assert next(each for each in home_status(settings, STAGE_BY_TABLE) if each.key == NEGATIVES).files == 1
+    assert what_is_stale(settings, STAGE_BY_TABLE) and describe_labels(settings) == "none yet"
     assert files() == before

@@ -7,9 +7,9 @@ import polars as pl
 from cpmi_dagster.miniature.names import MODEL_FOLDERS
 from cpmi_dagster.models.model_files import weights_hash, write_digests
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.commands.verification import verify_home
+from cpmi_dagster.resources.commands.doctor import verify_home
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import Record
+from cpmi_dagster.resources.lake.parquet import Record
 
 KEY, MODELS = "labels/hard_negatives", "models/process_reward_models"
 

@@ -1,12 +1,16 @@
-"""Log-probabilities and step values, asked of a model only if they are not kept (see `calls`).
+"""The kinds of question that models are asked, each only if its answer is not kept (see `cache`).
 
-kept_scores    labels.answer_logprobs     key: hashes of the text before an answer, and of the answer
-kept_steps     hidden states, judgements   key: hash of a solution, its question and steps
+cached_scores         labels.answer_logprobs      key: hashes of the text before an answer, and of the answer
+cached_step_values    hidden states, judgements   key: hash of a solution, its question and steps
+CachingEngine         continuations               key: hash of a prompt, and the number of a sample
+
+engine.generate(["What is 2 + 3?\\n"], sampling, samples=8, seed=0)     first time: 8 continuations are sampled and kept
+engine.generate(["What is 2 + 3?\\n"], sampling, samples=10, seed=0)    then: samples 8 and 9
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import polars as pl
@@ -15,8 +19,10 @@ from cpmi_dagster.contracts.cost import Cost, Stopwatch
 from cpmi_dagster.contracts.seeded import text_hash
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.files.time_left import Advance, unseen
+from cpmi_dagster.generation.engine import Generation, RolloutEngine, SamplingWork, Stop, timed_generate
+from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.resources.lake.calls import Calls, shares_of
+from cpmi_dagster.resources.answers.cache import COST, AnswerCache, shares_of
 from cpmi_dagster.scoring.logprobs import ScoredAnswers, answer_logprobs, refusals, scored_answers
 from cpmi_dagster.scoring.questions import WORK, answer_questions, read_wanted, step_questions, trajectory_questions
 from cpmi_dagster.scoring.settings import Scoring
@@ -25,14 +31,18 @@ SCORE_KEY = {"prompt": pl.UInt64(), "answer": pl.UInt64()}
 SCORE = {"logprob_sum": pl.Float64(), "token_count": pl.Int64()}
 ADMISSION_KEY, ADMISSION = {"whole": pl.UInt64()}, {"reason": pl.String()}
 STEPS_KEY = {"solution": pl.UInt64()}
+CONTINUATION_KEY = {"prompt": pl.UInt64(), "sample": pl.Int64()}
+CONTINUATION = {"text": pl.String(), "tokens": pl.Int64(), "truncated": pl.Boolean(), "prompt_tokens": pl.Int64()}
+PROMPT = {"prompt": pl.UInt64(), "asked": pl.String()}
+"""A prompt's hash and its text."""
 ROW = ["trajectory_id", "template", "context", "step_index", "answer_rank"]
-NAMED = "{trajectory}"
+ANY_ID = "{trajectory}"
 """Stands for the trajectory's id in a kept reason, since another trajectory may have the same texts."""
 
 
-def kept_scores(
-    scores: Calls,
-    admissions: Calls,
+def cached_scores(
+    scores: AnswerCache,
+    admissions: AnswerCache,
     load: Callable[[], LoadedModel],
     trajectories: pl.DataFrame,
     negatives: pl.DataFrame,
@@ -93,19 +103,19 @@ def kept_scores(
 
 
 def _remove_names(rejected: pl.DataFrame) -> pl.DataFrame:
-    """Reasons with `NAMED` for the trajectory's id."""
-    reasons = [reason.replace(name, NAMED) for name, reason in rejected.select("trajectory_id", "reason").iter_rows()]
+    """Reasons with `ANY_ID` for the trajectory's id."""
+    reasons = [reason.replace(name, ANY_ID) for name, reason in rejected.select("trajectory_id", "reason").iter_rows()]
     return rejected.select("trajectory_id", pl.Series("reason", reasons, pl.String))
 
 
 def _insert_names(refused: pl.DataFrame) -> pl.DataFrame:
-    """Reasons with the trajectory's id for `NAMED`."""
-    names = [reason.replace(NAMED, name) for name, reason in refused.select("trajectory_id", "reason").iter_rows()]
+    """Reasons with the trajectory's id for `ANY_ID`."""
+    names = [reason.replace(ANY_ID, name) for name, reason in refused.select("trajectory_id", "reason").iter_rows()]
     return refused.select("trajectory_id", pl.Series("reason", names, pl.String))
 
 
-def kept_steps(
-    calls: Calls,
+def cached_step_values(
+    cache: AnswerCache,
     solutions: pl.DataFrame,
     column: str,
     read: Callable[[pl.DataFrame, Callable[[int], None]], pl.DataFrame],
@@ -115,7 +125,7 @@ def kept_steps(
     """A value for each step of each solution, such as a hidden state or a probability.
 
     Args:
-        calls: has `STEPS_KEY`, and a column of lists, `values`.
+        cache: has `STEPS_KEY`, and a column of lists, `values`.
         solutions: columns that identify a solution, and question and steps.
         column: name of the value.
         read: takes rows of `solutions`, and a callback of the number just read, 0 when the model is ready; gives the
@@ -136,10 +146,10 @@ def kept_steps(
         progress = shares_of(part.height, report)
         lists = read(part.select(solutions.columns), progress).sort("step_index").group_by(names).agg(values=column)
         given = part.join(lists, on=names, how="left", nulls_equal=True)
-        empty = pl.lit([], dtype=calls.answer["values"])
+        empty = pl.lit([], dtype=cache.answer["values"])
         return given.with_columns(pl.col("values").fill_null(empty)), watch.cost(0, 0)
 
-    answered = calls.answers(asked, ask, size, advance=advance, growing=True, work=WORK)
+    answered = cache.answers(asked, ask, size, advance=advance, growing=True, work=WORK)
     counted = answered.with_columns(step_index=pl.int_ranges(pl.col("values").list.len(), dtype=pl.Int64))
     rows = counted.filter(pl.col("values").list.len() > 0).explode("values", "step_index").rename({"values": column})
     return rows.select(*names, "step_index", column)
@@ -148,3 +158,74 @@ def kept_steps(
 def step_values(kind: Any) -> Mapping[str, Any]:
     """The columns of an answer: a list with a value of a type for each step."""
     return {"values": pl.List(kind)}
+
+
+@dataclass
+class CachingEngine:
+    """A `RolloutEngine` that samples only what is not kept; equal prompts share their continuations.
+
+    Sampling settings, stop rule and seed are among the facts of the answers, so an engine has one of each.
+
+    Attributes:
+        cache: has `CONTINUATION_KEY` and `CONTINUATION`.
+        identity: of the model.
+        load: makes the engine that samples; called if an answer is not kept.
+        size: prompts per chunk, kept as one file.
+    """
+
+    cache: AnswerCache
+    identity: str
+    load: Callable[[], RolloutEngine]
+    size: int
+    _used: list[pl.DataFrame] = field(default_factory=list, init=False, repr=False)
+
+    def prepare(self) -> None:
+        """Nothing: the model is loaded when needed."""
+
+    @property
+    def spent(self) -> Cost:
+        """The cost of the continuations given so far, kept ones too, each once."""
+        return self.cache.spent(pl.concat(self._used)) if self._used else Cost.zero()
+
+    @cached_property
+    def _engine(self) -> RolloutEngine:
+        return self.load()
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        sampling: Sampling,
+        samples: int,
+        seed: int,
+        stop: Stop = "answer",
+        first: int = 0,
+        work: SamplingWork | None = None,
+    ) -> list[list[Generation]]:
+        """Continue every prompt `samples` times; see `RolloutEngine.generate`."""
+        numbers = pl.DataFrame({"sample": range(first, first + samples)}, schema={"sample": pl.Int64})
+        texts = pl.DataFrame({"prompt": [text_hash(each) for each in prompts], "asked": list(prompts)}, schema=PROMPT)
+
+        def ask(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
+            answers, cost = [], Cost.zero()
+            # consecutive numbers have the same gap to their place in the list, so a gap is a range
+            gap = pl.col("sample") - pl.int_range(pl.len()).over("prompt")
+            ranges = part.sort("sample", maintain_order=True).group_by("prompt", gap.alias("gap"), maintain_order=True)
+            ranges = ranges.agg(pl.col("asked", "sample").first(), count=pl.len())
+            for alike in ranges.partition_by("sample", "count", maintain_order=True):
+                start, count = alike.select("sample", "count").row(0)
+                asked = alike["asked"].to_list()
+                groups, spent = timed_generate(self._engine, asked, sampling, count, seed, stop, start, work)
+                cost += spent
+                answers += [
+                    (prompt, number, each.text, each.tokens, each.truncated, each.prompt_tokens)
+                    for prompt, group in zip(alike["prompt"], groups, strict=True)
+                    for number, each in enumerate(group, start)
+                ]
+            return pl.DataFrame(answers, schema={**CONTINUATION_KEY, **CONTINUATION}, orient="row"), cost
+
+        asked = texts.join(numbers, how="cross", maintain_order="left_right")
+        answered = self.cache.answers(asked, ask, self.size, by="prompt", weight="tokens")
+        self._used.append(answered.select([*CONTINUATION_KEY, *COST]))
+        rows = answered.select(list(CONTINUATION)).iter_rows()
+        singles = [Generation(*row) for row in rows]
+        return [singles[start : start + samples] for start in range(0, len(singles), samples)]

@@ -4,35 +4,41 @@
     label_shards   000, then 001, …                     one run a shard; a shard that fails stops no other
     build_dataset, train_and_evaluate, build_reports
 
-A partition that is current by `States` is not run. On several GPUs, a process for each labels its part of
-the shards.
+A partition that is current by `States` is not run. On several GPUs, a child process for each labels its part of the
+shards, on the GPU that it is dealt:
+
+    orchestration.gpus: 4, shards 000 to 007   ->   000 and 004 by the first process, 001 and 005 by the second, …
 """
 
+import logging
 import os
+import shlex
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Collection, Sequence, Set
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from tempfile import TemporaryFile
+from typing import IO
 
 import dagster as dg
 
 from cpmi_dagster.contracts.keys import STEP_REWARDS
-from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import FATAL_NAMES, UsageError
+from cpmi_dagster.errors import FATAL_NAMES
 from cpmi_dagster.files.environment import environment_variable
-from cpmi_dagster.files.text import closest
+from cpmi_dagster.models.processors import THREADS, usable_cores
 from cpmi_dagster.profiles.asked import asked_assets
-from cpmi_dagster.resources.dag.asset_keys import asset_key
-from cpmi_dagster.resources.dag.automation import DATASET, INGEST, JUDGE_FILES, LABEL, TRAIN, label_tables, phases
+from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.checks import blocked
-from cpmi_dagster.resources.dag.dagster_home import dagster_folder
-from cpmi_dagster.resources.dag.declaration import Declaration, distinct
 from cpmi_dagster.resources.dag.general_checks import EVERY_ASSETS, IS_CURRENT, unreported
-from cpmi_dagster.resources.dag.gpu_children import CHILD, label_on_gpus
-from cpmi_dagster.resources.dag.run_life import PROCESS_TAG, hold_run
+from cpmi_dagster.resources.dag.instance import PROCESS_TAG, hold_run
+from cpmi_dagster.resources.dag.jobs import DATASET, INGEST, JUDGE_FILES, LABEL, TRAIN, label_tables, phases
+from cpmi_dagster.resources.dag.making import INTERRUPTED, reason_of
+from cpmi_dagster.resources.dag.stage import Stage, asset_key, distinct
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States, partition_words
-from cpmi_dagster.resources.dag.step_errors import INTERRUPTED, reason_of
 from cpmi_dagster.resources.lake.lake import partitions_of
 
 CHECK_FAILED = "DagsterAssetCheckFailedError"
@@ -40,6 +46,12 @@ CHECK_FAILED = "DagsterAssetCheckFailedError"
 OF_THIS_LOCATION = {".dagster/repository": "__repository__@cpmi"}
 # the terminal shows progress instead of the log
 WITHOUT_LOG = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+LOOK_EVERY_SECONDS = 5.0
+LAST_LINES = 3
+CHILD = "LABELS_FOR_CPMI_RUN"
+"""The environment variable that marks a child process."""
+Current = Callable[[Sequence[str], str], bool]
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -134,7 +146,7 @@ class Runner:
         states = self.home.states()
         return all(states.state(key, partition).kind == "current" for key in tables)
 
-    def _skips(self, states: States, stages: Sequence[Declaration], partition: str | None) -> bool:
+    def _skips(self, states: States, stages: Sequence[Stage], partition: str | None) -> bool:
         """Whether a run would do nothing: each file is current and whole."""
         began, lake = time.monotonic(), self.home.lake
         made = [(stage, name) for stage in stages for name in self.home.made_in_a_run(stage, partition)]
@@ -147,12 +159,12 @@ class Runner:
             records = [lake.record(*file) for file in states.files(stage, name)]
             rows = sum(record.rows for record in records if record)
             is_new = stage.run_partitioning == "shard" and partition in self.labelled_elsewhere
-            self.home.progress.finish(stage.name, name, rows, time.monotonic() - began, skipped=not is_new)
+            self.home.progress.finish_partition(stage.name, name, rows, time.monotonic() - began, skipped=not is_new)
         return True
 
     def _execute(self, job: dg.JobDefinition, partition: str | None) -> dg.ExecuteInProcessResult:
         run_id = str(uuid.uuid4())
-        hold_run(dagster_folder(self.home.settings), run_id)
+        hold_run(self.home.settings, run_id)
         return job.execute_in_process(
             instance=self.instance,
             run_id=run_id,
@@ -190,39 +202,6 @@ class Runner:
         return bool(causes & FATAL_NAMES) or any(reason_of(event) == INTERRUPTED for event in failures)
 
 
-def chosen_tables(only: Sequence[str], until: Sequence[str] = (), stages: Sequence[Declaration] = ()) -> set[str]:
-    """The tables that `--only` or `--until` names, with the other tables of their stages; all tables by default.
-
-    Args:
-        only: `group/asset` keys or group names.
-        until: keys or group names, which are taken with all of their inputs.
-
-    Raises:
-        UsageError: a name is neither a key nor a group, or both options are given.
-    """
-    if only and until:
-        raise UsageError("--only and --until exclude each other; --until takes what its assets are made from as well")
-    if not only and not until:
-        return set(TABLES)
-    groups = {table.group for table in TABLES.values()}
-    for name in (*only, *until):
-        if name not in TABLES and name not in groups:
-            near = closest(name, [*TABLES, *groups])
-            advice = f"did you mean {near}?" if near else f"groups are {', '.join(sorted(groups))}"
-            raise UsageError(f"{'--only' if only else '--until'} {name}: there is no such asset or group; {advice}")
-    made = {key for stage in stages for key in stage.tables}
-    chosen = {key for key, table in TABLES.items() if {key, table.group} & {*only, *until}}
-    if made and not chosen & made:
-        raise UsageError(
-            f"{'--only' if only else '--until'} {' '.join((*only, *until))}: the profile does not ask for it, so there "
-            "is nothing to make"
-        )
-    for stage in reversed(stages):
-        if chosen & set(stage.tables):
-            chosen |= {*stage.tables, *(stage.inputs if until else ())}
-    return chosen
-
-
 def _by_name(evaluations: Collection[dg.AssetCheckEvaluation]) -> dict[str, str]:
     """A sentence by name of failed check: the name, and the description or metadata."""
     sentences = {}
@@ -241,3 +220,69 @@ def _notes_on(evaluations: Collection[dg.AssetCheckEvaluation]) -> dict[str, str
         is_note = each.severity == dg.AssetCheckSeverity.WARN
         notes[name] = f"note: {each.description or said}" if is_note else f"check failed: {said}"
     return notes
+
+
+def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], is_current: Current) -> set[str]:
+    """Label shards in one child process per GPU, if the profile has several GPUs and several shards are due.
+
+    A child that fails is logged. The caller labels what is missing afterwards, and meets the error itself if it was not
+    the child's alone.
+
+    Returns:
+        The shards that were given to children.
+    """
+    settings = home.settings
+    if settings.orchestration.gpus == 1 or settings.is_pilot or environment_variable(CHILD):
+        return set()
+    due = [shard for shard in shards if not is_current(tables, shard)]
+    if len(due) < 2:
+        return set()
+    parts = [due[start :: settings.orchestration.gpus] for start in range(min(settings.orchestration.gpus, len(due)))]
+    home.models.device("labeler")  # warns here of a labeler on the CPU: what children say is shown only if they fail
+    home.models.leave_place()  # children need it, and this process's GPU
+    remaining, advance = set(due), home.progress.start(f"shards on {len(parts)} GPUs", len(due), LOG.info)
+
+    def show() -> None:
+        labelled = {shard for shard in remaining if is_current(tables, shard)}
+        remaining.difference_update(labelled)
+        advance(len(labelled))
+
+    with ExitStack() as files:
+        # a full pipe would stop a child
+        errors = [files.enter_context(TemporaryFile("w+", encoding="utf-8", errors="replace")) for _ in parts]
+        children = [_start(settings, part, tables, file) for part, file in zip(parts, errors, strict=True)]
+        try:
+            for child in children:
+                _wait(child, show)
+        finally:
+            for child in children:
+                child.terminate()
+        last_lines = []
+        for file in errors:
+            file.seek(0)
+            last_lines.append(file.read().strip().splitlines()[-LAST_LINES:])
+    for child, part, lines in zip(children, parts, last_lines, strict=True):
+        if child.returncode:
+            reason = "; ".join(lines) or f"exit code {child.returncode}"
+            place = f"of shards {', '.join(part)} ended early"
+            LOG.warning(f"the process {place} ({reason}); what is missing of them is labelled here")
+    return set(due)
+
+
+def _wait(child: subprocess.Popen[str], show: Callable[[], None]) -> None:
+    """Wait until a child ends, and show the progress meanwhile."""
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(timeout=LOOK_EVERY_SECONDS)
+            return
+        show()
+
+
+def _start(settings: Settings, shards: Sequence[str], tables: Sequence[str], errors: IO[str]) -> subprocess.Popen[str]:
+    """Start a child. It sees the GPUs that this process sees, and its own dealer assigns it one."""
+    options = [*shlex.split(settings.profile_option), "--shards", ",".join(shards), "--quiet"]
+    only = [word for table in tables for word in ("--only", table)]
+    threads = environment_variable(THREADS) or str(max(1, usable_cores() // settings.orchestration.gpus))
+    variables = {CHILD: "1", "CPMI_HOME": str(settings.home.absolute()), THREADS: threads}
+    command = [sys.executable, "-m", "cpmi_dagster", "run", *options, *only]
+    return subprocess.Popen(command, env={**os.environ, **variables}, stderr=errors, text=True)

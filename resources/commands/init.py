@@ -20,8 +20,8 @@ from cpmi_dagster.models.language_models import model_on_disk
 from cpmi_dagster.profiles.first_look import FirstLook, look_over
 from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.profiles.starter import check_own_name, starter_profile
+from cpmi_dagster.resources.models.gpus import sees_gpu
 from cpmi_dagster.resources.sources.data_sources import DataSources, source_at
-from cpmi_dagster.resources.workers.gpus import sees_gpu
 from cpmi_dagster.trajectories.forms import JUDGEMENTS, UNIQUE_IDS
 from cpmi_dagster.trajectories.rows import Row, Unreadable, number_batches
 from cpmi_dagster.trajectories.step_truth import read_judgements

@@ -28,8 +28,7 @@ from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.time_left import Advance, unseen
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.resources.lake.lake import CALLS
-from cpmi_dagster.resources.lake.records import hash_of
-from cpmi_dagster.resources.lake.sealed_parquet import is_intact, write_sealed
+from cpmi_dagster.resources.lake.parquet import hash_of, is_intact, write_sealed
 
 FOLDER_CHARACTERS = 16
 ASKED = "asked"
@@ -43,7 +42,7 @@ LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Calls:
+class AnswerCache:
     """The answers of one model to the questions of one table.
 
     Attributes:

@@ -1,19 +1,30 @@
-"""Dagster's folder, `<home>/dagster`: its `dagster.yaml`, and the instance opened from it."""
+"""Dagster's folder, `<home>/dagster`: its `dagster.yaml`, the instance opened from it, and runs whose process has died.
+
+    dagster.yaml                of `cpmi ui`, the daemon and their runs; `in-process.yaml` of runs in this process
+    alive/7f3a….lock            held by the process of run 7f3a…; the system frees it, however the process ends
+
+An unfinished run whose lock is free is orphaned, on any machine that shares the home: Dagster has no record of its end.
+`cpmi run` takes the lock before the run exists, a run of the UI or a backfill in its first step. An orphaned run is
+marked as failed when `cpmi run` or `cpmi ui` begins, and by each tick of the sensor `watch_home`, which is on by
+default, and of the schedule.
+"""
 
 import logging
 import os
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import dagster as dg
 import yaml
 
 from cpmi_dagster.errors import SettingsError, first_line
+from cpmi_dagster.files.life_locks import LifeLock, hold, life_of
 from cpmi_dagster.files.whole_files import try_to_write, write_whole
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.run_life import end_orphaned_runs
 
 LOG = logging.getLogger(__name__)
 OURS = "# written from the profile; without this line, the file stays as you write it\n"
@@ -23,6 +34,21 @@ FILE_NAME, IN_PROCESS = "dagster.yaml", "in-process.yaml"
 UNCAPTURED = {
     "compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 }
+ALIVE = "alive"
+PARTITION_TAG, PROCESS_TAG = "dagster/partition", "cpmi/process"
+"""The tags of a run: its partition, and the process id of `cpmi run`."""
+AT_WORK = [
+    dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]  # fmt: skip
+"""States of runs that may have a process; a queued run has none."""
+ORPHANED = "The process of this run ended silently (killed, or out of memory); run again to continue where it stopped."
+FAILURE_REASON, STOPPED = "dagster/failure_reason", "UNEXPECTED_TERMINATION"
+"""The tag and value by which Dagster marks a run that a signal ended, and `end_orphaned_runs` one without a process."""
+SECONDS_TO_TAKE_LOCK = 60.0
+"""From the start of a run to its first step."""
+_held: dict[str, LifeLock] = {}
+"""The lock of this process by run id: of its run, or of the last run of `cpmi run`."""
 
 
 class UnwritableHome(SettingsError):
@@ -67,7 +93,12 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
         SettingsError: Dagster's database cannot be used, or the user's `dagster.yaml` is not valid.
     """
     folder = write_dagster_yaml(settings)
-    return _open(settings, _write_in_process(folder))
+    configuration = yaml.safe_load((folder / FILE_NAME).read_text(encoding="utf-8")) or {}
+    text = OURS + yaml.safe_dump({**configuration, **UNCAPTURED}, sort_keys=False)
+    file = folder / IN_PROCESS
+    if not file.is_file() or file.read_text(encoding="utf-8") != text:
+        write_whole(file, text)
+    return _open(settings, IN_PROCESS)
 
 
 def recorded_instance(settings: Settings) -> dg.DagsterInstance:
@@ -104,16 +135,6 @@ def _open(settings: Settings, configuration: str) -> dg.DagsterInstance:
     return instance
 
 
-def _write_in_process(folder: Path) -> str:
-    """Write the configuration of runs in this process: that of the folder with `UNCAPTURED`."""
-    configuration = yaml.safe_load((folder / FILE_NAME).read_text(encoding="utf-8")) or {}
-    text = OURS + yaml.safe_dump({**configuration, **UNCAPTURED}, sort_keys=False)
-    file = folder / IN_PROCESS
-    if not file.is_file() or file.read_text(encoding="utf-8") != text:
-        write_whole(file, text)
-    return IN_PROCESS
-
-
 @contextmanager
 def storage_errors(settings: Settings) -> Iterator[None]:
     """Turn errors of Dagster's database, or of its disk, into one sentence: a `SettingsError`."""
@@ -138,7 +159,7 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
         SettingsError: see `view_instance`.
     """
     instance = view_instance(settings)
-    end_orphaned_runs(instance, dagster_folder(settings))
+    end_orphaned_runs(instance, settings)
     return instance
 
 
@@ -157,3 +178,63 @@ def _configuration(settings: Settings) -> dict[str, object]:
         "run_monitoring": {"enabled": True, "poll_interval_seconds": 30},
         "run_retries": {"enabled": True, "max_retries": 1, "retry_on_asset_or_op_failure": False},
     }
+
+
+def hold_run(settings: Settings, run_id: str, prefix: Sequence[str] = ()) -> None:
+    """Hold the lock of the run of this process, until the process ends or begins another run.
+
+    With the prefix of a user's project, none is taken: its Dagster watches its runs, and nothing here reads the lock.
+    """
+    if run_id not in _held and not prefix:
+        _held[run_id] = hold(dagster_folder(settings) / ALIVE / f"{run_id}.lock")
+        for other in [name for name in _held if name != run_id]:
+            _held.pop(other).close()
+
+
+def is_orphaned(settings: Settings, record: dg.RunRecord) -> bool:
+    """Whether an unfinished run has no process any more."""
+    life = life_of(dagster_folder(settings) / ALIVE / f"{record.dagster_run.run_id}.lock")
+    if life != "absent":
+        return life == "free"
+    return record.start_time is not None and time.time() - record.start_time > SECONDS_TO_TAKE_LOCK
+
+
+def was_interrupted(run: dg.DagsterRun) -> bool:
+    """Whether a run that did not succeed was cancelled, or ended with its process, and not by an error."""
+    return run.status == dg.DagsterRunStatus.CANCELED or run.tags.get(FAILURE_REASON) == STOPPED
+
+
+def at_work(instance: dg.DagsterInstance, settings: Settings) -> str:
+    """A sentence on the other process that makes tables of this home now; empty if there is none."""
+    for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
+        if record.dagster_run.run_id not in _held and not is_orphaned(settings, record):
+            process = record.dagster_run.tags.get(PROCESS_TAG)
+            started = datetime.fromtimestamp(record.start_time or record.create_timestamp.timestamp())
+            who = f"process {process}" if process else "launched by Dagster"
+            return (
+                f"another run of this home is at work ({who}, on {record.dagster_run.job_name} since "
+                f"{started:%H:%M:%S}); this one waits for each table that it makes (Ctrl-C to stop waiting)"
+            )
+    return ""
+
+
+def end_orphaned_runs(instance: dg.DagsterInstance, settings: Settings) -> None:
+    """Mark orphaned runs as failed or cancelled, and remove their lock files.
+
+    A launcher that checks its runs itself (Kubernetes, Ray) may resume them: of its runs none is marked here.
+    """
+    has_checks = instance.run_launcher.supports_check_run_worker_health
+    for record in instance.get_run_records(dg.RunsFilter(statuses=AT_WORK)):
+        if has_checks and PROCESS_TAG not in record.dagster_run.tags:
+            continue
+        run = instance.get_run_by_id(record.dagster_run.run_id) if is_orphaned(settings, record) else None
+        # a run that finished after it was listed has freed its lock too
+        if run is not None and not run.is_finished:
+            is_cancelled = run.status == dg.DagsterRunStatus.CANCELING
+            (instance.report_run_canceled if is_cancelled else instance.report_run_failed)(run, ORPHANED)
+            instance.add_run_tags(run.run_id, {FAILURE_REASON: STOPPED})
+    # the lock of an unfinished run stays: whoever resumes the run takes it again
+    for path in (dagster_folder(settings) / ALIVE).glob("*.lock"):
+        run = instance.get_run_by_id(path.stem)
+        if (run is None or run.is_finished) and life_of(path) == "free":
+            path.unlink(missing_ok=True)

@@ -32,8 +32,8 @@ from cpmi_dagster.models.language_models import (
 from cpmi_dagster.models.memory import is_out_of_memory
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.models.gpus import GpuDealer, leave_place, take_place, warn_of_idle_gpu
 from cpmi_dagster.resources.sources.hub import HubLock
-from cpmi_dagster.resources.workers.gpus import GpuDealer, leave_place, take_place, warn_of_idle_gpu
 
 Role = Literal["labeler", "rollouts", "policy", "prover", "backbone"]
 MODEL_LOCKS = Path("lake", ".locks")
@@ -110,7 +110,7 @@ class LanguageModels:
         self._dealer.leave()
         leave_place(self._settings.home / MODEL_LOCKS)
 
-    def other_gpu(self) -> str | None:
+    def visible_gpu(self) -> str | None:
         """The GPU of this process, as `CUDA_VISIBLE_DEVICES` names it; None for the first, or without a GPU."""
         number = int(self._dealer.device().partition(":")[2] or 0)
         visible = [name for name in environment_variable("CUDA_VISIBLE_DEVICES").split(",") if name]

@@ -36,12 +36,12 @@ from cpmi_dagster.planning.hardware import CPU, Hardware, choose_hardware, plann
 from cpmi_dagster.planning.measuring import load_here, measure_speed
 from cpmi_dagster.planning.training import TrainingPlan
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.dag.declaration import Declaration
-from cpmi_dagster.resources.dag.dry_run import planned_training
+from cpmi_dagster.resources.dag.run import planned_training
+from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import in_labeling_order
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.workers.language_models import Role
+from cpmi_dagster.resources.models.language_models import Role
 from cpmi_dagster.rewards.costs import labeling_costs
 
 SAMPLE = 2000
@@ -80,7 +80,7 @@ def plan(
     settings: Settings,
     hardware: str | None,
     advance: Callable[[int, int], None],
-    makers: Mapping[str, Declaration],
+    stage_by_table: Mapping[str, Stage],
     measures: bool = True,
 ) -> Plan:
     """What labeling the selected trajectories by each method will take.
@@ -88,12 +88,12 @@ def plan(
     Args:
         hardware: name in the table; by default this machine's, and the costs of labelled shards.
         advance: called with the numbers of trajectories just counted and in all.
-        makers: the stage behind each table.
+        stage_by_table: the stage behind each table.
 
     Raises:
         CpmiError: there is no such hardware, nothing is selected yet, or a model's config or tokenizer is missing.
     """
-    states, card = States.of(settings, makers), choose_hardware(hardware, settings.models.labeler)
+    states, card = States.of(settings, stage_by_table), choose_hardware(hardware, settings.models.labeler)
     lake = states.lake
     if not lake.exists(SELECTED) or (selected := lake.read(SELECTED)).is_empty():
         raise LakeError(

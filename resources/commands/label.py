@@ -28,9 +28,9 @@ from cpmi_dagster.files.whole_files import whole_file
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.given_columns import own_rows
 from cpmi_dagster.resources.commands.given_file import check_outputs
-from cpmi_dagster.resources.commands.starter import starter_for
+from cpmi_dagster.resources.commands.init import starter_for
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.records import hash_of
+from cpmi_dagster.resources.lake.parquet import hash_of
 from cpmi_dagster.resources.sources.data_sources import source_at
 from cpmi_dagster.rewards.labelled_rows import OURS, add_labels
 from cpmi_dagster.trajectories.given_columns import check_format, plain, write_rows

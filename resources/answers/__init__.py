@@ -1,0 +1,1 @@
+"""Answers of models, kept by question: a model is asked once."""
