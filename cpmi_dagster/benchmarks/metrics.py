@@ -155,28 +155,14 @@ def scored_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFr
     return _with_truth(with_probabilities(predictions, problems.filter(benchmark=DISTRIBUTION_SUBSET)))
 
 
-def step_auc(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Resampled:
-    """ROC-AUC with its resamples, the same for all models: one minus another's is a paired difference."""
-    return bootstrap_auc(*_columns(scored_steps(predictions, problems)), samples, seed)
-
-
-def step_wasserstein(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Resampled:
-    """1-Wasserstein distance with its resamples."""
-    return bootstrap_wasserstein(*_columns(scored_steps(predictions, problems)), samples, seed)
-
-
 def chance_wasserstein(problems: pl.DataFrame, seed: int) -> Resampled:
     """The distance that uniform random step scores have: the mean over `CHANCE_DRAWS` judges."""
     problems = problems.filter(benchmark=DISTRIBUTION_SUBSET)
     unjudged = problems.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
-    _, correct, questions = _columns(_with_truth(unjudged))
-    random, steps = np.random.default_rng(seed), len(correct)
-    judges = [bootstrap_wasserstein(random.random(steps), correct, questions, 0, 0) for _ in range(CHANCE_DRAWS)]
-    return Resampled.of_judges(np.array([judge.value for judge in judges]), steps)
-
-
-def _columns(steps: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return steps["probability"].to_numpy(), steps["correct"].to_numpy(), steps["question"].to_numpy()
+    steps = _with_truth(unjudged)
+    random, columns = np.random.default_rng(seed), (steps["correct"], steps["question"])
+    judges = [bootstrap_wasserstein(random.random(steps.height), *columns, 0, 0) for _ in range(CHANCE_DRAWS)]
+    return Resampled.of_judges(np.array([judge.value for judge in judges]), steps.height)
 
 
 def _with_truth(judged: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 
 from cpmi_dagster.benchmarks.resampling import Estimate, holm
-from cpmi_dagster.reports.inputs import Figure, ReportInputs
+from cpmi_dagster.reports.figures import Figure, ReportInputs
 from cpmi_dagster.reports.paper import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE
 from cpmi_dagster.reports.quality import MEASURES
 from cpmi_dagster.reports.reward_rows import (
@@ -45,14 +45,12 @@ def measure_differences(inputs: ReportInputs) -> Iterator[Figure]:
 
     The primary comparison has a row of its own and is not among those that are adjusted for.
     """
-    pairs = list(_pairs(inputs))
-    recipes = {recipe for _, *pair in pairs for recipe in pair}
-    figures = {(name, recipe): MEASURES[name].resampled(inputs, recipe) for name in COMPARED for recipe in recipes}
     tested = {
         (row, name): figure.minus(other)
-        for row, recipe, baseline in pairs
+        for row, recipe, baseline in _pairs(inputs)
         for name in COMPARED
-        if (figure := figures[name, recipe]) and (other := figures[name, baseline])
+        if (figure := MEASURES[name].resampled(inputs, recipe))
+        and (other := MEASURES[name].resampled(inputs, baseline))
     }
     if primary := tested.pop(PRIMARY, None):
         yield from _of_test(PRIMARY_ROW, PRIMARY[1], primary)

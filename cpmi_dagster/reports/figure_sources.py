@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from cpmi_dagster.reports.artifacts import Artifact
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.figures import ReportInputs
 from cpmi_dagster.reports.paper import DIFFERENCE, without_protocol
 from cpmi_dagster.reports.reward_rows import RecipeRow
 

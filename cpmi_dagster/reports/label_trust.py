@@ -29,7 +29,7 @@ from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
 from cpmi_dagster.benchmarks.metrics import bootstrap_correlations
 from cpmi_dagster.benchmarks.resampling import Estimate, bootstrap_mean
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES
-from cpmi_dagster.reports.inputs import Figure, ReportInputs
+from cpmi_dagster.reports.figures import Figure, ReportInputs
 from cpmi_dagster.reports.labels import (
     TRUE_LABELS,
     column_of,

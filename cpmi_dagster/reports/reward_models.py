@@ -1,4 +1,4 @@
-"""How good a reward model is without a benchmark: its scores of the solutions that it was made from.
+"""The reward models: their scores of the solutions that they were made from, and every measure on benchmarks.
 
 row        column                                          measured
 cpmi_bce   AUC against its own labels                      0.71  [0.64, 0.78]   of questions held out
@@ -6,6 +6,8 @@ cpmi_bce   AUC against judged steps                        0.66  [0.55, 0.76]   
 cpmi_bce   AUC against judged steps of questions held out  0.64  [0.51, 0.77]
 cpmi_bce   Lowest score                                    0.51                 of the middle nine tenths
 cpmi_bce   Highest score                                   0.55
+cpmi_bce   PB                                              34.6  [31.0, 38.1]   and other `MEASURES`
+Chance     PB                                              20.2  [14.7, 25.0]
 
 A question is held out if it neither trained the model nor chose its weights, as those of early stopping do.
 """
@@ -18,10 +20,11 @@ from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, bootstrap_auc
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, is_left_out
 from cpmi_dagster.contracts.keys import MODELS, TRAJECTORIES
-from cpmi_dagster.reports.inputs import Figure, ReportInputs, figures_by_column
+from cpmi_dagster.reports.figures import Figure, ReportInputs, figures_by_column
 from cpmi_dagster.reports.labels import judged_steps
 from cpmi_dagster.reports.paper import format_estimate, format_figure
-from cpmi_dagster.reports.reward_rows import RecipeRow
+from cpmi_dagster.reports.quality import MEASURES
+from cpmi_dagster.reports.reward_rows import CHANCE_ROW, RecipeRow
 
 OWN_LABELS, JUDGED = "AUC against its own labels", "AUC against judged steps"
 JUDGED_HELD_OUT = f"{JUDGED} of questions held out"
@@ -35,7 +38,7 @@ NARROW = 0.1
 
 
 def measure_reward_models(inputs: ReportInputs) -> Iterator[Figure]:
-    """AUCs and the range of the scores of every model; those that lack right or wrong steps are left out."""
+    """AUCs and the range of the scores of every model, then its measures; what cannot be measured is left out."""
     judged = judged_steps(inputs).filter(~IS_LAST).select(*STEP, "correct")
     questions = inputs.table(TRAJECTORIES).select("trajectory_id", "question_id")
     models = inputs.table(MODELS).select("recipe", "scores").explode("scores").unnest("scores")
@@ -50,6 +53,11 @@ def measure_reward_models(inputs: ReportInputs) -> Iterator[Figure]:
         for column, share in ENDS.items():
             if (end := steps["probability"].quantile(share, "linear")) is not None:
                 yield str(recipe), column, Estimate(end, n=steps.height)
+    for name, measure in MEASURES.items():
+        figures = {each.name: figure for each in inputs.recipes if (figure := measure.of(inputs, each.name))}
+        if figures and (chance := measure.chance(inputs)):
+            figures[CHANCE_ROW] = chance
+        yield from ((recipe, name, figure) for recipe, figure in figures.items())
 
 
 def model_rows(inputs: ReportInputs) -> list[RecipeRow]:
@@ -64,7 +72,7 @@ def describe_models(table: pl.DataFrame | None) -> dict[str, str]:
 
 
 def model_figures(table: pl.DataFrame | None, recipe: str) -> list[tuple[str, str]]:
-    """Name and value of a model's figures, for its card."""
+    """Name and value of a model's figures with their chance, for its card."""
     columns = figures_by_column(table)
     notes = {
         OWN_LABELS: f"{OWN_LABELS}, of questions held out",
@@ -80,6 +88,11 @@ def model_figures(table: pl.DataFrame | None, recipe: str) -> list[tuple[str, st
     if low and high:
         band = f"{format_figure(low.value, 3)} to {format_figure(high.value, 3)}"
         figures.append(("Scores, the middle nine tenths", band + (f": {SAME}" if _is_narrow(low, high) else "")))
+    for name, measure in MEASURES.items():
+        figure, chance = columns[name].get(recipe), columns[name].get(CHANCE_ROW)
+        if figure and not is_left_out(figure.units, figure.unit):
+            beside = f" (chance {format_figure(chance.value, measure.decimals)})" if chance else ""
+            figures.append((measure.name, format_estimate(figure, measure.decimals) + beside))
     return figures
 
 

@@ -7,6 +7,7 @@ import polars as pl
 from cpmi_dagster.benchmarks.judges import benchmarks_named, read_judged_lines
 from cpmi_dagster.benchmarks.registry import read_benchmark
 from cpmi_dagster.contracts.keys import FIGURES
+from cpmi_dagster.contracts.report_tables import TOPIC_OF
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.profiles.settings import Settings
@@ -26,9 +27,10 @@ def belief_of(prm: str) -> str:
     """
     folder = Path(prm).absolute()
     lake = Lake(folder.parents[1]) if folder.is_dir() and len(folder.parents) > 1 else None
-    if lake is None or folder.parent.name != "models" or not lake.has(FIGURES, REWARD_MODELS):
+    if lake is None or folder.parent.name != "models" or not lake.has(FIGURES, TOPIC_OF[REWARD_MODELS]):
         return ""
-    return describe_models(lake.read(FIGURES, REWARD_MODELS)).get(folder.name, "")
+    measured = lake.read(FIGURES, TOPIC_OF[REWARD_MODELS]).filter(artifact=REWARD_MODELS)
+    return describe_models(measured).get(folder.name, "")
 
 
 def evaluate(settings: Settings, predictions: Path, name: str, benchmark: str | None) -> pl.DataFrame:
