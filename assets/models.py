@@ -8,8 +8,8 @@ import polars as pl
 
 from cpmi_dagster.contracts.keys import MODELS, SELECTED, SOFT_LABELS, TRAJECTORIES
 from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.plots import draw_training_curves
+from cpmi_dagster.reports.style import to_markdown
 from cpmi_dagster.resources.dag.declaration import StageOutput
 from cpmi_dagster.resources.dag.stage import model_stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun, in_labeling_order

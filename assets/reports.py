@@ -182,7 +182,7 @@ def headline(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
 
 def verdicts(settings: Settings, stale: Collection[str] = ()) -> dict[str, str]:
     """Whether to train on the labels, if the data are the user's, and the quality of each reward model."""
-    from cpmi_dagster.reports.reward_models import describe_models
+    from cpmi_dagster.reports.models import describe_models
     from cpmi_dagster.reports.verdict import judge_label
 
     frames, lines = _figures_there(settings, stale), {}
@@ -268,7 +268,7 @@ def _changes(run: StageRun) -> dict[str, pl.DataFrame]:
 def _complete_model_cards(run: StageRun, models: pl.DataFrame, measured: pl.DataFrame | None) -> None:
     """Write the figures of each model to the card beside its weights."""
     from cpmi_dagster.prm.card import with_figures
-    from cpmi_dagster.reports.reward_models import model_figures
+    from cpmi_dagster.reports.models import model_figures
 
     for recipe, path in models.select("recipe", "path").iter_rows():
         card = run.lake.home / path / "README.md"

@@ -18,7 +18,7 @@ from cpmi_dagster.contracts import keys
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.contracts.report_tables import OF_LABELS, TOPIC_OF, TOPICS
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.reports import differences, efficiency, label_trust, labels, process_level, quality, reward_models
+from cpmi_dagster.reports import costs, label_trust, labels, models, process_level, quality
 from cpmi_dagster.reports.best_label import FREE_LABELS
 from cpmi_dagster.reports.figures import Figure, ReportInputs, figure_frame
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures
@@ -92,9 +92,7 @@ ARTIFACTS: dict[str, Artifact] = by_name(
             {labels.TO_BASELINE: TO_MC, labels.TO_CONTROL: FREE_LABELS},
         ),
         Artifact("label_trust", (*LABELS, keys.LOGPROBS), label_trust.measure_label_trust, labels.label_rows),
-        Artifact(
-            "efficiency", (*QUALITY, keys.COSTS), efficiency.measure_efficiency, compared=dict.fromkeys(RATIOS, TO_MC)
-        ),
+        Artifact("efficiency", (*QUALITY, keys.COSTS), costs.measure_efficiency, compared=dict.fromkeys(RATIOS, TO_MC)),
         Artifact("contrast", QUALITY, quality.measure_contrast, lambda _: CONTRAST_ROWS),
         Artifact("distribution", PROCESS_LEVEL, process_level.measure_distribution),
         Artifact("distribution_figure", PROCESS_LEVEL, process_level.measure_score_means),
@@ -107,8 +105,8 @@ ARTIFACTS: dict[str, Artifact] = by_name(
         Artifact(
             "labelers",
             (*QUALITY, keys.COSTS),
-            efficiency.measure_labelers,
-            efficiency.labeler_rows,
+            costs.measure_labelers,
+            costs.labeler_rows,
             dict.fromkeys(RATIOS, TO_MC),
         ),
         Artifact("logic", (keys.CHOICES,), quality.measure_logic),
@@ -122,24 +120,24 @@ ARTIFACTS: dict[str, Artifact] = by_name(
         Artifact(
             "merge_points",
             (*QUALITY, keys.COSTS, keys.STEP_REWARDS),
-            efficiency.measure_merge_points,
+            costs.measure_merge_points,
             lambda _: MERGE_POINT_ROWS,
             dict.fromkeys(("ratio", "RelEff"), TO_MC),
         ),
         Artifact(
             "pav_merges",
             (*QUALITY, keys.COSTS),
-            partial(efficiency.measure_efficiency, own_rows=PAV_MERGE_ROWS, baseline="pav"),
+            partial(costs.measure_efficiency, own_rows=PAV_MERGE_ROWS, baseline="pav"),
             lambda _: PAV_MERGE_ROWS,
             dict.fromkeys(RATIOS, TO_PAV),
         ),
         Artifact(
             "reward_models",
             (*QUALITY, *LABELS, keys.MODELS),
-            reward_models.measure_reward_models,
-            reward_models.model_rows,
+            models.measure_reward_models,
+            models.model_rows,
         ),
-        Artifact("differences", QUALITY, differences.measure_differences, differences.compared_rows),
+        Artifact("differences", QUALITY, models.measure_differences, models.compared_rows),
     )
 )
 """All artifacts by name, in the order in which the report shows them; those of a topic share inputs."""

@@ -15,17 +15,6 @@ from cpmi_dagster.benchmarks.label_quality import calibration_points, with_truth
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
 from cpmi_dagster.contracts.keys import MODELS, STEP_REWARDS
-from cpmi_dagster.reports.figure_style import (
-    INK,
-    OTHER_STYLE,
-    REWARD_STYLES,
-    RIGHT_STEPS,
-    WRONG_STEPS,
-    add_legend,
-    label_axes,
-    line_styles,
-    new_figure,
-)
 from cpmi_dagster.reports.figures import ReportInputs, distribution_steps
 from cpmi_dagster.reports.label_trust import BY_FINAL_ANSWER, without_last_steps
 from cpmi_dagster.reports.labels import (
@@ -41,6 +30,17 @@ from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.process_level import distribution_models
 from cpmi_dagster.reports.quality import BOUNDS
 from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, FREE_ROWS, main_rows
+from cpmi_dagster.reports.style import (
+    INK,
+    OTHER_STYLE,
+    REWARD_STYLES,
+    RIGHT_STEPS,
+    WRONG_STEPS,
+    add_legend,
+    label_axes,
+    line_styles,
+    new_figure,
+)
 from cpmi_dagster.rewards.registry import reward_label
 
 if TYPE_CHECKING:
