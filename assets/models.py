@@ -8,8 +8,8 @@ import polars as pl
 
 from cpmi_dagster.contracts.keys import MODELS, SELECTED, SOFT_LABELS, TRAJECTORIES
 from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.reports.figure_style import to_markdown
 from cpmi_dagster.reports.plots import draw_training_curves
+from cpmi_dagster.reports.style import to_markdown
 from cpmi_dagster.resources.answers.questions import STEPS_KEY, cached_step_values, step_values
 from cpmi_dagster.resources.dag.stage import StageOutput, model_stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun, in_labeling_order

@@ -31,6 +31,7 @@ from cpmi_dagster.contracts.keys import (
     TRAJECTORIES,
     TRUTH,
 )
+from cpmi_dagster.contracts.report_tables import TOPICS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.text import counted
@@ -38,9 +39,9 @@ from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.installed import DISTRIBUTION
 from cpmi_dagster.profiles.asked import is_asked
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, build_artifact
+from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, build_artifact, by_artifact, needs_of
 from cpmi_dagster.reports.changes import FIGURE, STEP_OF_TYPE, changed_rows, changes_since
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.figures import ReportInputs
 from cpmi_dagster.resources.dag.file_metadata import preview
 from cpmi_dagster.resources.dag.stage import Stage, StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
@@ -85,17 +86,20 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
 
 @stage(
     FIGURES,
-    code_version="19",
-    inputs=sorted({key for artifact in ARTIFACTS.values() for key in artifact.needs}),
-    feeds=lambda key, partition, _: partition is None or key in ARTIFACTS[partition].needs,
+    code_version="20",
+    inputs=sorted({key for topic in TOPICS for key in needs_of(topic)}),
+    feeds=lambda key, partition, _: partition is None or key in needs_of(partition),
     settings=MEASURED_BY,
 )
 def figures(run: StageRun) -> StageOutput:
-    """Each table or plot is measured from its own inputs."""
-    artifact = ARTIFACTS[str(run.partition)]
-    settings = run.settings
-    measured = build_artifact(artifact, _inputs(run, artifact.needs), settings.profile, settings.has_own_trajectories)
-    return StageOutput(measured)
+    """Measures of labels and of models, each computed once, laid out as the report's tables and plots."""
+    topic, settings = str(run.partition), run.settings
+    inputs = _inputs(run, needs_of(topic))
+    tables = [
+        build_artifact(ARTIFACTS[name], inputs, settings.profile, settings.has_own_trajectories)
+        for name in TOPICS[topic]
+    ]
+    return StageOutput(pl.concat(tables))
 
 
 DRAWN_FROM = (
@@ -130,7 +134,7 @@ def report(run: StageRun) -> StageOutput:
     from cpmi_dagster.reports.html import render_report
     from cpmi_dagster.reports.own_data import own_data
 
-    inputs, frames = _inputs(run, DRAWN_FROM), {name: run.read(FIGURES, name) for name in ARTIFACTS}
+    inputs, frames = _inputs(run, DRAWN_FROM), by_artifact(run.read(FIGURES))
     rejected, option = run.read(REJECTED_ROWS), run.settings.profile_option
     is_own = run.settings.has_own_trajectories
     idle = () if run.settings.demand.asks_for[POLICY_ROLLOUTS] else ("rollouts",)
@@ -149,7 +153,7 @@ def report(run: StageRun) -> StageOutput:
     )
     remove_unfinished(run.settings.home / REPORT_FILE)
     write_whole(run.settings.home / REPORT_FILE, html)
-    _complete_model_cards(run, inputs, frames["reward_models"])
+    _complete_model_cards(run, inputs.table(MODELS), frames.get("reward_models"))
     row = {"path": [str(REPORT_FILE)], "artifacts": [len(ARTIFACTS)], "profile": [run.settings.profile]}
     shown: dict[str, Any] = {"report": dg.MetadataValue.path(str(run.settings.home / REPORT_FILE))}
     if (measured := format_headline(headline_table(frames, run.settings.recipes))).height:
@@ -172,26 +176,26 @@ def headline(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
     """
     from cpmi_dagster.reports.headline import format_headline, headline_table
 
-    lake = Lake.of(settings)
-    names = [] if FIGURES in stale else lake.partitions(FIGURES)
-    return format_headline(headline_table({name: lake.read(FIGURES, name) for name in names}, settings.recipes))
+    return format_headline(headline_table(_figures_there(settings, stale), settings.recipes))
 
 
 def verdicts(settings: Settings, stale: Collection[str] = ()) -> dict[str, str]:
     """Whether to train on the labels, if the data are the user's, and the quality of each reward model."""
-    from cpmi_dagster.reports.reward_models import describe_models
+    from cpmi_dagster.reports.models import describe_models
     from cpmi_dagster.reports.verdict import judge_label
     from cpmi_dagster.rewards.registry import reward_label
 
-    lake, names = Lake.of(settings), ("label_quality", "label_trust", "reward_models")
-    measured = [] if FIGURES in stale else lake.partitions(FIGURES)
-    frames = {name: lake.read(FIGURES, name) for name in names if name in measured}
-    lines = {}
+    frames, lines = _figures_there(settings, stale), {}
     if settings.has_own_trajectories and "label_trust" in frames:
         first, *others = settings.trained_labels
         lines["Train?"] = judge_label(frames, first, settings.profile_option).line
         lines |= {f"{reward_label(name)}?": judge_label(frames, name).answered for name in others}
     return lines | describe_models(frames.get("reward_models"))
+
+
+def _figures_there(settings: Settings, stale: Collection[str]) -> dict[str, pl.DataFrame]:
+    """The figures of a home by artifact, as far as they are made; none if they are stale."""
+    return {} if FIGURES in stale else by_artifact(Lake.of(settings).read(FIGURES))
 
 
 def labels_made(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
@@ -263,15 +267,14 @@ def _changes(run: StageRun) -> dict[str, pl.DataFrame]:
     return changes_since(before, {key: lake.read(key) for key in tables}, then, now)
 
 
-def _complete_model_cards(run: StageRun, inputs: ReportInputs, models: pl.DataFrame) -> None:
+def _complete_model_cards(run: StageRun, models: pl.DataFrame, measured: pl.DataFrame | None) -> None:
     """Write the figures of each model to the card beside its weights."""
     from cpmi_dagster.prm.card import with_figures
-    from cpmi_dagster.reports.quality import card_figures
-    from cpmi_dagster.reports.reward_models import model_figures
+    from cpmi_dagster.reports.models import model_figures
 
-    for recipe, path in inputs.table(MODELS).select("recipe", "path").iter_rows():
+    for recipe, path in models.select("recipe", "path").iter_rows():
         card = run.lake.home / path / "README.md"
-        figures = [*model_figures(models, recipe), *card_figures(inputs, recipe)]
+        figures = model_figures(measured, recipe)
         if not card.is_file():
             raise LakeError(f"{card} is missing; run `cpmi run{run.settings.profile_option} --only {MODELS} --force`")
         remove_unfinished(card)

@@ -51,7 +51,7 @@ from cpmi_dagster.files.bounded_reading import open_text
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.reports.best_label import FREE_LABELS, Folds, best_free
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.figures import ReportInputs
 from cpmi_dagster.reports.labels import in_order, steps_with_truth
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.registry import reward_label

@@ -34,7 +34,7 @@ from cpmi_dagster.benchmarks.label_quality import (
 )
 from cpmi_dagster.benchmarks.resampling import Resampled, bootstrap_mean, shown
 from cpmi_dagster.reports.best_label import Folds
-from cpmi_dagster.reports.figure_style import INK, label_axes, new_figure
+from cpmi_dagster.reports.style import INK, label_axes, new_figure
 from cpmi_dagster.rewards.hazard import OUTCOME, Fit, Solution, probabilities_by, shipped_weights
 from cpmi_dagster.rewards.hazard_fit import Judged, fit_hazard, steps_at_risk
 from scripts.first_error import KEPT, SHIPPED_LABELS, SUBSETS, Row, labelled_solutions, read_rows

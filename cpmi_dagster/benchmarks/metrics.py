@@ -14,14 +14,23 @@ ProcessBench-Math names only the first wrong step: steps before it count as corr
     -1            correct   correct   correct
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Floats, Resampled, group_numbers, weight_blocks
+from cpmi_dagster.benchmarks.resampling import (
+    CHANCE_DRAWS,
+    Floats,
+    Resampled,
+    group_numbers,
+    resampled_totals,
+    weight_blocks,
+)
 from cpmi_dagster.errors import BenchmarkError
 
 DISTRIBUTION_SUBSET = "processbench_math"
@@ -41,52 +50,97 @@ def bootstrap_auc(
     Raises:
         BenchmarkError: all steps are correct or all are wrong, or a score is not a number.
     """
-
-    def auc(right: Floats, wrong: Floats, distinct: Floats) -> Floats:
-        below = np.cumsum(wrong, axis=1) - wrong / 2
-        return (right * below).sum(axis=1) / (right.sum(axis=1) * wrong.sum(axis=1))
-
-    return _bootstrap(auc, scores, correct, groups, samples, seed)
+    steps = _ranked(scores, correct, groups)
+    (right, of_right), (wrong, of_wrong) = steps.kind(True), steps.kind(False)
+    below, up_to = (np.searchsorted(right, wrong, side) for side in ("left", "right"))
+    figures = []
+    for weights in steps.blocks(samples, seed):
+        right_up_to = np.zeros((len(weights), len(right) + 1))
+        # `take` is twice as fast as an index
+        np.cumsum(weights.take(of_right, axis=1), axis=1, out=right_up_to[:, 1:])
+        each = weights.take(of_wrong, axis=1)
+        pairs = right_up_to[:, -1] * each.sum(axis=1)
+        # half of the right steps below a wrong one and half of those up to it: ties count half
+        lost = (each * (right_up_to.take(below, axis=1) + right_up_to.take(up_to, axis=1))).sum(axis=1) / 2
+        with np.errstate(invalid="ignore"):
+            figures.append((pairs - lost) / pairs)
+    return steps.resampled(figures)
 
 
 def bootstrap_wasserstein(
     scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike, samples: int, seed: int
 ) -> Resampled:
     """1-Wasserstein distance between the scores of correct and of wrong steps, arguments as of `bootstrap_auc`."""
+    steps = _ranked(scores, correct, groups)
+    distinct, starts = np.unique(steps.scores, return_index=True)
+    figures = []
+    for weights in steps.blocks(samples, seed):
+        each = weights[:, steps.groups]
+        kinds = (steps.correct, ~steps.correct)
+        cumulated = (np.add.reduceat(each * kind, starts, axis=1).cumsum(axis=1) for kind in kinds)
+        with np.errstate(invalid="ignore"):
+            right, wrong = (up_to / up_to[:, -1:] for up_to in cumulated)
+        figures.append(np.abs(right - wrong)[:, :-1] @ np.diff(distinct))
+    return steps.resampled(figures)
 
-    def distance(right: Floats, wrong: Floats, distinct: Floats) -> Floats:
-        apart = np.cumsum(right, axis=1) / right.sum(axis=1, keepdims=True)
-        apart -= np.cumsum(wrong, axis=1) / wrong.sum(axis=1, keepdims=True)
-        return np.abs(apart[:, :-1]) @ np.diff(distinct)
 
-    return _bootstrap(distance, scores, correct, groups, samples, seed)
+def bootstrap_correlations(
+    values: Floats, pairs: Sequence[tuple[int, int]], groups: npt.ArrayLike, samples: int, seed: int
+) -> list[Resampled]:
+    """Pearson's correlation of each pair of columns, resampled over questions; of ranks it is Spearman's.
+
+    Args:
+        values: [steps, columns]
+        pairs: numbers of columns.
+        groups: [steps] question of each.
+    """
+    centred, numbers = values - values.mean(axis=0), group_numbers(groups)
+    products = (centred[:, one] * centred[:, other] for one, other in pairs)
+    # question by question: the products of all steps would be gigabytes
+    columns = (np.bincount(numbers, each) for each in chain([np.ones(len(values))], centred.T, centred.T**2, products))
+    totals, units = resampled_totals(np.column_stack(list(columns)), samples, seed)
+    n, (x, xx, xy) = totals[:, 0], np.split(totals[:, 1:], np.cumsum([values.shape[1]] * 2), axis=1)
+    spread = n[:, None] * xx - x * x
+    figures = []
+    for number, (one, other) in enumerate(pairs):
+        both = np.sqrt(np.maximum(spread[:, one] * spread[:, other], 0))
+        alike = (n * xy[:, number] - x[:, one] * x[:, other]) / np.where(both > 0, both, np.nan)
+        figures.append(Resampled.of(alike, len(values), units))
+    return figures
 
 
-def _bootstrap(
-    statistic: Callable[[Floats, Floats, Floats], Floats],
-    scores: npt.ArrayLike,
-    correct: npt.ArrayLike,
-    groups: npt.ArrayLike,
-    samples: int,
-    seed: int,
-) -> Resampled:
-    """A statistic of the weights of correct and of wrong steps at each distinct score, and these scores, ascending."""
+class _Ranked(NamedTuple):
+    """Steps by ascending score: [steps] scores, truth, and numbers of questions."""
+
+    scores: Floats
+    correct: npt.NDArray[np.bool_]
+    groups: npt.NDArray[np.intp]
+
+    def kind(self, correct: bool) -> tuple[Floats, npt.NDArray[np.intp]]:
+        """Scores and questions of the correct steps, or of the wrong ones."""
+        is_kind = self.correct == correct
+        return self.scores[is_kind], self.groups[is_kind]
+
+    def blocks(self, samples: int, seed: int) -> Iterator[Floats]:
+        """[block, questions] weights of all questions, then of resamples."""
+        return weight_blocks(int(self.groups.max()) + 1, samples, seed, width=len(self.scores))
+
+    def resampled(self, figures: Sequence[Floats]) -> Resampled:
+        """Figures of the blocks together; its units are the questions of the rarer kind of steps."""
+        units = min(len(np.unique(self.kind(correct)[1])) for correct in (True, False))
+        return Resampled.of(np.concatenate(figures), len(self.scores), units)
+
+
+def _ranked(scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike) -> _Ranked:
+    """Steps by ascending score, if a figure can be computed of them."""
     values, truth = np.asarray(scores, dtype=np.float64), np.asarray(correct, dtype=bool)
     if not np.isfinite(values).all():
         raise BenchmarkError(f"score {int(np.argmin(np.isfinite(values)))} is not a finite number; score it again")
     if truth.all() or not truth.any():
         kind = "correct" if truth.all() else "wrong"
         raise BenchmarkError(f"an AUC needs correct and wrong steps, and these are all {kind}: judge more solutions")
-    order, numbers = np.argsort(values, kind="stable"), group_numbers(groups)
-    distinct, starts = np.unique(values[order], return_index=True)
-    figures = []
-    for counts in weight_blocks(int(numbers.max()) + 1, samples, seed, width=len(values)):
-        weights = counts[:, numbers[order]]
-        right, wrong = (np.add.reduceat(weights * kind[order], starts, axis=1) for kind in (truth, ~truth))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            figures.append(statistic(right, wrong, distinct))
-    units = min(len(np.unique(numbers[kind])) for kind in (truth, ~truth))
-    return Resampled.of(np.concatenate(figures), len(values), units)
+    order = np.argsort(values, kind="stable")
+    return _Ranked(values[order], truth[order], group_numbers(groups)[order])
 
 
 def scored_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
@@ -102,28 +156,14 @@ def scored_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFr
     return _with_truth(with_probabilities(predictions, problems.filter(benchmark=DISTRIBUTION_SUBSET)))
 
 
-def step_auc(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Resampled:
-    """ROC-AUC with its resamples, the same for all models: one minus another's is a paired difference."""
-    return bootstrap_auc(*_columns(scored_steps(predictions, problems)), samples, seed)
-
-
-def step_wasserstein(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Resampled:
-    """1-Wasserstein distance with its resamples."""
-    return bootstrap_wasserstein(*_columns(scored_steps(predictions, problems)), samples, seed)
-
-
 def chance_wasserstein(problems: pl.DataFrame, seed: int) -> Resampled:
     """The distance that uniform random step scores have: the mean over `CHANCE_DRAWS` judges."""
     problems = problems.filter(benchmark=DISTRIBUTION_SUBSET)
     unjudged = problems.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
-    _, correct, questions = _columns(_with_truth(unjudged))
-    random, steps = np.random.default_rng(seed), len(correct)
-    judges = [bootstrap_wasserstein(random.random(steps), correct, questions, 0, 0) for _ in range(CHANCE_DRAWS)]
-    return Resampled.of_judges(np.array([judge.value for judge in judges]), steps)
-
-
-def _columns(steps: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return steps["probability"].to_numpy(), steps["correct"].to_numpy(), steps["question"].to_numpy()
+    steps = _with_truth(unjudged)
+    random, columns = np.random.default_rng(seed), (steps["correct"], steps["question"])
+    judges = [bootstrap_wasserstein(random.random(steps.height), *columns, 0, 0) for _ in range(CHANCE_DRAWS)]
+    return Resampled.of_judges(np.array([judge.value for judge in judges]), steps.height)
 
 
 def _with_truth(judged: pl.DataFrame) -> pl.DataFrame:

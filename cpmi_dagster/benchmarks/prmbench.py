@@ -26,9 +26,9 @@ Protocols differ in the one threshold for all steps. For random scores, with a s
 A probability always speaks for the step: no protocol tries the inverted sign.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -73,11 +73,11 @@ FIGURES: tuple[tuple[str, str], ...] = (
 COUNTS = ("valid_passed", "wrong_passed", "valid_flagged", "wrong_flagged")
 F1_ALONE = "multi_solutions"
 Protocol = Literal["released", "best", "fixed"]
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 FIXED_THRESHOLD = 0.5
 CROSS_FITTED = f"{OVERALL}, cross-fitted"
 KINDS = 2
 """Cells of a category: valid steps, then wrong ones."""
-F1_PAIR = {"level": pl.String, "name": pl.String, "f1": pl.Float64, "f1_negative": pl.Float64}
 ALL = np.array([np.inf])
 """The threshold that flags every step."""
 
@@ -98,7 +98,7 @@ class Steps:
     problems: np.ndarray
     questions: np.ndarray
     weights: Floats
-    protocol: Protocol
+    protocol: Protocol = "released"
 
     def thresholds(self, weights: Floats) -> Chosen:
         """The protocol's choice for every row of [1 + samples, questions] weights."""
@@ -128,63 +128,62 @@ class Steps:
         return {figure: Resampled.of(scores[:, number], *self.sizes(*figure)) for number, figure in enumerate(FIGURES)}
 
 
+class PrmScores(NamedTuple):
+    """The figures of one judge by one protocol.
+
+    Attributes:
+        figures: PRMScore as a share, by level (category, group, overall) and name (NR, …, Simplicity, …, Overall).
+        counts: [categories, 4] of steps over all questions, in the order of `COUNTS`.
+        threshold: probability from which a step is valid, over all questions.
+    """
+
+    figures: Mapping[tuple[str, str], Resampled]
+    counts: Floats
+    threshold: float
+
+
 def prmbench_scores(
     predictions: pl.DataFrame,
     problems: pl.DataFrame,
-    protocol: Protocol,
     bootstrap_samples: int,
     seed: int,
-    *,
-    cross_fitted: bool = False,
-) -> pl.DataFrame:
-    """PRMScore of every category and group and overall, as shares.
+    protocols: Collection[Protocol] = PROTOCOLS,
+) -> dict[Protocol, PrmScores]:
+    """PRMScore of every category and group and overall, by protocol.
 
-    The interval resamples questions; a threshold that the protocol chooses is chosen again in every resample.
+    The interval resamples questions; a threshold that the protocol chooses is chosen again in every resample. If one is
+    chosen, `CROSS_FITTED` has each half of the questions judged at the threshold chosen on the other.
 
     Args:
         predictions: `PRMBenchPredictions` columns of one recipe (recipe and category may be left out).
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
-        protocol: how the probability is found from which a step is valid.
-        cross_fitted: whether to add `Overall, cross-fitted`, with each half of the questions judged at the threshold
-            chosen on the other; there is none if nothing is chosen.
-
-    Returns:
-        level (category, group, overall), name (NR, …, Simplicity, …, Overall), score, f1, f1_negative (null for
-        groups), low, high, n (problems), units and unit (a group's: of its smallest category), threshold.
 
     Raises:
         BenchmarkError: a category is empty, or predictions do not fit the problems.
     """
-    steps = _judged_steps(predictions, problems, protocol, bootstrap_samples, seed)
-    chosen = steps.thresholds(steps.weights)
-    flagged = totals_at([steps.tally], chosen, steps.weights)
-    counts, scores = steps.counts(flagged)[0], steps.figures(flagged)
-    pairs = zip(FIGURES, (*counts, None, None, None, counts.sum(axis=0)), strict=True)
-    f1s = {figure: (None, None) if each is None else map(float, f1_pair(each)) for figure, each in pairs}
-    f1 = pl.DataFrame([(*figure, *each) for figure, each in f1s.items()], schema=F1_PAIR, orient="row")
-    if cross_fitted and protocol != "fixed":
-        refitted = cross_fitted_totals([steps.tally], steps.thresholds, steps.weights, seed)
-        scores["overall", CROSS_FITTED] = steps.figures(refitted)[FIGURES[-1]]
-    is_tuned = pl.col("name") != CROSS_FITTED
-    threshold = pl.when(is_tuned).then(float(chosen.thresholds[0])).alias("threshold")
-    return _frame(scores).join(f1, on=["level", "name"], how="left", maintain_order="left").with_columns(threshold)
+    judged, scores = _judged_steps(predictions, problems, bootstrap_samples, seed), {}
+    for protocol in protocols:
+        steps = replace(judged, protocol=protocol)
+        chosen = steps.thresholds(steps.weights)
+        flagged = totals_at([steps.tally], chosen, steps.weights)
+        figures = steps.figures(flagged)
+        if protocol != "fixed":
+            refitted = cross_fitted_totals([steps.tally], steps.thresholds, steps.weights, seed)
+            figures["overall", CROSS_FITTED] = steps.figures(refitted)["overall", OVERALL]
+        scores[protocol] = PrmScores(figures, steps.counts(flagged)[0], float(chosen.thresholds[0]))
+    return scores
 
 
-def prmbench_chance(problems: pl.DataFrame, protocol: Protocol, seed: int) -> pl.DataFrame:
-    """The scores of uniform random step probabilities: means over `CHANCE_DRAWS` judges.
-
-    Returns:
-        level, name, score, low, high, n, units, unit as `prmbench_scores`, `low` and `high` the range of 95 % of these
-        judges.
-    """
-    steps = _judged_steps(constant_predictions(problems, 1.0), problems, protocol, 0, seed)
+def prmbench_chance(problems: pl.DataFrame, protocol: Protocol, seed: int) -> dict[tuple[str, str], Resampled]:
+    """The figures of uniform random step probabilities: means over `CHANCE_DRAWS` judges, each of which is a draw."""
+    steps = replace(_judged_steps(constant_predictions(problems, 1.0), problems, 0, seed), protocol=protocol)
     random, judges = np.random.default_rng(seed), []
     for _ in range(CHANCE_DRAWS):
         guess = replace(steps, tally=replace(steps.tally, values=random.random(len(steps.tally.values))))
         flagged = totals_at([guess.tally], guess.thresholds(steps.weights), steps.weights)
         judges.append(prm_scores(guess.counts(flagged))[0])
     means = zip(FIGURES, np.array(judges).T, strict=True)
-    return _frame({figure: Resampled.of_judges(scores, steps.sizes(*figure)[0]) for figure, scores in means})
+    return {figure: Resampled.of_judges(scores, steps.sizes(*figure)[0]) for figure, scores in means}
 
 
 def constant_predictions(problems: pl.DataFrame, probability: float) -> pl.DataFrame:
@@ -195,17 +194,7 @@ def constant_predictions(problems: pl.DataFrame, probability: float) -> pl.DataF
     return steps.explode("step_index", empty_as_null=False).with_columns(probability=pl.lit(probability))
 
 
-def prmbench_overall(
-    predictions: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
-) -> Resampled:
-    """Overall PRMScore with its resamples, the same for all models: one minus another's is a paired difference."""
-    steps = _judged_steps(predictions, problems, protocol, samples, seed)
-    return steps.figures(totals_at([steps.tally], steps.thresholds(steps.weights), steps.weights))[FIGURES[-1]]
-
-
-def _judged_steps(
-    predictions: pl.DataFrame, problems: pl.DataFrame, protocol: Protocol, samples: int, seed: int
-) -> Steps:
+def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Steps:
     wanted = problems.filter(benchmark=PRMBENCH)
     for classification in CLASSIFICATIONS:
         if classification not in wanted["category"]:
@@ -229,14 +218,7 @@ def _judged_steps(
         Tally(scores, np.ones(len(steps)), KINDS * categories + is_wrong, questions, cells),
         *(np.bincount(each.to_numpy(), minlength=len(CATEGORIES)) for each in (judged["category"], categories_asked)),
         weights=question_weights(count, samples, seed),
-        protocol=protocol,
     )
-
-
-def _frame(figures: Mapping[tuple[str, str], Resampled]) -> pl.DataFrame:
-    """level, name, score, low, high, n, units, unit."""
-    rows = [{"level": level, "name": name, **asdict(each.estimate())} for (level, name), each in figures.items()]
-    return pl.DataFrame(rows).rename({"value": "score"}).drop("p_value")
 
 
 def f1_of_counts(hits: npt.ArrayLike, false_alarms: npt.ArrayLike, misses: npt.ArrayLike) -> Floats:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.files.text import counted
@@ -149,7 +150,11 @@ class Resampled:
 
 def group_numbers(groups: npt.ArrayLike) -> npt.NDArray[np.intp]:
     """Number the distinct values of `groups` (a question per row) from 0, in sorted order."""
-    return np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
+    column = groups if isinstance(groups, pl.Series) else pl.Series(np.asarray(groups))
+    if column.dtype != pl.String:
+        return np.unique(column.to_numpy(), return_inverse=True)[1].reshape(-1)
+    # far faster than to sort texts of which most are repeats
+    return column.cast(pl.Enum(column.unique().sort())).to_physical().to_numpy().astype(np.intp)
 
 
 def weight_blocks(groups: int, samples: int, seed: int, width: int = 1) -> Iterator[Floats]:
@@ -208,13 +213,28 @@ def bootstrap(
     Raises:
         BenchmarkError: there are no problems.
     """
+    totals, units = resampled_totals(sums, samples, seed, groups)
+    return Resampled.of(statistic(totals), len(np.asarray(sums)), units)
+
+
+def resampled_totals(
+    sums: npt.ArrayLike, samples: int, seed: int, groups: npt.ArrayLike | None = None
+) -> tuple[Floats, int]:
+    """[1 + samples, k] sums over all problems and over each resample, and how many questions add to them.
+
+    Args:
+        sums, groups: as of `bootstrap`.
+
+    Raises:
+        BenchmarkError: there are no problems.
+    """
     table = np.asarray(sums, dtype=np.float64)
     if not len(table):
         raise BenchmarkError("there are no problems to compute a figure over; check the benchmark's source")
     numbers = np.arange(len(table)) if groups is None else group_numbers(groups)
     per_group = np.column_stack([np.bincount(numbers, column) for column in table.T]).astype(np.float64, copy=False)
-    figures = [statistic(weights @ per_group) for weights in weight_blocks(len(per_group), samples, seed)]
-    return Resampled.of(np.concatenate(figures), len(table), int(np.count_nonzero(per_group.any(axis=1))))
+    totals = [weights @ per_group for weights in weight_blocks(len(per_group), samples, seed)]
+    return np.concatenate(totals), int(np.count_nonzero(per_group.any(axis=1)))
 
 
 def bootstrap_mean(values: npt.ArrayLike, samples: int, seed: int, groups: npt.ArrayLike | None = None) -> Resampled:

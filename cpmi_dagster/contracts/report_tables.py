@@ -30,6 +30,15 @@ ARTIFACT_TITLES = {
 }
 """Title of each table and figure of the report, by name."""
 ARTIFACT_NAMES = tuple(ARTIFACT_TITLES)
+OF_LABELS, OF_DATA_SET = ("label_quality", "label_trust"), ("dataset_statistics_table",)
+TOPICS = {
+    "labels": OF_LABELS,
+    "data_set": OF_DATA_SET,
+    "models": tuple(name for name in ARTIFACT_NAMES if name not in (*OF_LABELS, *OF_DATA_SET)),
+}
+"""The tables and figures that are made together, since they show the same measures."""
+TOPIC_OF = {name: topic for topic, names in TOPICS.items() for name in names}
+"""The topic of each table and figure."""
 
 
 class PaperComparison(dy.Schema):

@@ -25,7 +25,7 @@ from cpmi_dagster.contracts.label_tables import (
 )
 from cpmi_dagster.contracts.report_tables import PaperComparison, Report
 
-Partitioning = Literal["shard", "recipe", "benchmark", "artifact"]
+Partitioning = Literal["shard", "recipe", "benchmark", "topic"]
 """What the partitions of a table are."""
 SOLUTIONS_PER_QUESTION = 1_000
 """The most solutions sampled of a question: solution 4 of question 7 is row 7,004, however many there are."""
@@ -398,7 +398,7 @@ _TABLES = (
     Table("benchmarks", "prmbench_predictions", PRMBenchPredictions, "recipe"),
     Table("benchmarks", "judge_predictions", JudgePredictions),
     Table("benchmarks", "best_of_n_choices", BestOfNChoices, "recipe"),
-    Table("reports", "figures", PaperComparison, "artifact"),
+    Table("reports", "figures", PaperComparison, "topic"),
     Table("reports", "report", Report),
 )
 

@@ -2,7 +2,7 @@
 
 ARTIFACTS["processbench"].needs    ->  ("sources/benchmark_problems", "benchmarks/processbench_predictions", …)
 ARTIFACTS["merge_points"].rows     ->  RecipeRow("CPMI_Merge1", "cpmi_merge1"), …
-build_artifact(ARTIFACTS["processbench"], inputs, "miniature")
+build_artifact(ARTIFACTS["processbench"], inputs, "miniature")      a layout of measures that are computed once
 
 artifact      row   column  paper  measured  low   high   n    units  unit      profile
 processbench  CPMI  Math    39.6   41.2      36.0  46.1   120  96     question  miniature
@@ -16,10 +16,11 @@ import polars as pl
 
 from cpmi_dagster.contracts import keys
 from cpmi_dagster.contracts.registries import by_name
+from cpmi_dagster.contracts.report_tables import OF_LABELS, TOPIC_OF, TOPICS
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.reports import differences, efficiency, label_trust, labels, process_level, quality, reward_models
+from cpmi_dagster.reports import costs, label_trust, labels, models, process_level, quality
 from cpmi_dagster.reports.best_label import FREE_LABELS
-from cpmi_dagster.reports.inputs import Figure, ReportInputs, figure_frame
+from cpmi_dagster.reports.figures import Figure, ReportInputs, figure_frame
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, PaperTable, load_paper_tables, paper_figures
 from cpmi_dagster.reports.reward_rows import (
     BASELINE_TYPE,
@@ -36,8 +37,6 @@ PROCESS_LEVEL = (keys.PROBLEMS, keys.PROCESSBENCH, keys.JUDGES)
 STEP_LEVEL = (keys.PROBLEMS, keys.PRMBENCH_PREDICTIONS, keys.JUDGES)
 QUALITY = (keys.PROBLEMS, keys.PROCESSBENCH, keys.PRMBENCH_PREDICTIONS, keys.CHOICES)
 LABELS = (keys.STEP_REWARDS, keys.TRAJECTORIES, keys.TRUTH)
-OF_LABELS = ("label_quality", "label_trust")
-"""Artifacts of the labels themselves, which the paper prints no table of."""
 READ_BY_SHARD = (keys.LOGPROBS,)
 """Tables too large to be in memory whole: they are in `ReportInputs.shards`."""
 RATIOS = ("Time", "Token", "RelEff")
@@ -73,6 +72,11 @@ class Artifact:
         return any(TABLES[key].partitioning == "recipe" for key in self.needs)
 
     @property
+    def topic(self) -> str:
+        """The partition of `reports/figures` that has it."""
+        return TOPIC_OF[self.name]
+
+    @property
     def paper(self) -> PaperTable:
         """The paper's figures and text; without rows if the paper has no such table."""
         return load_paper_tables()[self.name]
@@ -88,9 +92,7 @@ ARTIFACTS: dict[str, Artifact] = by_name(
             {labels.TO_BASELINE: TO_MC, labels.TO_CONTROL: FREE_LABELS},
         ),
         Artifact("label_trust", (*LABELS, keys.LOGPROBS), label_trust.measure_label_trust, labels.label_rows),
-        Artifact(
-            "efficiency", (*QUALITY, keys.COSTS), efficiency.measure_efficiency, compared=dict.fromkeys(RATIOS, TO_MC)
-        ),
+        Artifact("efficiency", (*QUALITY, keys.COSTS), costs.measure_efficiency, compared=dict.fromkeys(RATIOS, TO_MC)),
         Artifact("contrast", QUALITY, quality.measure_contrast, lambda _: CONTRAST_ROWS),
         Artifact("distribution", PROCESS_LEVEL, process_level.measure_distribution),
         Artifact("distribution_figure", PROCESS_LEVEL, process_level.measure_score_means),
@@ -103,8 +105,8 @@ ARTIFACTS: dict[str, Artifact] = by_name(
         Artifact(
             "labelers",
             (*QUALITY, keys.COSTS),
-            efficiency.measure_labelers,
-            efficiency.labeler_rows,
+            costs.measure_labelers,
+            costs.labeler_rows,
             dict.fromkeys(RATIOS, TO_MC),
         ),
         Artifact("logic", (keys.CHOICES,), quality.measure_logic),
@@ -118,24 +120,37 @@ ARTIFACTS: dict[str, Artifact] = by_name(
         Artifact(
             "merge_points",
             (*QUALITY, keys.COSTS, keys.STEP_REWARDS),
-            efficiency.measure_merge_points,
+            costs.measure_merge_points,
             lambda _: MERGE_POINT_ROWS,
             dict.fromkeys(("ratio", "RelEff"), TO_MC),
         ),
         Artifact(
             "pav_merges",
             (*QUALITY, keys.COSTS),
-            partial(efficiency.measure_efficiency, own_rows=PAV_MERGE_ROWS, baseline="pav"),
+            partial(costs.measure_efficiency, own_rows=PAV_MERGE_ROWS, baseline="pav"),
             lambda _: PAV_MERGE_ROWS,
             dict.fromkeys(RATIOS, TO_PAV),
         ),
         Artifact(
-            "reward_models", (*LABELS, keys.MODELS), reward_models.measure_reward_models, reward_models.model_rows
+            "reward_models",
+            (*QUALITY, *LABELS, keys.MODELS),
+            models.measure_reward_models,
+            models.model_rows,
         ),
-        Artifact("differences", QUALITY, differences.measure_differences, differences.compared_rows),
+        Artifact("differences", QUALITY, models.measure_differences, models.compared_rows),
     )
 )
-"""All artifacts by name, in the order in which the report shows them."""
+"""All artifacts by name, in the order in which the report shows them; those of a topic share inputs."""
+
+
+def needs_of(topic: str) -> list[str]:
+    """Keys of the tables that the artifacts of a topic are measured from."""
+    return sorted({key for name in TOPICS[topic] for key in ARTIFACTS[name].needs})
+
+
+def by_artifact(figures: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Rows of `reports/figures` by artifact; without those that have none."""
+    return {str(name): rows for (name,), rows in figures.partition_by("artifact", as_dict=True).items()}
 
 
 def build_artifact(artifact: Artifact, inputs: ReportInputs, profile: str, is_own: bool = False) -> pl.DataFrame:

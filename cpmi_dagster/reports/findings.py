@@ -20,9 +20,9 @@ from cpmi_dagster.benchmarks.resampling import Estimate, is_left_out, too_few
 from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.best_label import best_free
-from cpmi_dagster.reports.differences import COMPARED, PRIMARY, PRIMARY_ROW
-from cpmi_dagster.reports.inputs import figures_by_column
+from cpmi_dagster.reports.figures import figures_by_column
 from cpmi_dagster.reports.labels import FOUND, INNER, LABEL_AUC, TO_BASELINE, TO_CONTROL, WITHOUT_LAST
+from cpmi_dagster.reports.models import COMPARED, PRIMARY, PRIMARY_ROW
 from cpmi_dagster.reports.paper import OFFICIAL, format_estimate, format_figure
 from cpmi_dagster.reports.quality import MEASURES
 from cpmi_dagster.reports.reward_rows import (

@@ -25,7 +25,7 @@ from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
 from cpmi_dagster.benchmarks.resampling import Estimate
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.best_label import best_free
-from cpmi_dagster.reports.inputs import figures_by_column
+from cpmi_dagster.reports.figures import figures_by_column
 from cpmi_dagster.reports.labels import FOUND, LABEL_AUC, WITHOUT_LAST
 from cpmi_dagster.reports.paper import OFFICIAL, format_estimate
 from cpmi_dagster.reports.quality import BOUNDS

@@ -18,13 +18,13 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, is_left_out
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.contracts.keys import PROBLEMS, STEP_REWARDS, TRAJECTORIES
+from cpmi_dagster.contracts.report_tables import OF_LABELS
 from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
-from cpmi_dagster.reports.artifacts import ARTIFACTS, OF_LABELS
-from cpmi_dagster.reports.figure_style import to_svg
+from cpmi_dagster.reports.artifacts import ARTIFACTS
+from cpmi_dagster.reports.figures import ReportInputs
 from cpmi_dagster.reports.findings import NOT_MEASURED, TELLS, findings
 from cpmi_dagster.reports.headline import UNMEASURED, format_headline, headline_table
-from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.labels import LABEL_AUC
 from cpmi_dagster.reports.own_data import OWN_NAME, OwnData
 from cpmi_dagster.reports.paper import (
@@ -41,6 +41,7 @@ from cpmi_dagster.reports.paper import (
     without_protocol,
 )
 from cpmi_dagster.reports.plots import draw_label_histograms, report_plots
+from cpmi_dagster.reports.style import to_svg
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
 OF_MODELS = ("reward_models", "differences")

@@ -21,15 +21,15 @@ after `</think>`, figures without last steps know it.
 """
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 
-import numpy as np
 import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
-from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap, bootstrap_mean
+from cpmi_dagster.benchmarks.metrics import bootstrap_correlations
+from cpmi_dagster.benchmarks.resampling import Estimate, bootstrap_mean
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES
-from cpmi_dagster.reports.inputs import Figure, ReportInputs
+from cpmi_dagster.reports.figures import Figure, ReportInputs
 from cpmi_dagster.reports.labels import (
     TRUE_LABELS,
     column_of,
@@ -156,36 +156,39 @@ def _early_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figu
 
 def _agreement(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:
     """Spearman's correlation of each pair over the steps that both label; without merges, which are parts of others."""
-    of_questions = rewards.join(_questions_of(inputs), on="trajectory_id")
-    names = in_order(rewards["reward_type"].unique())
-    labels = {
-        name: of_questions.filter(reward_type=name).drop("reward_type")
-        for name in names
+    names = [
+        name
+        for name in in_order(rewards["reward_type"].unique())
         if name not in REWARD_TYPES or not REWARD_TYPES[name].merge
-    }
-    for other, name in combinations(labels, 2):
-        both = labels[name].join(labels[other].select(*STEP, other="reward"), on=STEP, maintain_order="left")
-        if both["reward"].n_unique() > 1 and both["other"].n_unique() > 1:
-            alike = _correlation(both["reward"].rank(), both["other"].rank(), both["question_id"], inputs)
-            yield f"{AGREEMENT}: {reward_label(name)}", reward_label(other), alike
+    ]
+    of_questions = rewards.join(_questions_of(inputs), on="trajectory_id")
+    wide = of_questions.pivot("reward_type", index=[*STEP, "question_id"], values="reward", on_columns=names)
+    by_steps: dict[bytes, list[str]] = {}
+    for name in names:
+        by_steps.setdefault(wide[name].is_null().to_numpy().tobytes(), []).append(name)
+    figures: dict[frozenset[str], Estimate] = {}
+    # ranks are of the steps that both label: the same for all pairs of labels of these steps and those
+    for some, others in combinations_with_replacement(by_steps.values(), 2):
+        both = wide.drop_nulls([some[0], others[0]])
+        varied = [name for name in dict.fromkeys([*some, *others]) if both[name].n_unique() > 1]
+        places = [
+            (one, other)
+            for one, other in combinations(range(len(varied)), 2)
+            if some is others or (varied[one] in some) != (varied[other] in some)
+        ]
+        if places:
+            ranks = both.select(pl.col(varied).rank()).to_numpy()
+            alike = bootstrap_correlations(ranks, places, both["question_id"], *inputs.draws)
+            pairs = (frozenset((varied[one], varied[other])) for one, other in places)
+            figures |= {pair: each.estimate() for pair, each in zip(pairs, alike, strict=True)}
+    for other, name in combinations(names, 2):
+        if pair := figures.get(frozenset((name, other))):
+            yield f"{AGREEMENT}: {reward_label(name)}", reward_label(other), pair
 
 
 def _questions_of(inputs: ReportInputs) -> pl.DataFrame:
     """trajectory_id, question_id."""
     return inputs.table(TRAJECTORIES).select("trajectory_id", "question_id")
-
-
-def _correlation(first: pl.Series, second: pl.Series, questions: pl.Series, inputs: ReportInputs) -> Estimate:
-    """Pearson's correlation, resampled over questions."""
-    x, y = (values.to_numpy().astype(np.float64) - float(np.mean(values.to_numpy())) for values in (first, second))
-    sums = np.column_stack([np.ones_like(x), x, y, x * x, y * y, x * y])
-
-    def pearson(totals: Floats) -> Floats:
-        n, x, y, xx, yy, xy = np.moveaxis(totals, -1, 0)
-        spread = np.sqrt(np.maximum((n * xx - x * x) * (n * yy - y * y), 0))
-        return (n * xy - x * y) / np.where(spread > 0, spread, np.nan)
-
-    return bootstrap(sums, pearson, *inputs.draws, questions.to_numpy()).estimate()
 
 
 def suspicious_steps(inputs: ReportInputs) -> pl.DataFrame:

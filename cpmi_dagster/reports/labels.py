@@ -36,7 +36,7 @@ from cpmi_dagster.benchmarks.label_quality import (
 from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean, too_few
 from cpmi_dagster.contracts.keys import LOGPROBS, STATISTICS, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.reports.best_label import FREE_LABELS, Folds
-from cpmi_dagster.reports.inputs import Figure, ReportInputs
+from cpmi_dagster.reports.figures import Figure, ReportInputs, once
 from cpmi_dagster.reports.reward_rows import BASELINE_TYPE, CHANCE_ROW, RecipeRow
 from cpmi_dagster.rewards.controls import CORPUS_LABELS
 from cpmi_dagster.rewards.registry import REWARD_TYPES, listing_place, reward_label
@@ -94,6 +94,7 @@ def steps_with_truth(inputs: ReportInputs, types: Collection[str] | None = None)
     return labelled_steps(*tables)
 
 
+@once
 def judged_steps(inputs: ReportInputs) -> pl.DataFrame:
     """`true_steps` of the trajectories with labels, without steps that nobody has judged."""
     if (truth := inputs.table(TRUTH)).is_empty():
@@ -183,6 +184,7 @@ def _squared_errors(steps: pl.DataFrame, inputs: ReportInputs) -> Iterator[Figur
             yield reward_label(str(name)), column, bootstrap_mean(errors, *inputs.draws, rows["question_id"]).estimate()
 
 
+@once
 def gold_probabilities(inputs: ReportInputs) -> pl.DataFrame:
     """p(gold among candidates | question) of each trajectory, mean over templates; read shard by shard.
 
@@ -261,6 +263,7 @@ def stating_steps(inputs: ReportInputs, solutions: pl.DataFrame) -> pl.DataFrame
     return pl.DataFrame(stating, {"trajectory_id": pl.String, "step_index": pl.Int64}, orient="row")
 
 
+@once
 def final_answers(inputs: ReportInputs) -> pl.DataFrame:
     """trajectory_id, question_id, step_count, correct: labelled solutions, and whether their final answer is right."""
     labelled = inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how="semi")

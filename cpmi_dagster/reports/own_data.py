@@ -19,10 +19,10 @@ from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.benchmarks.resampling import is_left_out
 from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.files.text import counted
-from cpmi_dagster.reports.inputs import ReportInputs, figures_by_column
+from cpmi_dagster.reports.figures import ReportInputs, figures_by_column
 from cpmi_dagster.reports.labels import WITHOUT_LAST, in_order
+from cpmi_dagster.reports.models import describe_models
 from cpmi_dagster.reports.paper import format_estimate
-from cpmi_dagster.reports.reward_models import describe_models
 from cpmi_dagster.reports.verdict import Verdict, judge_label
 from cpmi_dagster.rewards.registry import reward_label
 

@@ -12,21 +12,10 @@ import numpy as np
 import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import calibration_points, with_truth_so_far
-from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, scored_steps
+from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
-from cpmi_dagster.contracts.keys import MODELS, PROBLEMS, STEP_REWARDS
-from cpmi_dagster.reports.figure_style import (
-    INK,
-    OTHER_STYLE,
-    REWARD_STYLES,
-    RIGHT_STEPS,
-    WRONG_STEPS,
-    add_legend,
-    label_axes,
-    line_styles,
-    new_figure,
-)
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.contracts.keys import MODELS, STEP_REWARDS
+from cpmi_dagster.reports.figures import ReportInputs, distribution_steps
 from cpmi_dagster.reports.label_trust import BY_FINAL_ANSWER, without_last_steps
 from cpmi_dagster.reports.labels import (
     LABEL_AUC,
@@ -38,9 +27,20 @@ from cpmi_dagster.reports.labels import (
     steps_with_truth,
 )
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
-from cpmi_dagster.reports.process_level import distribution_predictions
+from cpmi_dagster.reports.process_level import distribution_models
 from cpmi_dagster.reports.quality import BOUNDS
 from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, FREE_ROWS, main_rows
+from cpmi_dagster.reports.style import (
+    INK,
+    OTHER_STYLE,
+    REWARD_STYLES,
+    RIGHT_STEPS,
+    WRONG_STEPS,
+    add_legend,
+    label_axes,
+    line_styles,
+    new_figure,
+)
 from cpmi_dagster.rewards.registry import reward_label
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ def report_plots(inputs: ReportInputs, comparisons: Mapping[str, pl.DataFrame]) 
         "label_quality": _draw_label_quality(labels),
         "calibration": _draw_calibration(steps_with_truth(inputs, SO_FAR)),
         "best_of_n": _draw_best_of_n(choices, [row.row for row in main_rows(inputs.recipes)]),
-        "distribution_figure": _draw_histograms(distribution_predictions(inputs), inputs.table(PROBLEMS)),
+        "distribution_figure": _draw_histograms(
+            {row: distribution_steps(inputs, model) for row, model in distribution_models(inputs).items()}
+        ),
         "objectives": draw_training_curves(models) if models.height else None,
     }
     return {section: figure for section, figure in figures.items() if figure is not None}
@@ -156,14 +158,14 @@ def _draw_calibration(steps: pl.DataFrame) -> "Figure | None":
     return figure
 
 
-def _draw_histograms(models: Mapping[str, pl.DataFrame], problems: pl.DataFrame) -> "Figure | None":
-    """Densities of the scores of right and of wrong steps, a panel per row."""
+def _draw_histograms(models: Mapping[str, pl.DataFrame | None]) -> "Figure | None":
+    """Densities of the scores of right and of wrong steps, a panel per row of `scored_steps`."""
     if not models:
         return None
     figure, panels = new_figure(2.4, len(models), columns=3)
     edges = np.linspace(0, 1, BINS + 1).tolist()
-    for panel, (row, predictions) in zip(panels, models.items(), strict=True):
-        steps = scored_steps(predictions, problems)
+    for panel, (row, steps) in zip(panels, models.items(), strict=True):
+        assert steps is not None
         for correct, colour, label in ((True, RIGHT_STEPS, "right steps"), (False, WRONG_STEPS, "wrong steps")):
             chosen = steps.filter(correct=correct)["probability"].to_numpy()
             if len(chosen):

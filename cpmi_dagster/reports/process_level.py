@@ -18,28 +18,36 @@ both           row "CPMI (fixed)"     the threshold 0.5
 Shares are in percent, with 95 % intervals over questions; AUC, Wasserstein and means are in [0, 1].
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import polars as pl
 
 from cpmi_dagster.benchmarks import prmbench, processbench
 from cpmi_dagster.benchmarks.judges import PlacedLine, judge_predictions
-from cpmi_dagster.benchmarks.metrics import (
-    CHANCE_AUC,
-    DISTRIBUTION_SUBSET,
-    chance_wasserstein,
-    scored_steps,
-    step_auc,
-    step_wasserstein,
-)
+from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, chance_wasserstein
 from cpmi_dagster.benchmarks.prmbench import OVERALL
 from cpmi_dagster.benchmarks.prmbench import Protocol as PrmProtocol
-from cpmi_dagster.benchmarks.processbench import AVERAGE, TUNED_ON, Protocol
-from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, PRMBENCH, STEP_BENCHMARKS, SUBSETS
-from cpmi_dagster.benchmarks.resampling import Estimate, bootstrap_mean
+from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, STEP_BENCHMARKS, SUBSETS
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled
 from cpmi_dagster.contracts.keys import JUDGES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
-from cpmi_dagster.reports.inputs import Figure, ReportInputs, figure_frame, percent
+from cpmi_dagster.reports.figures import (
+    JUDGED_IN,
+    RIGHT_MEAN,
+    STEP_AUC,
+    WASSERSTEIN,
+    WRONG_MEAN,
+    Figure,
+    ReportInputs,
+    distribution_figures,
+    distribution_steps,
+    figure_frame,
+    first_error_chance,
+    first_error_scores,
+    wrong_step_chance,
+    wrong_step_scores,
+)
 from cpmi_dagster.reports.paper import (
     BEST,
     CROSS_FITTED,
@@ -52,7 +60,6 @@ from cpmi_dagster.reports.paper import (
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW, main_rows
 
 SUBSET_COLUMNS = {**{subset: STEP_BENCHMARKS[name].label for name, subset in SUBSETS.items()}, AVERAGE: "Average"}
-STEP_AUC, WASSERSTEIN = "ROC-AUC", "Wasserstein"
 PROTOCOLS: dict[Protocol, str] = {"paper": "", "official": OFFICIAL, "released": RELEASED, "fixed": FIXED}
 PRM_PROTOCOLS: dict[PrmProtocol, str] = {"released": "", "best": BEST, "fixed": FIXED}
 """Suffix of the rows of each protocol; rows without one stand beside the paper's figures."""
@@ -60,29 +67,33 @@ PRM_TOTALS = {"group": "Total", "category": "Overall"}
 """Column of the overall PRMScore, beside the groups and beside the categories."""
 
 
-def _models(inputs: ReportInputs, key: str) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Row label and predictions of every reward model that has some."""
-    for row in main_rows(inputs.recipes):
-        recipe = inputs.recipe_of(row)
-        if recipe and not (predictions := inputs.predictions(key, recipe)).is_empty():
-            yield row.row, predictions
+def _models(inputs: ReportInputs, key: str) -> dict[str, str]:
+    """Every recipe that has predictions in a table, by the label of its row."""
+    recipes = {row.row: recipe for row in main_rows(inputs.recipes) if (recipe := inputs.recipe_of(row))}
+    asked = set(inputs.table(key)["recipe"].unique())
+    return {row: recipe for row, recipe in recipes.items() if recipe in asked}
 
 
-def distribution_predictions(inputs: ReportInputs) -> dict[str, pl.DataFrame]:
-    """Predictions for ProcessBench-Math of every model and judge that has some, by row label."""
-    models = (*_models(inputs, PROCESSBENCH), *inputs.judged([DISTRIBUTION_SUBSET]))
-    return {row: predictions for row, predictions in models if DISTRIBUTION_SUBSET in predictions["benchmark"]}
+def _and_judges(inputs: ReportInputs, key: str, models: dict[str, str]) -> dict[str, str]:
+    """Models, then the external judges on the benchmarks of a table."""
+    return models | {judge: judge for judge in inputs.judges(JUDGED_IN[key])}
+
+
+def distribution_models(inputs: ReportInputs) -> dict[str, str]:
+    """Every recipe and judge that has judged ProcessBench-Math, by the label of its row."""
+    models = _and_judges(inputs, PROCESSBENCH, _models(inputs, PROCESSBENCH))
+    return {row: model for row, model in models.items() if distribution_steps(inputs, model) is not None}
 
 
 def measure_distribution(inputs: ReportInputs) -> Iterator[Figure]:
     """ROC-AUC and 1-Wasserstein distance on ProcessBench-Math."""
-    problems, models = inputs.table(PROBLEMS), distribution_predictions(inputs)
-    for row, predictions in models.items():
-        yield row, STEP_AUC, step_auc(predictions, problems, *inputs.draws).estimate()
-        yield row, WASSERSTEIN, step_wasserstein(predictions, problems, *inputs.draws).estimate()
+    models = distribution_models(inputs)
+    for row, model in models.items():
+        for column in (STEP_AUC, WASSERSTEIN):
+            yield row, column, distribution_figures(inputs, model)[column].estimate()
     if models:
         yield CHANCE_ROW, STEP_AUC, Estimate(CHANCE_AUC)
-        yield CHANCE_ROW, WASSERSTEIN, chance_wasserstein(problems, inputs.seed).estimate()
+        yield CHANCE_ROW, WASSERSTEIN, chance_wasserstein(inputs.table(PROBLEMS), inputs.seed).estimate()
 
 
 def against_chance(distribution: pl.DataFrame) -> pl.DataFrame:
@@ -103,11 +114,9 @@ def against_chance(distribution: pl.DataFrame) -> pl.DataFrame:
 
 def measure_score_means(inputs: ReportInputs) -> Iterator[Figure]:
     """Mean scores of right and of wrong steps on ProcessBench-Math, resampled over questions."""
-    for row, predictions in distribution_predictions(inputs).items():
-        steps = scored_steps(predictions, inputs.table(PROBLEMS))
-        for correct, column in ((True, "Right steps, mean"), (False, "Wrong steps, mean")):
-            chosen = steps.filter(correct=correct)
-            yield row, column, bootstrap_mean(chosen["probability"], *inputs.draws, chosen["question"]).estimate()
+    for row, model in distribution_models(inputs).items():
+        for column in (RIGHT_MEAN, WRONG_MEAN):
+            yield row, column, distribution_figures(inputs, model)[column].estimate()
 
 
 def measure_processbench(inputs: ReportInputs, *, detailed: bool = False) -> Iterator[Figure]:
@@ -116,52 +125,49 @@ def measure_processbench(inputs: ReportInputs, *, detailed: bool = False) -> Ite
     Of every recipe and judge, and of chance if recipes are measured. A recipe without predictions for one of the
     paper's subsets has no rows, a judge those of the subsets it has judged.
     """
-    problems = inputs.table(PROBLEMS)
-    models = [each for each in _models(inputs, PROCESSBENCH) if set(AVERAGED_BENCHMARKS) <= set(each[1]["benchmark"])]
-    predictions = {row: (each, _subsets_in([each])) for row, each in (*models, *inputs.judged(list(SUBSETS)))}
+    benchmarks = inputs.table(PROCESSBENCH).select("recipe", "benchmark").unique()
+    models = {
+        row: recipe
+        for row, recipe in _models(inputs, PROCESSBENCH).items()
+        if set(AVERAGED_BENCHMARKS) <= set(benchmarks.filter(recipe=recipe)["benchmark"])
+    }
     for protocol, suffix in PROTOCOLS.items():
-        measured = {
-            row: processbench.processbench_scores(each, problems, protocol, *inputs.draws, subsets, cross_fitted=True)
-            for row, (each, subsets) in predictions.items()
-            if TUNED_ON.get(protocol, subsets[0]) in subsets
+        scores = {
+            row: first_error_scores(inputs, model).get(protocol, {})
+            for row, model in _and_judges(inputs, PROCESSBENCH, models).items()
         }
         if models:
-            subsets = _subsets_in([each for _, each in models])
-            measured[CHANCE_ROW] = processbench.processbench_chance(problems, protocol, inputs.seed, subsets)
-        for row, scores in measured.items():
-            for score in scores.iter_rows(named=True):
-                is_refitted = score["subset"] == processbench.CROSS_FITTED
-                column = SUBSET_COLUMNS[AVERAGE if is_refitted else score["subset"]]
-                if detailed and column != SUBSET_COLUMNS[AVERAGE]:
-                    yield row + suffix, f"{column} Err", percent(score, "err", "err_")
-                    yield row + suffix, f"{column} Corr", percent(score, "cor", "cor_")
-                heading = f"{column} F1" if detailed else column
-                yield row + suffix, heading + (CROSS_FITTED if is_refitted else ""), percent(score, "f1")
-
-
-def _subsets_in(predictions: list[pl.DataFrame]) -> list[str]:
-    """Short names of the subsets that any of some predictions are about."""
-    judged = set().union(*(each["benchmark"].unique() for each in predictions))
-    return [subset for benchmark, subset in SUBSETS.items() if benchmark in judged]
+            scores[CHANCE_ROW] = first_error_chance(inputs, protocol)
+        for row, of_subsets in scores.items():
+            for subset, score in of_subsets.items():
+                is_refitted = subset == processbench.CROSS_FITTED
+                column = SUBSET_COLUMNS[AVERAGE if is_refitted else subset]
+                is_detailed = detailed and column != SUBSET_COLUMNS[AVERAGE]
+                headings = {"err": f"{column} Err", "cor": f"{column} Corr"} if is_detailed else {}
+                f1 = f"{column} F1" if detailed else column
+                headings["f1"] = f1 + CROSS_FITTED if is_refitted else f1
+                for name, heading in headings.items():
+                    yield row + suffix, heading, score.resampled(name).estimate().scaled(100)
 
 
 def measure_prmbench(inputs: ReportInputs, level: str = "category") -> Iterator[Figure]:
     """PRMScore overall and of the nine categories, or of the three groups."""
     columns: dict[str, str] = {OVERALL: PRM_TOTALS[level], prmbench.CROSS_FITTED: PRM_TOTALS[level] + CROSS_FITTED}
-    models, problems = list(_models(inputs, PRMBENCH_PREDICTIONS)), inputs.table(PROBLEMS)
-    tables: dict[str, pl.DataFrame] = {}
+    models, problems = _models(inputs, PRMBENCH_PREDICTIONS), inputs.table(PROBLEMS)
+    tables: dict[str, Mapping[tuple[str, str], Resampled]] = {}
     for protocol, suffix in PRM_PROTOCOLS.items():
-        for row, predictions in (*models, *inputs.judged([PRMBENCH])):
-            scores = prmbench.prmbench_scores(predictions, problems, protocol, *inputs.draws, cross_fitted=True)
-            tables[row + suffix] = scores
+        for row, model in _and_judges(inputs, PRMBENCH_PREDICTIONS, models).items():
+            tables[row + suffix] = wrong_step_scores(inputs, model)[protocol].figures
         if models:
-            tables[CHANCE_ROW + suffix] = prmbench.prmbench_chance(problems, protocol, inputs.seed)
+            tables[CHANCE_ROW + suffix] = wrong_step_chance(inputs, protocol)
     if models:
         nothing_flagged = prmbench.constant_predictions(problems, 1.0)
-        tables[FLAG_NOTHING_ROW] = prmbench.prmbench_scores(nothing_flagged, problems, "fixed", *inputs.draws)
-    for row, scores in tables.items():
-        for score in scores.filter(pl.col("level").is_in([level, "overall"])).iter_rows(named=True):
-            yield row, columns.get(name := str(score["name"]), name), percent(score, "score")
+        scores = prmbench.prmbench_scores(nothing_flagged, problems, *inputs.draws, ["fixed"])
+        tables[FLAG_NOTHING_ROW] = scores["fixed"].figures
+    for row, figures in tables.items():
+        for (of_level, name), figure in figures.items():
+            if of_level in (level, "overall"):
+                yield row, columns.get(name, name), figure.estimate().scaled(100)
 
 
 EVALUATED = {

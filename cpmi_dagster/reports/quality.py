@@ -13,29 +13,27 @@ Best-of-N on the question sets has a row per way to choose a candidate:
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import polars as pl
 
-from cpmi_dagster.benchmarks.best_of_n import accuracies
+from cpmi_dagster.benchmarks import prmbench, processbench
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, label_aucs
-from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, DISTRIBUTION_SUBSET, step_auc
-from cpmi_dagster.benchmarks.prmbench import OVERALL, prmbench_chance, prmbench_overall
-from cpmi_dagster.benchmarks.prmbench import Protocol as PrmProtocol
-from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol, processbench_average, processbench_chance
-from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, question_set_labels
-from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean, is_left_out
-from cpmi_dagster.contracts.keys import (
-    CHOICES,
-    NEGATIVES,
-    PRMBENCH_PREDICTIONS,
-    PROBLEMS,
-    PROCESSBENCH,
-    TRAJECTORIES,
+from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
+from cpmi_dagster.benchmarks.registry import question_set_labels
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean
+from cpmi_dagster.contracts.keys import CHOICES, NEGATIVES, TRAJECTORIES
+from cpmi_dagster.reports.figures import (
+    STEP_AUC,
+    Figure,
+    ReportInputs,
+    best_of_n,
+    distribution_figures,
+    first_error_chance,
+    first_error_scores,
+    wrong_step_chance,
+    wrong_step_scores,
 )
-from cpmi_dagster.reports.inputs import Figure, ReportInputs, percent
 from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, steps_with_truth
-from cpmi_dagster.reports.paper import format_estimate, format_figure
 from cpmi_dagster.reports.reward_rows import (
     CONTRAST_ROWS,
     METHOD_TYPE,
@@ -47,9 +45,9 @@ from cpmi_dagster.reports.reward_rows import (
 
 CANDIDATES = 8
 """N of best-of-N if the paper gives a single figure."""
-DEFAULT_RULE = "mean"
+DEFAULT_RULE, BLIND_RULE = "mean", "pass_at_1"
 OTHER_RULES = {"min": "min", "last": "last", "product": "product", "weighted_vote": "weighted vote"}
-BOUNDS = {"pass_at_1": "Pass@1", "majority": "Majority vote", "pass_at_n": "Pass@N"}
+BOUNDS = {BLIND_RULE: "Pass@1", "majority": "Majority vote", "pass_at_n": "Pass@N"}
 NOT_IN_LOGIC = "pav"
 OWN_ANSWER = "Own answer among them (%)"
 
@@ -61,78 +59,75 @@ class Measure:
     Attributes:
         name: on a model card.
         words: in a sentence.
-        table: key of the table of predictions.
-        benchmarks: those that a model must have judged, if the table has several.
-        resample: the figure as a share, from predictions, problems, resamples and seed; None if there is none.
-        by_chance: the figure of random step scores, or of a blind pick in best of 8.
+        resampled: a recipe's figure as a share, with its resamples; None if its benchmarks were not judged.
+        by_chance: as a share, of random step scores, or of a blind pick in best of 8; None if there is none.
         scale: what shares are multiplied by.
         decimals: that it is shown with.
     """
 
     name: str
     words: str
-    table: str
-    benchmarks: tuple[str, ...]
-    resample: Callable[..., Resampled | None]
-    by_chance: Callable[[ReportInputs, str], Estimate | None]
+    resampled: Callable[[ReportInputs, str], Resampled | None]
+    by_chance: Callable[[ReportInputs], Estimate | None]
     scale: float = 100
     decimals: int = 1
 
-    def resampled(self, inputs: ReportInputs, recipe: str) -> Resampled | None:
-        """A model's figure as a share, with its resamples; None if a benchmark was not judged."""
-        predictions = inputs.predictions(self.table, recipe)
-        judged = set(predictions["benchmark"]) if self.benchmarks else set()
-        if predictions.is_empty() or not set(self.benchmarks) <= judged:
-            return None
-        return self.resample(predictions, inputs.table(PROBLEMS), samples=inputs.bootstrap_samples, seed=inputs.seed)
-
     def of(self, inputs: ReportInputs, recipe: str) -> Estimate | None:
-        """A model's figure with its interval; None if a benchmark was not judged."""
+        """A recipe's figure with its interval; None if a benchmark was not judged."""
         figure = self.resampled(inputs, recipe)
         return figure and figure.estimate().scaled(self.scale)
+
+    def chance(self, inputs: ReportInputs) -> Estimate | None:
+        """The figure by chance."""
+        figure = self.by_chance(inputs)
+        return figure and figure.scaled(self.scale)
 
 
 def best_of_eight(benchmark: str, name: str, words: str = "") -> Measure:
     """Best-of-8 accuracy on one question set, by the mean step reward."""
 
-    def right(choices: pl.DataFrame, _: pl.DataFrame, samples: int, seed: int, rule: str) -> Resampled | None:
-        chosen = choices.filter(benchmark=benchmark, n=CANDIDATES, aggregation=rule)
-        return accuracies(chosen, samples, seed).get(CANDIDATES)
+    def resampled(inputs: ReportInputs, recipe: str, rule: str = DEFAULT_RULE) -> Resampled | None:
+        return best_of_n(inputs, recipe, rule, benchmark).get(CANDIDATES)
 
-    measure = partial(Measure, name, words, CHOICES, (benchmark,))
-    blind = measure(partial(right, rule="pass_at_1"), lambda *_: None)
-    return measure(partial(right, rule=DEFAULT_RULE), blind.of)
+    def by_chance(inputs: ReportInputs) -> Estimate | None:
+        # a blind pick does not depend on a reward model: that of any recipe stands for all
+        recipe = inputs.table(CHOICES)["recipe"].min()
+        blind = resampled(inputs, str(recipe), BLIND_RULE)
+        return blind and blind.estimate()
+
+    return Measure(name, words, resampled, by_chance)
 
 
-def _processbench(protocol: Protocol, name: str, words: str) -> Measure:
+def _processbench(protocol: processbench.Protocol, name: str, words: str) -> Measure:
     """Mean F1 of the paper's four subsets."""
 
-    def by_chance(inputs: ReportInputs, _recipe: str) -> Estimate:
-        scores = processbench_chance(inputs.table(PROBLEMS), protocol, inputs.seed)
-        return percent(scores.row(by_predicate=pl.col("subset") == AVERAGE, named=True), "f1")
+    def resampled(inputs: ReportInputs, recipe: str) -> Resampled | None:
+        average = first_error_scores(inputs, recipe).get(protocol, {}).get(processbench.AVERAGE)
+        return average and average.resampled("f1")
 
-    average = partial(processbench_average, protocol=protocol)
-    return Measure(name, words, PROCESSBENCH, AVERAGED_BENCHMARKS, average, by_chance)
+    def by_chance(inputs: ReportInputs) -> Estimate:
+        return first_error_chance(inputs, protocol)[processbench.AVERAGE].resampled("f1").estimate()
+
+    return Measure(name, words, resampled, by_chance)
 
 
-def _prmbench(protocol: PrmProtocol, name: str, words: str) -> Measure:
+def _prmbench(protocol: prmbench.Protocol, name: str, words: str) -> Measure:
     """Overall PRMScore."""
+    overall = ("overall", prmbench.OVERALL)
 
-    def by_chance(inputs: ReportInputs, _recipe: str) -> Estimate:
-        scores = prmbench_chance(inputs.table(PROBLEMS), protocol, inputs.seed)
-        return percent(scores.row(by_predicate=pl.col("name") == OVERALL, named=True), "score")
+    def resampled(inputs: ReportInputs, recipe: str) -> Resampled | None:
+        scores = wrong_step_scores(inputs, recipe)
+        return scores[protocol].figures[overall] if scores else None
 
-    return Measure(name, words, PRMBENCH_PREDICTIONS, (), partial(prmbench_overall, protocol=protocol), by_chance)
+    return Measure(name, words, resampled, lambda inputs: wrong_step_chance(inputs, protocol)[overall].estimate())
 
 
 MEASURES: dict[str, Measure] = {
     "AUC": Measure(
         "ROC-AUC of step scores on ProcessBench-Math",
         "AUC of steps",
-        PROCESSBENCH,
-        (DISTRIBUTION_SUBSET,),
-        step_auc,
-        lambda *_: Estimate(CHANCE_AUC),
+        lambda inputs, recipe: distribution_figures(inputs, recipe).get(STEP_AUC),
+        lambda _: Estimate(CHANCE_AUC),
         scale=1,
         decimals=3,
     ),
@@ -240,19 +235,6 @@ def measure_best_of_n(inputs: ReportInputs) -> Iterator[Figure]:
         *((recipe, rule, f"{row}, {name}") for recipe, row in recipes.items() for rule, name in OTHER_RULES.items()),
     ]
     for recipe, rule, row in rows:
-        chosen = choices.filter(recipe=recipe, aggregation=rule)
         for benchmark, label in labels.items():
-            for n, figure in accuracies(chosen.filter(benchmark=benchmark), *inputs.draws).items():
+            for n, figure in best_of_n(inputs, str(recipe), rule, benchmark).items():
                 yield row, f"{label} N={n}", figure.estimate().scaled(100)
-
-
-def card_figures(inputs: ReportInputs, recipe: str) -> list[tuple[str, str]]:
-    """For a model card: name, and value with its 95 % interval and chance, of all that was measured with a model."""
-    figures = []
-    for measure in MEASURES.values():
-        estimate = measure.of(inputs, recipe)
-        if estimate is not None and not is_left_out(estimate.units, estimate.unit):
-            chance = measure.by_chance(inputs, recipe)
-            beside = f" (chance {format_figure(chance.value, measure.decimals)})" if chance else ""
-            figures.append((measure.name, format_estimate(estimate, measure.decimals) + beside))
-    return figures

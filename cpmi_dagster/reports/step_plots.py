@@ -11,7 +11,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.reports.figure_style import INK, OTHER_STYLE, RIGHT_STEPS, WRONG_STEPS, label_axes, new_figure, to_png
+from cpmi_dagster.reports.style import INK, OTHER_STYLE, RIGHT_STEPS, WRONG_STEPS, label_axes, new_figure, to_png
 from cpmi_dagster.rewards.labelled_rows import explode_steps
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.reward_type import PROBABILITY

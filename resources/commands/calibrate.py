@@ -30,7 +30,7 @@ from cpmi_dagster.files.text import counted
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.best_label import Folds
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.figures import ReportInputs
 from cpmi_dagster.reports.labels import in_order, steps_with_truth
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.hazard import (

@@ -31,6 +31,7 @@ from cpmi_dagster.contracts.keys import (
     TRAJECTORIES,
     TRUTH,
 )
+from cpmi_dagster.contracts.report_tables import TOPIC_OF
 from cpmi_dagster.errors import LakeError, UsageError
 from cpmi_dagster.exports import FormName
 from cpmi_dagster.exports.rows import (
@@ -52,6 +53,7 @@ from cpmi_dagster.files.whole_files import written_at_once
 from cpmi_dagster.installed import own_version
 from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.reports.artifacts import by_artifact
 from cpmi_dagster.reports.verdict import label_facts
 from cpmi_dagster.resources.commands.given_columns import given_columns
 from cpmi_dagster.resources.commands.hub_upload import SCHEME, uploaded
@@ -240,12 +242,9 @@ def _labelled(lake: Lake, settings: Settings, reward_type: str, others: Sequence
 def _figures_of(lake: Lake, settings: Settings) -> dict[str, pl.DataFrame]:
     """The figures of the labels in a home by artifact; without those of other labels than there are now."""
     labels = {shard: lake.content(STEP_REWARDS, shard) for shard in settings.shard_keys}
-    records = {name: lake.record(FIGURES, name) for name in ("label_quality", "label_trust")}
-    return {
-        name: lake.read(FIGURES, name)
-        for name, record in records.items()
-        if record and record.inputs.get("inputs", {}).get(STEP_REWARDS) == labels
-    }
+    record = lake.record(FIGURES, TOPIC_OF["label_quality"])
+    is_current = record and record.inputs.get("inputs", {}).get(STEP_REWARDS) == labels
+    return by_artifact(lake.read(FIGURES, record.partition)) if record and is_current else {}
 
 
 def made_with(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str]:

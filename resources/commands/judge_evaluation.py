@@ -7,11 +7,12 @@ import polars as pl
 from cpmi_dagster.benchmarks.judges import benchmarks_named, read_judged_lines
 from cpmi_dagster.benchmarks.registry import read_benchmark
 from cpmi_dagster.contracts.keys import FIGURES
+from cpmi_dagster.contracts.report_tables import TOPIC_OF
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.reports.models import describe_models
 from cpmi_dagster.reports.process_level import evaluate as judge_figures
-from cpmi_dagster.reports.reward_models import describe_models
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
 
@@ -26,9 +27,10 @@ def belief_of(prm: str) -> str:
     """
     folder = Path(prm).absolute()
     lake = Lake(folder.parents[1]) if folder.is_dir() and len(folder.parents) > 1 else None
-    if lake is None or folder.parent.name != "models" or not lake.has(FIGURES, REWARD_MODELS):
+    if lake is None or folder.parent.name != "models" or not lake.has(FIGURES, TOPIC_OF[REWARD_MODELS]):
         return ""
-    return describe_models(lake.read(FIGURES, REWARD_MODELS)).get(folder.name, "")
+    measured = lake.read(FIGURES, TOPIC_OF[REWARD_MODELS]).filter(artifact=REWARD_MODELS)
+    return describe_models(measured).get(folder.name, "")
 
 
 def evaluate(settings: Settings, predictions: Path, name: str, benchmark: str | None) -> pl.DataFrame:

@@ -19,9 +19,8 @@ from cpmi_dagster.contracts.keys import COSTS, FIGURES, MODELS, NEGATIVES, OWN_L
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import Artifact
-from cpmi_dagster.reports.figure_names import IS_OURS, FigureName, find_artifact, find_figures
-from cpmi_dagster.reports.figure_sources import sources_of
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.figure_names import IS_OURS, FigureName, find_artifact, find_figures, sources_of
+from cpmi_dagster.reports.figures import ReportInputs
 from cpmi_dagster.resources.lake.database import quoted, reader
 from cpmi_dagster.resources.lake.lake import Lake, partition_name, partitions_of
 from cpmi_dagster.resources.lake.parquet import Record
@@ -82,7 +81,8 @@ def trace_figure(settings: Settings, name: str) -> FigureTrace:
     lake = Lake.of(settings)
     with reader(lake, settings) as connection:
         artifact = find_artifact(name)
-        chosen, figures = find_figures(artifact, name, lake.read(FIGURES, artifact.name))
+        measured = lake.read(FIGURES, artifact.topic).filter(artifact=artifact.name)
+        chosen, figures = find_figures(artifact, name, measured)
         inputs = ReportInputs(
             {STEP_REWARDS: ask(connection, TYPES)},
             settings.recipes,
@@ -120,7 +120,7 @@ def _files(
     for key in [FIGURES, *(key for key in reversed(TABLES) if key in behind)]:
         partitions: Sequence[str | None] = partitions_of(key, settings) or [None]
         if key == FIGURES:
-            partitions = [artifact.name]
+            partitions = [artifact.topic]
         elif TABLES[key].partitioning == "recipe" and recipes:
             partitions = recipes
         if records := [record for name in partitions if (record := lake.record(key, name))]:

@@ -23,6 +23,7 @@ from cpmi_dagster.contracts.keys import (
     SOFT_LABELS,
     TRAJECTORIES,
 )
+from cpmi_dagster.contracts.report_tables import TOPIC_OF
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.asked import is_asked
 from cpmi_dagster.profiles.settings import Settings
@@ -198,7 +199,7 @@ def soft_labels_vary(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
 def reward_models_beat_chance(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """The best step AUC on labels is clearly better than chance, and no reward model with real labels clearly worse."""
     trained = [row.row for row in main_rows(settings.recipes)]
-    scores = lake.read(FIGURES, DISTRIBUTION).filter(pl.col("row").is_in(trained))
+    scores = lake.read(FIGURES, TOPIC_OF[DISTRIBUTION]).filter(pl.col("row").is_in(trained), artifact=DISTRIBUTION)
     models = against_chance(scores).sort("measured")
     best = models.filter(pl.col("row") != CEILING_ROW)["verdict"].tail(1).to_list()
     worse = models.filter(~pl.col("row").is_in([*CONTROL_ROWS, FLOOR_ROW]), verdict="below")["row"].to_list()

@@ -2,7 +2,7 @@
 
     <home>/lake/labels/hard_negatives/003.parquet      shard 003; `all` for a table without partitions
     <home>/lake/labels/hard_negatives/.calls/…         answers of a model, see `answers.cache`
-    <home>/lake/reports/figures/.earlier/contrast.parquet      the previous file, kept for a few tables
+    <home>/lake/reports/figures/.earlier/models.parquet        the previous file, kept for a few tables
     <home>/lake/.work/models/process_reward_models/…   unfinished training
 
 A file is written under a temporary name and renamed, so readers see the old rows or the new ones. A file that is
@@ -22,7 +22,7 @@ import polars as pl
 from filelock import Timeout
 
 from cpmi_dagster.contracts.keys import FIGURES, SOFT_LABELS, STEP_REWARDS
-from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
+from cpmi_dagster.contracts.report_tables import TOPICS
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.file_states import by_state, file_digest
@@ -326,7 +326,7 @@ def partitions_of(key: str, settings: Settings) -> list[str] | None:
         "shard": settings.shard_keys,
         "recipe": settings.recipe_names,
         "benchmark": list(settings.benchmarks.best_of_n),
-        "artifact": list(ARTIFACT_NAMES),
+        "topic": list(TOPICS),
     }
     partitioning = TABLES[key].partitioning
     return by_partitioning[partitioning] if partitioning else None

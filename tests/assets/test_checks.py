@@ -57,7 +57,7 @@ def test_the_best_reward_model_is_above_chance_and_none_with_real_labels_below(t
          "profile": "miniature"}
         for row, (a, low, high) in aucs.items()
     ]  # fmt: skip
-    write(lake, FIGURES, "distribution", *rows)
+    write(lake, FIGURES, "models", *rows)
     assert checks.reward_models_beat_chance(lake, settings).passed == passed
 
 

@@ -107,8 +107,8 @@ def test_labels_of_judged_solutions_are_measured_up_to_the_first_error_and_rollo
     sampled = lake.read("labels/policy_rollouts")["trajectory_id"].n_unique()
     costs = lake.read("labels/labeling_costs").group_by("method").agg(pl.col("trajectories").sum())
     assert dict(costs.iter_rows()) == {"cpmi": 18, "mc": sampled} and 0 < sampled <= 3
-    assert bring_up_to_date(StageRun(figures, home_of(settings), "label_quality", "r", print))
-    quality = lake.read(FIGURES, "label_quality").filter(column="Label AUC").rows_by_key("row", named=True)
+    assert bring_up_to_date(StageRun(figures, home_of(settings), "labels", "r", print))
+    quality = lake.read(FIGURES, "labels").filter(column="Label AUC").rows_by_key("row", named=True)
     assert quality["CPMI"][0]["n"] == 27 + 12 > quality["MC"][0]["n"]
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from cpmi_dagster.benchmarks.first_errors import NEVER, f1_of_accuracies, right_intervals
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.prmbench import CATEGORIES, GROUPS, prmbench_scores
+from cpmi_dagster.benchmarks.prmbench import CATEGORIES, GROUPS, PrmScores, f1_pair, prmbench_scores
 from cpmi_dagster.benchmarks.processbench import AVERAGED
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, read_benchmark
 
@@ -62,12 +62,14 @@ def place(threshold: float) -> int:
     return sum((2 * level + 1) / (2 * judged.LEVELS) < threshold for level in range(judged.LEVELS))
 
 
-def figures(scores: pl.DataFrame) -> dict[str, list[float]]:
+def figures(scores: PrmScores) -> dict[str, list[float]]:
     """PRMScore, F1 and negative F1 by name."""
-    return {row["name"]: [row["score"], row["f1"], row["f1_negative"]] for row in scores.iter_rows(named=True)}
+    names = (*(category.short_name for category in CATEGORIES), "Overall")
+    pairs = dict(zip(names, map(f1_pair, (*scores.counts, scores.counts.sum(axis=0))), strict=True))
+    return {name: [figure.value, *map(float, pairs.get(name, ()))] for (_, name), figure in scores.figures.items()}
 
 
-def assert_official(scores: pl.DataFrame, official: dict[str, Any]) -> None:
+def assert_official(scores: PrmScores, official: dict[str, Any]) -> None:
     ours = figures(scores)
     for category in CATEGORIES:
         assert ours[category.short_name] == pytest.approx(official["categories"][category.classification], abs=1e-9)
@@ -94,23 +96,23 @@ def test_accuracies_and_f1_are_the_official_ones_at_every_threshold(kind, proces
 
 def test_prm_score_is_the_official_one_in_every_category_and_group(kind, prmbench):
     problems, predictions = prmbench
-    scores = prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0)
+    scores = prmbench_scores(predictions, problems, 20, 0)["fixed"]
     assert_official(scores, OFFICIAL[kind]["prmbench"])
 
 
 def test_the_best_threshold_is_best_by_the_official_code(kind, prmbench):
     problems, predictions = prmbench
     overall = OFFICIAL[kind]["prmbench_overall"]
-    last = prmbench_scores(predictions, problems, "best", bootstrap_samples=20, seed=0).row(-1, named=True)
-    assert last["score"] == pytest.approx(max(overall), abs=1e-9)
-    assert overall[place(last["threshold"])] == max(overall)
+    best = prmbench_scores(predictions, problems, 20, 0)["best"]
+    assert best.figures["overall", "Overall"].value == pytest.approx(max(overall), abs=1e-9)
+    assert overall[place(best.threshold)] == max(overall)
 
 
 def test_an_f1_without_hits_is_0_and_not_the_official_marker_of_minus_1():
     """Officially precision and recall of 0 give an F1 of -1, which is then averaged with the other F1 and cut at 0."""
     official = OFFICIAL["made_up"]["prmbench_passing_only_first_errors"]
     problems, predictions = prmbench_frames(judged.made_up_prmbench(20), judged.only_first_errors)
-    ours = figures(prmbench_scores(predictions, problems, "fixed", bootstrap_samples=20, seed=0))
+    ours = figures(prmbench_scores(predictions, problems, 20, 0)["fixed"])
     negative = official["overall"][2]
     assert official["overall"] == [0.0, -1.0, negative]
     assert ours["Overall"] == pytest.approx([negative / 2, 0.0, negative], abs=1e-9)

@@ -55,11 +55,10 @@ def overall_by_loop(rows, protocol):
 def test_every_resample_chooses_its_own_threshold(protocol):
     rows = noisy_set(1, count=12)
     problems, predictions = frames(rows)
-    scores = prmbench_scores(predictions, problems, protocol, bootstrap_samples=50, seed=4)
-    overall = scores.filter(name="Overall").row(0, named=True)
+    overall = prmbench_scores(predictions, problems, 50, 4)[protocol].figures["overall", "Overall"].estimate()
     draws = []
     for counts in question_weights(12, 50, 4)[1:].astype(int):
         drawn = [row for row in rows for _ in range(counts[int(row["question"].split()[-1])])]
         draws.append(overall_by_loop(drawn, protocol))
-    assert overall["score"] == pytest.approx(overall_by_loop(rows, protocol))
-    assert [overall["low"], overall["high"]] == pytest.approx(np.quantile(draws, [0.025, 0.975]).tolist())
+    assert overall.value == pytest.approx(overall_by_loop(rows, protocol))
+    assert [overall.low, overall.high] == pytest.approx(np.quantile(draws, [0.025, 0.975]).tolist())

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.benchmarks.first_errors import NEVER, f1_of_accuracies, right_intervals
-from cpmi_dagster.benchmarks.metrics import scored_steps, step_auc, step_wasserstein
+from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein, scored_steps
 from cpmi_dagster.benchmarks.processbench import (
     AVERAGED,
     CROSS_FITTED,
@@ -93,28 +93,29 @@ def test_a_problem_is_judged_right_by_the_thresholds_of_its_interval(pairs, leve
 )
 def test_accuracies_and_f1_of_four_solutions_by_hand(protocol, pairs, err, cor, f1):
     problems, predictions = everywhere(pairs)
-    scores = processbench_scores(predictions, problems, protocol, bootstrap_samples=20, seed=0)
-    assert scores["subset"].to_list() == ["gsm8k", "math", "olympiadbench", "omnimath", "average"]
-    assert scores["n"].to_list() == [4, 4, 4, 4, 16]
-    assert scores["f1"].to_list() == pytest.approx([f1] * 5)
-    assert scores.select("err", "cor").rows() == [(err, cor)] * 5
+    scores = processbench_scores(predictions, problems, 20, 0)[protocol]
+    assert list(scores)[:5] == ["gsm8k", "math", "olympiadbench", "omnimath", "average"]
+    assert (CROSS_FITTED in scores) == (protocol == "paper")
+    for each, n in zip(scores.values(), [4, 4, 4, 4, 16], strict=False):
+        assert each.figures[:, 0].tolist() == pytest.approx([err, cor, f1])
+        assert each.resampled("f1").n == n
 
 
 @settings(deadline=None, max_examples=20)
 @given(st.fixed_dictionaries(dict.fromkeys(AVERAGED, two_sided)))
 def test_the_papers_and_the_released_protocol_are_never_below_the_official_one_where_they_choose(subsets):
     problems, predictions = frames(subsets)
-    official, paper, released = (
-        processbench_scores(predictions, problems, protocol, bootstrap_samples=100, seed=0)
-        for protocol in ("official", "paper", "released")
-    )
-    assert (paper["f1"] >= official["f1"] - 1e-12).all()
-    assert official["threshold"].n_unique() == 1
-    assert official["f1"][0] == paper["f1"][0] <= released["f1"][0]
-    assert released["f1"][0] == pytest.approx(best_f1(subsets["gsm8k"], (1, 2, 3), (False, True))[0])
-    for row in released.filter(pl.col("subset") != "average").iter_rows(named=True):
-        expected = brute_force(subsets[row["subset"]], row["threshold"], row["patience"], row["inverted"])
-        assert (row["err"], row["cor"]) == pytest.approx(expected)
+    scores = processbench_scores(predictions, problems, 100, 0)
+    official, paper, released = (scores[protocol] for protocol in ("official", "paper", "released"))
+    f1s = {name: [each.figures[2, 0] for each in of.values()] for name, of in scores.items()}
+    assert (np.array(f1s["paper"][:5]) >= np.array(f1s["official"][:5]) - 1e-12).all() and len(paper) == 6
+    assert len({official[subset].rule["threshold"] for subset in AVERAGED}) == 1
+    assert f1s["official"][0] == f1s["paper"][0] <= f1s["released"][0]
+    assert f1s["released"][0] == pytest.approx(best_f1(subsets["gsm8k"], (1, 2, 3), (False, True))[0])
+    for subset in AVERAGED:
+        rule, (err, cor, _) = released[subset].rule, released[subset].figures[:, 0]
+        expected = brute_force(subsets[subset], rule["threshold"], rule["patience"], rule["inverted"])
+        assert (err, cor) == pytest.approx(expected)
 
 
 def noisy_pairs(count, seed):
@@ -135,7 +136,7 @@ def in_order_of_texts(pairs):
 def test_a_cross_fitted_average_judges_each_half_by_the_rule_of_the_other():
     pairs = noisy_pairs(40, 4)
     problems, predictions = everywhere(pairs)
-    scores = processbench_scores(predictions, problems, "paper", 20, seed=2, cross_fitted=True)
+    scores = processbench_scores(predictions, problems, 20, 2)["paper"]
     folds = dict(zip(in_order_of_texts(pairs), fold_numbers(len(pairs), 2), strict=True))
     right = {True: [], False: []}
     for fold in range(FOLDS):
@@ -146,23 +147,25 @@ def test_a_cross_fitted_average_judges_each_half_by_the_rule_of_the_other():
                 values, label = pairs[number]
                 right[label >= 0].append(predicted(values, threshold) == label)
     expected = f1_of_accuracies(np.mean(right[True]), np.mean(right[False]))
-    by_subset = dict(scores.select("subset", "f1").rows())
-    assert by_subset[CROSS_FITTED] == pytest.approx(float(expected))
-    assert by_subset[CROSS_FITTED] < by_subset["average"]
+    refitted, fitted = (scores[name].resampled("f1").value for name in (CROSS_FITTED, "average"))
+    assert refitted == pytest.approx(float(expected)) and refitted < fitted
 
 
 def test_chance_at_the_fixed_threshold_follows_from_the_lengths():
     """A step is flagged half of the time: a first error at k is found with 1 / 2^(k + 1), n steps pass with 1 / 2^n."""
     problems, _ = everywhere([([0.5] * 3, 1), ([0.5] * 2, -1)] * 200)
-    row = processbench_chance(problems, "fixed", seed=0).row(0, named=True)
-    assert (row["err"], row["cor"]) == pytest.approx((0.25, 0.25), abs=0.01)
-    assert row["low"] < row["f1"] < row["high"]
+    chance = processbench_chance(problems, "fixed", seed=0)["gsm8k"]
+    assert [chance.resampled(name).value for name in ("err", "cor")] == pytest.approx([0.25, 0.25], abs=0.01)
+    f1 = chance.resampled("f1").estimate()
+    assert f1.low < f1.value < f1.high
 
 
 def test_steps_from_the_first_error_on_count_as_wrong():
     problems, predictions = frames({"math": [([0.9, 0.2, 0.4], 1), ([0.8], -1)]})
-    assert scored_steps(predictions, problems)["correct"].to_list() == [True, False, False, True]
-    auc, distance = (figure(predictions, problems, samples=50, seed=0) for figure in (step_auc, step_wasserstein))
+    steps = scored_steps(predictions, problems)
+    assert steps["correct"].to_list() == [True, False, False, True]
+    columns = steps["probability"], steps["correct"], steps["question"]
+    auc, distance = (figure(*columns, samples=50, seed=0) for figure in (bootstrap_auc, bootstrap_wasserstein))
     assert (auc.value, auc.n) == (1, 4)
     assert distance.value == pytest.approx(0.85 - 0.3)
 
@@ -174,4 +177,4 @@ def test_predictions_that_do_not_fit_are_refused_by_name():
         (predictions.with_columns(probability=pl.lit(float("nan"))), r"must lie in \[0, 1\]"),
     ):
         with pytest.raises(BenchmarkError, match=message):
-            processbench_scores(change, problems, "paper", bootstrap_samples=10, seed=0)
+            processbench_scores(change, problems, 10, 0)

@@ -9,7 +9,7 @@ from cpmi_dagster.benchmarks.registry import SUBSETS
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.prm.settings import Objective, Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.figures import ReportInputs
 
 SHARPNESS: dict[str, float] = {
     "mc": 0.8, "pav": 1.0, "cpmi": 1.4, "cpmi_merge1": 1.6, "rand_merge": 0.1, "gold_only": 0.3, "neg_only": 0.9,

@@ -5,9 +5,9 @@ import pytest
 
 from cpmi_dagster.benchmarks.processbench import processbench_scores
 from cpmi_dagster.benchmarks.resampling import holm
-from cpmi_dagster.reports.differences import COMPARED, measure_differences
-from cpmi_dagster.reports.efficiency import cost_ratios, costs_per_subset
-from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
+from cpmi_dagster.reports.costs import cost_ratios, costs_per_subset
+from cpmi_dagster.reports.figures import ReportInputs, figure_frame
+from cpmi_dagster.reports.models import COMPARED, measure_differences
 from cpmi_dagster.reports.quality import MEASURES, own_answers_share
 from cpmi_dagster.reports.reward_rows import MAIN_ROWS
 
@@ -26,12 +26,11 @@ def test_row_cpmi_of_processbench_is_the_recipe_with_cpmi_labels_and_bce(
     ours = cell(comparisons["processbench"], "CPMI", "Math")
     predictions = inputs.frames["benchmarks/processbench_predictions"].filter(pl.col("recipe") == "cpmi_bce")
     problems = inputs.frames["sources/benchmark_problems"]
-    scores = processbench_scores(predictions, problems, "paper", inputs.bootstrap_samples, inputs.seed)
-    expected = scores.row(by_predicate=pl.col("subset") == "math", named=True)
-    assert (ours["paper"], ours["n"]) == (39.6, expected["n"])
-    assert [ours[name] for name in ("measured", "low", "high")] == [
-        pytest.approx(100 * expected[name]) for name in ("f1", "low", "high")
-    ]
+    scores = processbench_scores(predictions, problems, inputs.bootstrap_samples, inputs.seed)["paper"]["math"]
+    expected = scores.resampled("f1").estimate().scaled(100)
+    assert (ours["paper"], ours["n"]) == (39.6, expected.n)
+    figures = [ours[name] for name in ("measured", "low", "high")]
+    assert figures == pytest.approx([expected.value, expected.low, expected.high])
 
 
 def test_costs_are_compared_per_trajectory():

@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from cpmi_dagster.contracts.tables import AnswerLogprobs
-from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
+from cpmi_dagster.reports.figures import ReportInputs, figure_frame
 from cpmi_dagster.reports.labels import (
     BY_KNOWLEDGE,
     aucs_by_knowledge,

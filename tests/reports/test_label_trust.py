@@ -8,7 +8,7 @@ from scipy import stats
 
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
 from cpmi_dagster.contracts.tables import AnswerLogprobs
-from cpmi_dagster.reports.inputs import ReportInputs, figure_frame
+from cpmi_dagster.reports.figures import ReportInputs, figure_frame
 from cpmi_dagster.reports.label_trust import judged_wrong, measure_label_trust, suspicious_steps
 
 FINALS = {"t0": "7", "t1": "8", "t2": "7.0", "t3": "9", "t4": None}

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
+from cpmi_dagster.reports.figures import ReportInputs
 from cpmi_dagster.reports.html import render_report
-from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.own_data import oddity, own_data
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
+from cpmi_dagster.reports.figures import ReportInputs
 from cpmi_dagster.reports.findings import findings
 from cpmi_dagster.reports.headline import format_headline, headline_table
 from cpmi_dagster.reports.html import comparison_table, render_report
-from cpmi_dagster.reports.inputs import ReportInputs
 from cpmi_dagster.reports.paper import load_paper_tables
 
 pytestmark = pytest.mark.slow

@@ -52,7 +52,7 @@ def negatives(lake: Lake, shard: str, name: str) -> None:
 
 def put_first_files(lake: Lake, settings: Settings) -> None:
     """A file of every table, asked for or not."""
-    partitions = {"shard": "000", "recipe": settings.recipe_names[0], "artifact": "contrast", "benchmark": "gsm8k"}
+    partitions = {"shard": "000", "recipe": settings.recipe_names[0], "topic": "models", "benchmark": "gsm8k"}
     for key, table in TABLES.items():
         put(lake, key, partitions.get(str(table.partitioning)), artifact="contrast")
 

@@ -13,12 +13,12 @@ from sklearn.metrics import balanced_accuracy_score
 from cpmi_dagster.errors import LakeError, UsageError
 from cpmi_dagster.prm import load_reward_model, score_steps
 from cpmi_dagster.profiles.settings import load_settings
+from cpmi_dagster.reports.artifacts import by_artifact
 from cpmi_dagster.reports.verdict import judge_label
 from cpmi_dagster.resources.commands.export import export
 from cpmi_dagster.resources.lake.lake import Lake
 
 pytestmark = pytest.mark.slow
-OF_LABELS = ("label_quality", "label_trust")
 REWARDS, TRUTH = "labels/step_rewards", "sources/step_truth"
 
 
@@ -54,7 +54,7 @@ def test_the_card_names_the_models_and_settings_that_made_these_labels(finished,
 def test_the_card_says_what_judged_steps_say_of_the_labels(finished, tmp_path):
     export(finished, str(tmp_path / "mine"))
     card = (tmp_path / "mine" / "README.md").read_text()
-    judged = judge_label({name: Lake.of(finished).read("reports/figures", name) for name in OF_LABELS}, "cpmi").judged
+    judged = judge_label(by_artifact(Lake.of(finished).read("reports/figures", "labels")), "cpmi").judged
     assert f"| judged solutions | {judged} |" in card and "| train on it? | " in card
 
 

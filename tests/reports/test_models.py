@@ -3,8 +3,8 @@
 import pytest
 
 from cpmi_dagster.benchmarks.resampling import Estimate
-from cpmi_dagster.reports.inputs import figure_frame
-from cpmi_dagster.reports.reward_models import HIGHEST, JUDGED, JUDGED_HELD_OUT, LOWEST, OWN_LABELS, describe_models
+from cpmi_dagster.reports.figures import figure_frame
+from cpmi_dagster.reports.models import HIGHEST, JUDGED, JUDGED_HELD_OUT, LOWEST, OWN_LABELS, describe_models
 
 ALL = {JUDGED: Estimate(0.9, 0.8, 0.95, 400, 80), LOWEST: Estimate(0.1), HIGHEST: Estimate(0.9)}
 HELD_OUT = {OWN_LABELS: Estimate(0.7, 0.6, 0.8, 90, 20), JUDGED_HELD_OUT: Estimate(0.6, 0.5, 0.7, 80, 20)}

@@ -5,9 +5,8 @@ import pytest
 
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.reports.artifacts import ARTIFACTS
-from cpmi_dagster.reports.figure_names import FigureName, find_artifact, find_figures
-from cpmi_dagster.reports.figure_sources import sources_of
-from cpmi_dagster.reports.inputs import ReportInputs
+from cpmi_dagster.reports.figure_names import FigureName, find_artifact, find_figures, sources_of
+from cpmi_dagster.reports.figures import ReportInputs
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW
 
 CORPUS_ROW = "Math-Shepherd's + and -"

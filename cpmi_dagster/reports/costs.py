@@ -19,7 +19,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap
 from cpmi_dagster.contracts.keys import COSTS, STEP_REWARDS
-from cpmi_dagster.reports.inputs import Figure, ReportInputs
+from cpmi_dagster.reports.figures import Figure, ReportInputs
 from cpmi_dagster.reports.quality import MAIN_MEASURES, measure_quality
 from cpmi_dagster.reports.reward_rows import MERGE_POINT_ROWS, RecipeRow, main_rows
 from cpmi_dagster.rewards.costs import relative_efficiency

@@ -1,0 +1,212 @@
+"""The reward models: their scores of the solutions that they were made from, and every measure on benchmarks.
+
+row        column                                          measured
+cpmi_bce   AUC against its own labels                      0.71  [0.64, 0.78]   of questions held out
+cpmi_bce   AUC against judged steps                        0.66  [0.55, 0.76]   without last steps, of all questions
+cpmi_bce   AUC against judged steps of questions held out  0.64  [0.51, 0.77]
+cpmi_bce   Lowest score                                    0.51                 of the middle nine tenths
+cpmi_bce   Highest score                                   0.55
+cpmi_bce   PB                                              34.6  [31.0, 38.1]   and other `MEASURES`
+Chance     PB                                              20.2  [14.7, 25.0]
+
+A question is held out if it neither trained the model nor chose its weights, as those of early stopping do.
+
+`differences` compares two models over the same resampled questions, so that the difficulty of a question cancels out.
+One comparison is named beforehand, and its p-value stands as it is; those of all others have beside them Holm's.
+
+    row "CPMI − MC"            PB 4.9 [0.8, 9.1]   PB p 0.02     CPMI finds more first errors
+    row "Primary: CPMI − MC"   PB (official) 3.1 [0.4, 6.0]      PB (official) p 0.03
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP
+from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, bootstrap_auc
+from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, holm, is_left_out
+from cpmi_dagster.contracts.keys import MODELS, TRAJECTORIES
+from cpmi_dagster.reports.figures import Figure, ReportInputs, figures_by_column
+from cpmi_dagster.reports.labels import judged_steps
+from cpmi_dagster.reports.paper import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE, format_estimate, format_figure
+from cpmi_dagster.reports.quality import MEASURES
+from cpmi_dagster.reports.reward_rows import (
+    BASELINE,
+    BASELINE_TYPE,
+    CHANCE_ROW,
+    INSTRUMENT_ROWS,
+    METHOD,
+    RecipeRow,
+    main_rows,
+    recipe_row,
+)
+
+OWN_LABELS, JUDGED = "AUC against its own labels", "AUC against judged steps"
+JUDGED_HELD_OUT = f"{JUDGED} of questions held out"
+LOWEST, HIGHEST = "Lowest score", "Highest score"
+ALL_QUESTIONS = "of training questions too"
+ENDS = {LOWEST: 0.05, HIGHEST: 0.95}
+RIGHT_FROM = 0.5
+"""Soft label from which a step counts as right."""
+NARROW = 0.1
+"""Distance of the highest score from the lowest, below which a model says the same of every step."""
+
+
+def measure_reward_models(inputs: ReportInputs) -> Iterator[Figure]:
+    """AUCs and the range of the scores of every model, then its measures; what cannot be measured is left out."""
+    judged = judged_steps(inputs).filter(~IS_LAST).select(*STEP, "correct")
+    questions = inputs.table(TRAJECTORIES).select("trajectory_id", "question_id")
+    models = inputs.table(MODELS).select("recipe", "scores").explode("scores").unnest("scores")
+    for (recipe,), scores in models.drop_nulls("trajectory_id").group_by("recipe", maintain_order=True):
+        steps = scores.join(questions, on="trajectory_id", maintain_order="left")
+        held_out = steps.filter("held_out").with_columns(correct=pl.col("label") >= RIGHT_FROM)
+        known = steps.join(judged, on=STEP, maintain_order="left")
+        for column, rows in ((OWN_LABELS, held_out), (JUDGED, known), (JUDGED_HELD_OUT, known.filter("held_out"))):
+            if rows["correct"].n_unique() > 1:
+                auc = bootstrap_auc(rows["probability"], rows["correct"], rows["question_id"], *inputs.draws)
+                yield str(recipe), column, auc.estimate()
+        for column, share in ENDS.items():
+            if (end := steps["probability"].quantile(share, "linear")) is not None:
+                yield str(recipe), column, Estimate(end, n=steps.height)
+    for name, measure in MEASURES.items():
+        figures = {each.name: figure for each in inputs.recipes if (figure := measure.of(inputs, each.name))}
+        if figures and (chance := measure.chance(inputs)):
+            figures[CHANCE_ROW] = chance
+        yield from ((recipe, name, figure) for recipe, figure in figures.items())
+
+
+def model_rows(inputs: ReportInputs) -> list[RecipeRow]:
+    """The row of every recipe."""
+    return [RecipeRow(each.name, each.reward_type, each.objective, each.name) for each in inputs.recipes]
+
+
+def describe_models(table: pl.DataFrame | None) -> dict[str, str]:
+    """One or two sentences on each model, by recipe, from the frame of the artifact `reward_models`."""
+    columns = figures_by_column(table)
+    return {recipe: _describe({name: columns[name].get(recipe) for name in columns}) for recipe in columns[LOWEST]}
+
+
+def model_figures(table: pl.DataFrame | None, recipe: str) -> list[tuple[str, str]]:
+    """Name and value of a model's figures with their chance, for its card."""
+    columns = figures_by_column(table)
+    notes = {
+        OWN_LABELS: f"{OWN_LABELS}, of questions held out",
+        JUDGED: f"{JUDGED}, without last steps, {ALL_QUESTIONS}",
+        JUDGED_HELD_OUT: f"{JUDGED_HELD_OUT}, without last steps",
+    }
+    figures = [
+        (words, f"{format_estimate(figure, 3)} (chance 0.5)")
+        for name, words in notes.items()
+        if (figure := columns[name].get(recipe)) and not is_left_out(figure.units, figure.unit)
+    ]
+    low, high = (columns[name].get(recipe) for name in ENDS)
+    if low and high:
+        band = f"{format_figure(low.value, 3)} to {format_figure(high.value, 3)}"
+        figures.append(("Scores, the middle nine tenths", band + (f": {SAME}" if _is_narrow(low, high) else "")))
+    for name, measure in MEASURES.items():
+        figure, chance = columns[name].get(recipe), columns[name].get(CHANCE_ROW)
+        if figure and not is_left_out(figure.units, figure.unit):
+            beside = f" (chance {format_figure(chance.value, measure.decimals)})" if chance else ""
+            figures.append((measure.name, format_estimate(figure, measure.decimals) + beside))
+    return figures
+
+
+SAME = "hardly any difference, it says the same of every step"
+
+
+def _is_narrow(low: Estimate, high: Estimate) -> bool:
+    return high.value - low.value < NARROW
+
+
+def _describe(figures: Mapping[str, Estimate | None]) -> str:
+    """One or two sentences."""
+    low, high = figures[LOWEST], figures[HIGHEST]
+    assert low and high
+    by_labels, held_out, judged = (
+        figure if (figure := figures.get(column)) and not is_left_out(figure.units, figure.unit) else None
+        for column in (OWN_LABELS, JUDGED_HELD_OUT, JUDGED)
+    )
+    against, beside = f"fewer than {FEWEST_UNITS} questions are held out to measure it on", ""
+    if by_labels:
+        against = f"AUC {format_estimate(by_labels, 3)} against its own labels of questions held out"
+    if held_out:
+        beside = f", {format_estimate(held_out, 3)} against judged steps of questions held out"
+    elif judged:
+        beside = f", {format_estimate(judged, 3)} against judged steps, {ALL_QUESTIONS}"
+    band = f"{format_figure(low.value, 2)} and {format_figure(high.value, 2)}"
+    narrow = f" Its scores lie between {band}: {SAME}." if _is_narrow(low, high) else ""
+    surest = held_out or by_labels or judged
+    hardly = " That is hardly above chance." if surest and surest.low is not None and surest.low <= CHANCE_AUC else ""
+    return f"{against}{beside} (chance 0.5).{hardly}{narrow}"
+
+
+COMPARED = ("AUC", "PB", "PB (official)", "PRMB", "MATH")
+"""Measures by which models are compared pair by pair."""
+PRIMARY = (f"{METHOD}{DIFFERENCE}{BASELINE}", "PB (official)")
+"""Row and measure of the one comparison that is named beforehand."""
+PRIMARY_ROW = f"Primary: {PRIMARY[0]}"
+PAIRS = (
+    ("cpmi_merge1", "rand_merge", "bce"),
+    ("cpmi_merge2", "mc", "bce"),
+    ("cpmi_merge3", "mc", "bce"),
+    *((reward_type, "cpmi", "bce") for reward_type in ("gold_only", "neg_only", "cpmi_m1", "cpmi_m2")),
+    *((f"pav_merge{steps}", "pav", "bce") for steps in (1, 2, 3)),
+    *(("cpmi", "mc", objective) for objective in ("pqm", "mse")),
+)
+"""Reward type, the one it is compared with, and the objective of both; after the main rows against MC."""
+
+
+def measure_differences(inputs: ReportInputs) -> Iterator[Figure]:
+    """Every pair in every measure: difference with its 95 % interval, p-value of no difference, and Holm's p-value.
+
+    The primary comparison has a row of its own and is not among those that are adjusted for.
+    """
+    tested = {
+        (row, name): figure.minus(other)
+        for row, recipe, baseline in _pairs(inputs)
+        for name in COMPARED
+        if (figure := MEASURES[name].resampled(inputs, recipe))
+        and (other := MEASURES[name].resampled(inputs, baseline))
+    }
+    if primary := tested.pop(PRIMARY, None):
+        yield from _of_test(PRIMARY_ROW, PRIMARY[1], primary)
+    adjusted = holm([difference.p_value for difference in tested.values()])
+    for ((row, name), difference), by_holm in zip(tested.items(), adjusted, strict=True):
+        yield from _of_test(row, name, difference)
+        yield row, name + ADJUSTED_P_VALUE, _p_value(by_holm, difference)
+
+
+def compared_rows(inputs: ReportInputs) -> list[RecipeRow]:
+    """The rows that the two parts of a label name: `CPMI`, `PQM, MC`."""
+    pairs = dict.fromkeys((each.reward_type, each.objective) for each in inputs.recipes)
+    return [*main_rows(inputs.recipes), *(RecipeRow(recipe_row(*pair), *pair) for pair in pairs)]
+
+
+def _of_test(row: str, measure: str, difference: Estimate) -> Iterator[Figure]:
+    yield row, measure, difference.scaled(MEASURES[measure].scale)
+    yield row, measure + P_VALUE, _p_value(difference.p_value, difference)
+
+
+def _p_value(value: float | None, difference: Estimate) -> Estimate:
+    """A p-value in place of a difference; it has no interval."""
+    return Estimate(math.nan if value is None else value, None, None, difference.n, difference.units, difference.unit)
+
+
+def _pairs(inputs: ReportInputs) -> Iterator[tuple[str, str, str]]:
+    """Row label and the two recipes, of pairs whose recipes are both in the profile."""
+
+    def row_of(reward_type: str, objective: str) -> RecipeRow:
+        return RecipeRow(recipe_row(reward_type, objective), reward_type, objective)
+
+    rows: list[tuple[RecipeRow, RecipeRow]] = []
+    for row in main_rows(inputs.recipes):
+        if row.row != BASELINE and row not in INSTRUMENT_ROWS:
+            # a recipe that differs in more than its labels is compared with the plain recipe of the same labels
+            is_plain = row.recipe in (None, inputs.recipe_of(row_of(row.reward_type, row.objective)))
+            rows.append((row, row_of(BASELINE_TYPE if is_plain else row.reward_type, row.objective)))
+    rows += [(row_of(first, objective), row_of(second, objective)) for first, second, objective in PAIRS]
+    for first, second in rows:
+        recipe, baseline = inputs.recipe_of(first), inputs.recipe_of(second)
+        if recipe is not None and baseline is not None:
+            yield f"{first.row}{DIFFERENCE}{second.row}", recipe, baseline
