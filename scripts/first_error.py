@@ -133,7 +133,7 @@ def fit_miniature(home: Path) -> None:
 
 
 def main() -> None:
-    """Writes the weights, and with `--homes` the labels that they are fitted on."""
+    """Writes the weights, and with `--evidence` the labels that they are fitted on."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="ProcessBench: gsm8k and math as JSON Lines")
     parser.add_argument("--miniature", type=Path, help="home of a finished demo, for its weights")
@@ -141,6 +141,8 @@ def main() -> None:
         "--evidence", nargs="+", help="a folder of finished homes, and the profiles whose labels are kept"
     )
     given = parser.parse_args()
+    if not (given.folder or given.miniature):
+        parser.error("give the folder of ProcessBench, or --miniature")
     if given.miniature:
         fit_miniature(given.miniature)
         return

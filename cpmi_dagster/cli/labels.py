@@ -63,15 +63,15 @@ def label(
         raise CpmiError("; ".join(outcome.failures))
     from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
 
-    labelled, rows = definitions.write_labelled(settings, output)
+    labelled, whole, rows = definitions.write_labelled(settings, output)
     if not quiet:
-        left_out = f"; {counted(rows - labelled, 'row')} without labels: see `reason`" if labelled < rows else ""
+        left_out = f"; {counted(rows - whole, 'row')} without all labels: see `reason`" if whole < rows else ""
         lines = [f"{labelled:,} of {counted(rows, 'row')} labelled in {output}{left_out}"]
         if labelled and "first_error" in types and weights is None:
             cpmi = ", the lowest cpmi no more often than a blind pick" if "cpmi" in types else ""
             lines.append(
                 "Look first at the step of a solution with the lowest first_error: by labelers of 0.5B and 1.5B it was "
-                f"the first error in a third of the solutions that people had judged{cpmi} (docs/first_error.md). Its "
+                f"the first error in a third of the solutions with an error{cpmi} (docs/first_error.md). Its "
                 "weights are of other data; once twenty solutions are judged, `calibrate` fits them to yours"
             )
         if labelled:

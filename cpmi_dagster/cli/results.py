@@ -149,5 +149,5 @@ def calibrate(
     tables.show_frame(OUT, result.table, format)
     calibration.write_weights(result.weights, output)
     if format == "table":
-        setting = f"rewards: {{weights: {output}}}"
+        setting = f"rewards: {{weights: {output.absolute()}}}"
         OUT.print(f"{result.advice}\nTo use {output}: {setting}", markup=False, highlight=False)

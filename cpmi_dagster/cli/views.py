@@ -132,7 +132,7 @@ def show_starter(console: Console, starter: "Starter") -> None:
         f"Next     {program()} run{option} --until selection  # "
         + ("samples the solutions" if look.solutions else "matches the rows"),
         f"         {program()} plan{option}  # estimates the cost of labeling",
-        f"         {program()} run{option}  # labels, and trains the reward model",
+        f"         {program()} run{option}  # labels, and trains the reward models",
     ]
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -112,12 +112,12 @@ def choose_threshold(
         UsageError: the rewards have no scale of their own, or `calibrated` lacks judged steps that are right or wrong.
     """
     entry = REWARD_TYPES.get(reward_type)
-    scale = PROBABILITY if is_probability else entry.scale if entry else None
+    scale = entry.scale if entry else PROBABILITY if is_probability else None
     merge = None if is_probability or entry is None else entry.merge
     first_scale = REWARD_TYPES[merge.first].scale if merge else None
-    first = (merge.steps, first_scale.right_from) if merge and first_scale else (0, 0.0)
+    first = (merge.steps, first_scale.right_from or 0.0) if merge and first_scale else (0, 0.0)
     if rule is None:
-        if scale is None:
+        if scale is None or scale.right_from is None:
             raise UsageError(
                 f"no reward of `{reward_type}` says by itself that a step is right; give --threshold NUMBER or "
                 "calibrated"

@@ -84,6 +84,8 @@ def read_rate(model: LoadedModel, trajectories: pl.DataFrame, settings: Settings
     negatives = hard_negatives(trajectories, None, settings.negatives, settings.seed).negatives
     admitted, _ = admit(trajectories, negatives, model.tokenizer, model.context_length, scoring)
     reader, trees = labeler_reader(model, scoring), [answers.tree for answers in trees_of(admitted)]
+    if not trees:
+        raise ModelError(f"none of the first {trajectories.height:,} trajectories with a gold answer can be read")
 
     def read(size: int) -> float:
         return sum(values.forward_tokens for values in reader.read([(trees[:size], 0)]))

@@ -33,7 +33,7 @@ def starter_profile(
     has_gpu: bool = True,
     truth: Mapping[str, Any] | None = None,
 ) -> str:
-    """The text of a profile that labels all trajectories with CPMI and trains one reward model on them.
+    """The text of a profile that labels all trajectories and trains two reward models on them.
 
     Args:
         look: counts of the trajectories.

@@ -71,13 +71,14 @@ def plot_steps(steps: Any, id: str | int | None = None, id_column: str = "id") -
     for place, (axis, ((kind,), rows)) in enumerate(zip(axes, panels.items(), strict=True)):
         entry = REWARD_TYPES.get(kind)
         scale = entry.scale if entry else PROBABILITY
+        right_from = scale.right_from if scale else None
         colours = [
-            OTHER_STYLE[0] if scale is None else RIGHT_STEPS if reward >= scale.right_from else WRONG_STEPS
+            OTHER_STYLE[0] if right_from is None else RIGHT_STEPS if reward >= right_from else WRONG_STEPS
             for reward in rows["reward"]
         ]
         bars = axis.barh(rows["step_index"], rows["reward"], color=colours)
         axis.bar_label(bars, [f"{value:.2f}" for value in rows["soft_label"]], padding=3, color=INK, fontsize=8.5)
-        axis.axvline(scale.right_from if scale else 0, color=INK, linewidth=0.9)
+        axis.axvline(right_from or 0, color=INK, linewidth=0.9)
         axis.margins(x=BESIDE_BARS)
         shown = [shorten(text, STEP_CHARACTERS, placeholder="…") for text in texts] if place % MOST_COLUMNS == 0 else []
         # a dollar is a dollar

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.rewards.reward_type import PROBABILITY, Demand, Evidence, RewardType
+from cpmi_dagster.rewards.reward_type import OF_FIRST_ERROR, PROBABILITY, Demand, Evidence, RewardType
 
 
 def first_error(evidence: Evidence) -> pl.DataFrame:
@@ -35,6 +35,6 @@ def _of_each(evidence: Evidence, reward: Callable[[np.ndarray], np.ndarray]) -> 
 
 LABELS = Demand(inputs=("labels",))
 TOGETHER = (
-    RewardType("first_error", "First error", first_error, LABELS, PROBABILITY, kind="together"),
+    RewardType("first_error", "First error", first_error, LABELS, OF_FIRST_ERROR, kind="together"),
     RewardType("right_so_far", "Right so far", right_so_far, LABELS, PROBABILITY, kind="together", is_so_far=True),
 )

@@ -26,6 +26,7 @@ import polars as pl
 import yaml
 from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
+from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
 
@@ -261,7 +262,9 @@ def posterior(hazards: np.ndarray, is_right: bool | None) -> np.ndarray:
     return at / at.sum() if is_right is False else at
 
 
-def read_solutions(trajectories: pl.DataFrame, labels: pl.DataFrame, outcomes: Mapping[str, bool]) -> list[Solution]:
+def read_solutions(
+    trajectories: pl.DataFrame, labels: pl.DataFrame, outcomes: Mapping[str, bool], conditioning: Conditioning = PAPERS
+) -> list[Solution]:
     """Solutions with what is known of them.
 
     Args:
@@ -269,8 +272,10 @@ def read_solutions(trajectories: pl.DataFrame, labels: pl.DataFrame, outcomes: M
         labels: trajectory_id, step_index, reward_type, reward; other types than `LABELS` are not read. A solution with
             a step that has no finite reward of a type does not have that type.
         outcomes: whether the final answer is right, by trajectory_id.
+        conditioning: of the type `cpmi`, which is read under the paper's alone, as its coefficients are.
     """
-    ours = labels.filter(pl.col("reward_type").is_in(LABELS)).sort(*STEP)
+    read = [name for name in LABELS if name != "cpmi" or conditioning == PAPERS]
+    ours = labels.filter(pl.col("reward_type").is_in(read)).sort(*STEP)
     values: dict[tuple[Any, ...], np.ndarray] = {
         key: rows["reward"].to_numpy() for key, rows in ours.group_by("trajectory_id", "reward_type")
     }

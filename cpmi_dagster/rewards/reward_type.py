@@ -130,7 +130,7 @@ class Evidence:
     @cached_property
     def first_errors(self) -> dict[str, np.ndarray]:
         """[steps] P(the first error is at the step), by trajectory_id."""
-        solutions = read_solutions(self.trajectories, self.labels, self.outcomes)
+        solutions = read_solutions(self.trajectories, self.labels, self.outcomes, self.conditioning)
         return {each.trajectory_id: first_error_probabilities(each, self.weights) for each in solutions}
 
     @cached_property
@@ -149,13 +149,14 @@ class Merge(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """The meaning of rewards in words, and the smallest that calls a step right."""
+    """The meaning of rewards in words, and the smallest that calls a step right; None if no number does."""
 
     words: str
-    right_from: float
+    right_from: float | None
 
 
 PROBABILITY = Scale("a probability", 0.5)
+OF_FIRST_ERROR = Scale("1 minus the probability that the step is the first wrong one of its solution", None)
 DIFFERENCE = Scale("a difference", 0.0)
 
 
@@ -201,7 +202,7 @@ class RewardType:
     @property
     def is_probability(self) -> bool:
         """Whether its rewards are soft labels as they are."""
-        return self.scale == PROBABILITY
+        return self.scale in (PROBABILITY, OF_FIRST_ERROR)
 
     @property
     def reads_labels(self) -> bool:

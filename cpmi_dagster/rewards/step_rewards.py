@@ -68,7 +68,9 @@ def notes_on_unlabelled(rewards: pl.DataFrame, evidence: Evidence, types: Iterab
     for name in types:
         if reward_type(name).reads_labels and (count := trajectories - len(evidence.outcomes)):
             named = counted(count, "trajectory", "trajectories")
-            notes.append(f"`{name}` of {named} does not know whether the final answer is right: none is found")
+            notes.append(
+                f"`{name}` of {named} does not know whether the final answer is right: it or the gold answer is missing"
+            )
         for lacking in (LACKING[given] for given in reward_type(name).demand.inputs if given in LACKING):
             if count := trajectories - rewards.filter(reward_type=name)["trajectory_id"].n_unique():
                 notes.append(f"`{name}` has no rewards for {counted(count, 'trajectory', 'trajectories')} {lacking}")

@@ -17,6 +17,7 @@ A row may also say what makes each step wrong (`kind`) and how many operations r
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -169,6 +170,8 @@ def _read_judged_steps(row: Mapping[str, Any], solution: Trajectory | None) -> t
             return JudgedSteps.model_validate(row).correct, None
         except ValidationError as error:
             raise MalformedRow(str(first_complaint(error))) from error
+    if "probabilities" in row and "first_error" in row:
+        raise MalformedRow("`probabilities` beside `first_error` are of a reward model, and no person's judgement")
     correct = read_list(row, "correct", _or_null(read_label)) if "correct" in row else None
     first_error = read_optional(row, "first_error", read_whole_number)
     if correct is None and first_error is None and solution and solution.truth:
@@ -179,6 +182,8 @@ def _read_judged_steps(row: Mapping[str, Any], solution: Trajectory | None) -> t
             raise MalformedRow(
                 f"the first wrong step of `correct` is {first} (from 0), but `first_error` {first_error}"
             )
+        right = len(correct) if first_error == NO_ERROR else first_error
+        correct = [*repeat(True, right), *correct[right:]]  # what `correct` leaves open before the first error
     return correct, first_error
 
 

@@ -101,7 +101,7 @@ class Calibration:
                 lines.append(f"First wrong steps found beyond {words}: {shown(gain)}, {verdict}.")
             else:
                 lines.append(f"Whether it finds more first wrong steps than {words} cannot be told from so few.")
-        level = "calibrated" if fitted <= min(shipped, constant) else "no better calibrated than before"
+        level = "calibrated" if self.weights.is_calibrated else "no better calibrated than before"
         if constant < fitted < shipped:
             level = "better calibrated than as it ships, and no better than a constant"
         lines.append(
@@ -132,7 +132,8 @@ def calibrate(settings: Settings, names: Sequence[str] | None = None) -> Calibra
             f"profile `{settings.profile}` has no labels {', '.join(missing)}; add them to rewards.types and run it"
         )
     frames = {STEP_REWARDS: rewards, TRAJECTORIES: lake.read(TRAJECTORIES), TRUTH: lake.read(TRUTH)}
-    evidence = Evidence(frames[TRAJECTORIES], same=settings.answers.comparison.same)
+    conditioning = settings.rewards.default_conditioning
+    evidence = Evidence(frames[TRAJECTORIES], same=settings.answers.comparison.same, conditioning=conditioning)
     judged = judged_solutions(evidence, frames[TRUTH], rewards)
     check_judged(judged, settings.profile)
     weights = fitted_weights(judged, present if names is None else list(names), settings.profile)
@@ -144,7 +145,7 @@ def judged_solutions(evidence: Evidence, truth: pl.DataFrame, rewards: pl.DataFr
     """The solutions with judged steps, and what people said of each step."""
     labelled = evidence.trajectories.join(rewards, on="trajectory_id", how="semi")
     known = with_truth(labelled, truth.select("row_number", "correct"))
-    solutions = read_solutions(known, rewards, evidence.outcomes)
+    solutions = read_solutions(known, rewards, evidence.outcomes, evidence.conditioning)
     both = zip(solutions, known["correct"].to_list(), strict=True)
     return [(solution, correct) for solution, correct in both if correct and correct[0] is not None]
 
@@ -197,7 +198,7 @@ def fitted_weights(judged: Sequence[Judged], names: Sequence[str], profile: str)
             "judge each solution up to its first wrong step"
         )
     named = f"{counted(len(judged), 'judged solution')} of profile {profile}"
-    return Weights(fitted_on=named, solutions=len(judged), is_calibrated=True, fits=tuple(fits))
+    return Weights(fitted_on=named, solutions=len(judged), fits=tuple(fits))
 
 
 def widened(fit: Fit, labels: Sequence[str], steps: AtRisk) -> Fit:
@@ -237,7 +238,7 @@ def measured(weights: Weights, judged: Sequence[Judged], steps: pl.DataFrame, sa
     figures: dict[str, Figures] = {}
     gains: dict[str, Estimate] = {}
     if not steps.is_empty():
-        columns = steps.filter(reward_type=steps["reward_type"][0]).drop("reward", "reward_type")
+        columns = steps.drop("reward", "reward_type").unique(STEP, maintain_order=True)
         ours = [
             columns.join(each.select(*STEP, "reward"), on=STEP).with_columns(reward_type=pl.lit(name))
             for name, each in read.items()
@@ -257,7 +258,8 @@ def measured(weights: Weights, judged: Sequence[Judged], steps: pl.DataFrame, sa
             for name, (ours, other) in pairs.items()
             if min(ours.units, other.units) >= FEWEST_UNITS
         }
-    return Calibration(weights, figures, gains, (brier[0], brier[1], constant))
+    known = weights.model_copy(update={"is_calibrated": brier[0] <= min(brier[1], constant)})
+    return Calibration(known, figures, gains, (brier[0], brier[1], constant))
 
 
 def _read(judged: Sequence[Judged], weights: Weights) -> pl.DataFrame:
@@ -282,6 +284,12 @@ def _enough(figure: Resampled | None) -> Estimate | None:
 
 
 def write_weights(weights: Weights, path: Path) -> None:
-    """Write weights as YAML, for `rewards.weights`."""
+    """Write weights as YAML, for `rewards.weights`.
+
+    Raises:
+        UsageError: a file of another kind is there.
+    """
+    if path.exists() and not (path.is_file() and path.read_bytes().startswith(HEADER.partition(";")[0].encode())):
+        raise UsageError(f"--output {path} is there, and is no file of weights; give another name")
     values = weights.model_dump(mode="json")
     write_whole(path, HEADER + yaml.safe_dump(values, default_flow_style=None, sort_keys=False, width=10_000))

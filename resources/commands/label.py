@@ -84,22 +84,22 @@ def labeling_settings(
     return load_settings(starter.path, HOMES / name)
 
 
-def write_labelled(settings: Settings, output: Path) -> tuple[int, int]:
+def write_labelled(settings: Settings, output: Path) -> tuple[int, int, int]:
     """Write the rows of the input with their labels, in order; `reason` says why a row lacks some.
 
     Returns:
-        The numbers of labelled rows, and of all.
+        The numbers of rows with labels, of those with all of them, and of all.
     """
-    count = labelled = 0
+    count = labelled = whole = 0
 
     def counted() -> Iterator[dict[str, Any]]:
-        nonlocal count, labelled
+        nonlocal count, labelled, whole
         for row in _labelled_rows(settings):
-            count, labelled = count + 1, labelled + bool(row["rewards"])
+            count, labelled, whole = count + 1, labelled + bool(row["rewards"]), whole + (row["reason"] is None)
             yield row
 
     write_rows(output, counted(), OURS)
-    return labelled, count
+    return labelled, whole, count
 
 
 def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:

@@ -114,7 +114,7 @@ def _why(settings: Settings, rewards: pl.DataFrame, trajectory: Mapping[str, Any
     frame = pl.DataFrame([trajectory], infer_schema_length=None)
     evidence = Evidence(frame, same=settings.answers.comparison.same)
     own = rewards.filter(trajectory_id=trajectory["trajectory_id"])
-    [solution] = read_solutions(frame, own, evidence.outcomes)
+    [solution] = read_solutions(frame, own, evidence.outcomes, settings.rewards.default_conditioning)
     why = explain(solution, settings.rewards.fitted)
     return why if step is None else why.filter(step_index=step)
 

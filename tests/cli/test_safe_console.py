@@ -65,8 +65,8 @@ def test_outside_a_terminal_a_stage_at_work_has_a_line_now_and_then(monkeypatch)
 def test_the_rows_of_a_user_are_called_theirs_and_what_is_kept_has_a_unit():
     console = terminal(is_terminal=False)
     with TerminalProgress(console, {}, words={"math_shepherd": "your trajectories"}) as progress:
-        progress.count_kept("math_shepherd", 8, 30)
-        progress.finish("math_shepherd", None, 24, 2.0, False)
+        progress.count_cached("math_shepherd", 8, 30)
+        progress.finish_partition("math_shepherd", None, 24, 2.0, False)
     said = console.file.getvalue()
     assert "your trajectories" in said and "math_shepherd" not in said and "answers to 8 of 30 model inputs" in said
 

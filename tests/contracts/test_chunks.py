@@ -19,8 +19,8 @@ def test_the_first_slices_are_small_so_that_their_answers_are_soon_kept():
 
 
 def test_slow_answers_are_kept_about_every_half_minute_so_that_a_kill_loses_little():
-    assert sizes(40, 64, 5.0) == [8, 4, 8, 4, 8, 4, 4]
-    assert sizes(12, 64, 40.0) == [8, 4]
+    assert sizes(40, 64, 5.0) == [8, 6, 6, 6, 6, 6, 2]
+    assert sizes(12, 64, 40.0) == [8, 1, 1, 1, 1]
 
 
 @given(st.integers(0, 300), st.integers(1, 70), st.lists(st.floats(0, 100), min_size=1, max_size=20))

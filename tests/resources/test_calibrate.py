@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.label_quality import labelled_steps
-from cpmi_dagster.errors import BenchmarkError
+from cpmi_dagster.errors import BenchmarkError, UsageError
 from cpmi_dagster.resources.commands.calibrate import (
     Calibration,
     check_judged,
@@ -88,12 +88,26 @@ def test_few_solutions_give_weights_and_no_figure_that_they_cannot_bear():
     assert "cannot be told" in made.advice or "not shown" in made.advice
 
 
+@pytest.mark.parametrize("labelled", [range(40), range(60, 100)])
+def test_figures_are_of_all_judged_solutions_whichever_of_them_a_label_lacks(labelled):
+    trajectories, rewards, truth = world(100)
+    names = [f"t{number:09}" for number in labelled]
+    kept = rewards.filter((pl.col("reward_type") != SURPRISAL) | pl.col("trajectory_id").is_in(names))
+    made = calibration(trajectories, kept, truth)
+    wrong = sum(False in correct for correct in truth["correct"].to_list())
+    assert made.figures["fitted"].found.n == made.figures["shipped"].found.n == wrong
+
+
 def test_written_weights_are_read_again_and_give_the_rewards_that_were_measured(tmp_path):
     trajectories, rewards, truth = world(60)
     made = calibration(trajectories, rewards, truth)
     write_weights(made.weights, tmp_path / "first_error.yaml")
     weights = read_weights(tmp_path / "first_error.yaml")
-    assert weights == made.weights
+    assert weights == made.weights and weights.is_calibrated
+    write_weights(made.weights, tmp_path / "first_error.yaml")
+    (tmp_path / "mine.yaml").write_text("profile: mine\n")
+    with pytest.raises(UsageError, match=r"mine\.yaml is there, and is no file of weights"):
+        write_weights(made.weights, tmp_path / "mine.yaml")
     own, shipped = (Evidence(trajectories, labels=rewards, weights=each) for each in (weights, shipped_weights()))
     assert not first_error(own).equals(first_error(shipped))
 

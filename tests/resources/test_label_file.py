@@ -39,7 +39,7 @@ def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reas
     until = ["dataset/soft_labels"]
     assert not definitions.run_with_progress(settings, settings.shard_keys, [], False, ERR, True, until).failures
     for name in ("labels.jsonl", "labels.parquet"):
-        assert definitions.write_labelled(settings, folder / name) == (3, 4)
+        assert definitions.write_labelled(settings, folder / name) == (3, 2, 4)
     rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()]
     first, second, third, broken = rows
     kept = {name: first[name] for name in ("uid", "question", "response", "answer", "meta", "mixed")}

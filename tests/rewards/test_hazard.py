@@ -87,13 +87,17 @@ def test_a_label_is_read_if_it_is_there_for_every_step_and_else_the_fit_that_nee
     kept = labels.with_columns(reward=pl.Series([1.0, -1.0]))
     with_nan, without, with_both = (first_error(Evidence(rows, labels=each)) for each in (labels, labels.clear(), kept))
     assert with_nan.equals(without) and not with_both.equals(without)
+    # the coefficients of `cpmi` are of the paper's conditioning
+    cpmi = kept.with_columns(reward_type=pl.lit("cpmi"))
+    papers, other = (first_error(Evidence(rows, labels=cpmi, conditioning=each)) for each in ("marginal", "prefix"))
+    assert other.equals(without) and not papers.equals(without)
 
 
 def test_a_solution_without_a_final_answer_is_said():
     rows = trajectories(("t0", "Q?", ["a"], "1", None), ("t1", "Q?", ["a"], "1", "1"))
     frame = step_rewards(Evidence(rows), ["right_so_far"])
     [note] = notes_on_unlabelled(frame, Evidence(rows), ["right_so_far"])
-    assert note.startswith("`right_so_far` of 1 trajectory does not know whether the final answer is right")
+    assert note.startswith("`right_so_far` of 1 trajectory does not know whether the final answer is right: it or")
     assert frame["trajectory_id"].n_unique() == 2
 
 

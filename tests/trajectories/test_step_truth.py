@@ -52,6 +52,8 @@ def reason(*rows) -> str:
         ({"id": "a7", "first_error": -1}, 0, [True, True, True]),
         ({"id": "a7", "first_error": "0"}, 0, [False, None, None]),
         ({"id": "a7", "first_error": 2.0, "correct": [1, True, "-"]}, 0, [True, True, False]),
+        ({"id": "a7", "first_error": 2, "correct": [None, None, False]}, 0, [True, True, False]),
+        ({"id": "a7", "first_error": -1, "correct": [None, None, None]}, 0, [True, True, True]),
         ({"id": "a7", "correct": [True, None, float("nan")]}, 0, [True, None, None]),
         ({"id": "a7", "correct": "[true, null, false]"}, 0, [True, None, False]),
         ({"id": "7", "correct": [False]}, 1, [False]),
@@ -163,6 +165,10 @@ def test_rows_that_contradict_each_other_are_both_left_out_and_those_that_agree_
     assert correct({"id": "a7", "correct": [True, None, None]}, {"row_number": 0, "first_error": 1}) == {
         0: [True, False, None]
     }
+
+
+def test_what_a_reward_model_says_is_no_judgement():
+    assert "no person's judgement" in reason({"id": "a7", "first_error": 1, "probabilities": [0.9, 0.1, 0.5]})
 
 
 def test_the_kind_of_error_and_what_remains_are_kept():
