@@ -9,7 +9,7 @@ cpmi_bce   Highest score                                   0.55
 cpmi_bce   PB                                              34.6  [31.0, 38.1]   and other `MEASURES`
 Chance     PB                                              20.2  [14.7, 25.0]
 
-A question is held out if it neither trained the model nor chose its weights, as those of early stopping do.
+A question is held out if it did not train the model.
 
 `differences` compares two models over the same resampled questions, so that the difficulty of a question cancels out.
 One comparison is named beforehand, and its p-value stands as it is; those of all others have beside them Holm's.

@@ -62,7 +62,6 @@ from cpmi_dagster.resources.sources.hub import HubLock
 from cpmi_dagster.rewards.dataset import DATASET_REWARD, KEY, labelled_trajectories
 from cpmi_dagster.rewards.hazard import LABELS
 from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of
-from cpmi_dagster.rewards.reward_type import Demand
 from cpmi_dagster.trajectories.step_truth import with_truth
 
 MARKER, CARD = ".cpmi-export.json", "README.md"
@@ -252,9 +251,10 @@ def made_with(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str
     """The models behind labels with their revision or hash, and the settings of the run that made them, by words."""
     entry = REWARD_TYPES.get(reward_type)
     reads_labels = entry is not None and entry.reads_labels
-    read = [name for name in LABELS if name in settings.rewards.types] if reads_labels else []
-    demand = demand_of(read, settings.rewards.default_conditioning, settings.negatives.count)
-    asks_for = (demand if reads_labels else entry.demand if entry else Demand()).asks_for
+    read = [reward_type] if entry else []
+    if reads_labels:
+        read = [name for name in LABELS if name in settings.rewards.types]
+    asks_for = demand_of(read, settings.rewards.default_conditioning, settings.negatives.count).asks_for
     labeler = LOGPROBS if asks_for[LOGPROBS] else CONTROLS
     record = lake.record(STEP_REWARDS, settings.shard_keys[0])
     settings_then = record.settings if record else {}
