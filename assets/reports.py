@@ -88,7 +88,7 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
     FIGURES,
     code_version="20",
     inputs=sorted({key for topic in TOPICS for key in needs_of(topic)}),
-    feeds=lambda key, partition, _: partition is None or key in needs_of(partition),
+    depends_on=lambda key, topic, _: key in needs_of(topic),
     settings=MEASURED_BY,
 )
 def figures(run: StageRun) -> StageOutput:

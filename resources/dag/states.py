@@ -203,7 +203,10 @@ class States:
     def inputs_read(self, stage: Stage, partition: str | None) -> list[str]:
         """The inputs that a partition depends on, of those that the profile asks for."""
         asked = (key for key in stage.inputs if is_asked(key, self.settings))
-        return [key for key in asked if stage.feeds(key, partition, self.settings)]
+        return [key for key in asked if self._rows_read(stage, key, partition) is not False]
+
+    def _rows_read(self, stage: Stage, key: str, partition: str | None) -> bool | pl.Expr:
+        return partition is None or stage.depends_on(key, partition, self.settings)
 
     def partitions_read(self, stage: Stage, key: str, partition: str | None) -> Sequence[str | None]:
         """The partitions of an input that a partition of a stage is made from."""
@@ -220,10 +223,9 @@ class States:
         names = self.partitions_read(stage, key, partition)
         if TABLES[key].partitioning and names != [partition]:
             return {str(name): self.lake.content(key, name) for name in names}
-        content = self.lake.content(key, names[0])
-        if partition is None or key not in stage.rows_of:
+        content, chosen = self.lake.content(key, names[0]), self._rows_read(stage, key, partition)
+        if isinstance(chosen, bool):
             return content
-        chosen: pl.Expr = stage.rows_of[key](self.settings, partition)
         name = f"{key} {content} {chosen}"
         if name not in self.cache:
             self.cache[name] = rows_hash(self.lake.read(key).filter(chosen))
