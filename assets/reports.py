@@ -37,7 +37,7 @@ from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.installed import DISTRIBUTION
-from cpmi_dagster.profiles.asked import is_asked
+from cpmi_dagster.profiles.partitions import is_needed, partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, build_artifact, by_artifact, needs_of
 from cpmi_dagster.reports.changes import FIGURE, STEP_OF_TYPE, changed_rows, changes_since
@@ -47,7 +47,7 @@ from cpmi_dagster.resources.dag.stage import Stage, StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.database import reader
-from cpmi_dagster.resources.lake.lake import Lake, partitions_of
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.resources.models.language_models import Role
 
@@ -221,7 +221,7 @@ def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
         if REJECTED_ROWS not in stale and lake.partitions(REJECTED_ROWS):
             rows = lake.read(REJECTED_ROWS)
             frames.append(rows.select("reason", first=pl.format("row {}", pl.col("row_number") + 1)))
-        if REJECTED_TRUTH not in stale and is_asked(REJECTED_TRUTH, settings) and lake.exists(REJECTED_TRUTH):
+        if REJECTED_TRUTH not in stale and is_needed(REJECTED_TRUTH, settings) and lake.has_table(REJECTED_TRUTH):
             first = pl.format("row {} of sources.step_truth", pl.col("row_number") + 1)
             frames.append(lake.read(REJECTED_TRUTH).select("reason", first=first))
         if REJECTED_TRAJECTORIES not in stale and lake.partitions(REJECTED_TRAJECTORIES):

@@ -13,7 +13,7 @@ import dagster as dg
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
 from cpmi_dagster.assets.reports import headline, labels_made, left_out, verdicts, what_changed
 from cpmi_dagster.contracts.keys import QUESTIONS, SHEPHERD
-from cpmi_dagster.profiles.asked import asked_tables
+from cpmi_dagster.profiles.partitions import needed_tables
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import plan as plans
 from cpmi_dagster.resources.commands.given_file import read_file
@@ -60,8 +60,8 @@ def home_of(
         prefix: of the asset keys.
     """
     models, sources = LanguageModels(settings), DataSources(settings)
-    asked = {key: stages[key] for key in asked_tables(settings) if key in stages}
-    return Home(settings, Lake.of(settings, prefix), models, sources, progress or LoggedProgress(), asked)
+    needed = {key: stages[key] for key in needed_tables(settings) if key in stages}
+    return Home(settings, Lake.of(settings, prefix), models, sources, progress or LoggedProgress(), needed)
 
 
 def build_definitions(home: Home, judge: Callable[[], States] | None = None) -> dg.Definitions:

@@ -173,7 +173,7 @@ def _write_dataset(
 
     lake, judged, (reward_type, *others) = Lake.of(settings), UNJUDGED, reward_types
     labelled = _labelled(lake, settings, reward_type, others)
-    if rule == CALIBRATED and lake.exists(TRUTH):
+    if rule == CALIBRATED and lake.has_table(TRUTH):
         judged = with_truth(lake.read(TRAJECTORIES, settings.shard_keys), lake.read(TRUTH))
     entry = REWARD_TYPES.get(reward_type)
     is_probability = entry.is_probability if entry else reward_type in settings.sources.probability_labels

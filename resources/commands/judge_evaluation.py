@@ -27,7 +27,7 @@ def belief_of(prm: str) -> str:
     """
     folder = Path(prm).absolute()
     lake = Lake(folder.parents[1]) if folder.is_dir() and len(folder.parents) > 1 else None
-    if lake is None or folder.parent.name != "models" or not lake.has(FIGURES, TOPIC_OF[REWARD_MODELS]):
+    if lake is None or folder.parent.name != "models" or not lake.has_file(FIGURES, TOPIC_OF[REWARD_MODELS]):
         return ""
     measured = lake.read(FIGURES, TOPIC_OF[REWARD_MODELS]).filter(artifact=REWARD_MODELS)
     return describe_models(measured).get(folder.name, "")

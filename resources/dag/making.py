@@ -22,6 +22,7 @@ import dagster as dg
 
 from cpmi_dagster.errors import CpmiError, LakeError, first_line, is_fatal, is_transient, with_notes
 from cpmi_dagster.profiles.orchestration import Orchestration
+from cpmi_dagster.profiles.partitions import partition_name, partitions_of
 from cpmi_dagster.resources.dag.file_metadata import PREVIEW_ROWS, facts_of
 from cpmi_dagster.resources.dag.general_checks import contract_result, contract_spec
 from cpmi_dagster.resources.dag.home_resources import LAKE, MODELS
@@ -32,7 +33,6 @@ from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.dag.states import key_of, refuse_stale
 from cpmi_dagster.resources.lake.database import publish
 from cpmi_dagster.resources.lake.home_file import note_home
-from cpmi_dagster.resources.lake.lake import partition_name, partitions_of
 from cpmi_dagster.resources.lake.parquet import Record, hash_of
 
 DATA_VERSION_TAG = "dagster/data_version"
@@ -168,7 +168,7 @@ def _make(run: StageRun) -> StageOutput:
     """
     note_home(run.settings, run.lake.remove_shards)
     files = run.home.states().files(run.stage, run.partition)
-    is_new = not all(run.lake.has(*file) for file in files)
+    is_new = not all(run.lake.has_file(*file) for file in files)
     for file in files:
         run.lake.tidy(*file)
     output = run.stage.body(run)

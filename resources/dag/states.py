@@ -12,7 +12,6 @@ sources, the content of each input. A partition whose file has another key is ma
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -23,16 +22,15 @@ from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.text import cut
 from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.profiles.asked import is_asked
+from cpmi_dagster.profiles.partitions import is_needed, partition_name, partition_words, partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.stage import Stage, asset_key
-from cpmi_dagster.resources.lake.lake import Lake, partition_name, partitions_of
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parquet import Record, hash_of, rows_hash
 from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
 
 LONGEST_VALUE = 60
-MOST_NAMED = 3
 KEY_CHARACTERS = 32
 OTHER_INPUTS = "other inputs"
 SOURCES = "sources"
@@ -135,7 +133,7 @@ class States:
 
     def _judge(self, stage: Stage, partition: str | None) -> State:
         files = self.files(stage, partition)
-        there = [self.lake.has(*file) for file in files]
+        there = [self.lake.has_file(*file) for file in files]
         if not all(there):
             is_part = stage.at_once and any(there)
             return State("missing", f"{stage.table} is of some shards alone ({PILOT})") if is_part else MISSING
@@ -201,9 +199,9 @@ class States:
         return facts
 
     def inputs_read(self, stage: Stage, partition: str | None) -> list[str]:
-        """The inputs that a partition depends on, of those that the profile asks for."""
-        asked = (key for key in stage.inputs if is_asked(key, self.settings))
-        return [key for key in asked if self._rows_read(stage, key, partition) is not False]
+        """The inputs that a partition depends on, of those that the profile needs."""
+        needed = (key for key in stage.inputs if is_needed(key, self.settings))
+        return [key for key in needed if self._rows_read(stage, key, partition) is not False]
 
     def _rows_read(self, stage: Stage, key: str, partition: str | None) -> bool | pl.Expr:
         return partition is None or stage.depends_on(key, partition, self.settings)
@@ -282,24 +280,6 @@ def _advice(stage: Stage, key: str, settings: Settings) -> str:
         return f"materialize {asset_key(key, stage.prefix).to_user_string()} and all upstream of it first"
     only = " --only labels" if TABLES[key].group == "labels" else ""
     return f"run `cpmi run{settings.profile_option}{only}` first, or materialize {key} and what follows it in Dagster"
-
-
-def partition_words(key: str, names: Sequence[str]) -> str:
-    """Partitions of a table in a sentence: `shards 000 to 003 and 007`, `recipes mc_bce and cpmi_bce`."""
-    if not names:
-        return ""
-    kind, shown = TABLES[key].partitioning, list(names)
-    if kind == "shard":
-        runs = groupby(enumerate(sorted(names)), key=lambda place: int(place[1]) - place[0])
-        shown = [_range([name for _, name in run]) for _, run in runs]
-    if len(shown) > MOST_NAMED:
-        shown = [*shown[:MOST_NAMED], f"{len(shown) - MOST_NAMED} more"]
-    listed = " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
-    return f"{kind}{'s' if len(names) > 1 else ''} {listed}"
-
-
-def _range(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
 def _differences(record: Record, facts: Mapping[str, Any], stage: Stage) -> Iterator[str]:

@@ -22,13 +22,12 @@ import polars as pl
 from filelock import Timeout
 
 from cpmi_dagster.contracts.keys import FIGURES, SOFT_LABELS, STEP_REWARDS
-from cpmi_dagster.contracts.report_tables import TOPICS
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.errors import LakeError, first_line
 from cpmi_dagster.files.file_states import by_state, file_digest
 from cpmi_dagster.files.locks import file_lock, locked
 from cpmi_dagster.files.whole_files import UNFINISHED, whole_file
-from cpmi_dagster.profiles.asked import asked_tables, is_asked
+from cpmi_dagster.profiles.partitions import needed_tables, partition_name, partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.home_file import claim_home
 from cpmi_dagster.resources.lake.parquet import (
@@ -65,7 +64,7 @@ class Lake:
         self.home, self.root, self._settings = home, home / LAKE, settings
         self._prefix = prefix
         self._option = "" if settings is None else settings.profile_option
-        self._asked = frozenset(TABLES if settings is None else asked_tables(settings))
+        self._needed = frozenset(TABLES if settings is None else needed_tables(settings))
 
     @classmethod
     def of(cls, settings: Settings, prefix: Sequence[str] = ()) -> "Lake":
@@ -85,25 +84,24 @@ class Lake:
         """The partitions of a table that have files."""
         if self._settings is None:
             return sorted(path.stem for path in (self.root / key).glob("[!.]*.parquet"))
-        return [name for name in partitions_of(key, self._settings) or () if self.has(key, name)]
+        return [name for name in partitions_of(key, self._settings) or () if self.has_file(key, name)]
 
-    def has(self, key: str, partition: str | None = None) -> bool:
+    def has_file(self, key: str, partition: str | None = None) -> bool:
         """Whether a partition has a file, damaged or not."""
-        return key in self._asked and self.path(key, partition).is_file()
+        return key in self._needed and self.path(key, partition).is_file()
 
-    def exists(self, key: str) -> bool:
+    def has_table(self, key: str) -> bool:
         """Whether a table has any file."""
-        if TABLES[key].partitioning is None or self._settings is None:
-            return bool(self.partitions(key)) if TABLES[key].partitioning else self.has(key)
-        return any(self.has(key, name) for name in partitions_of(key, self._settings) or ())
+        return bool(self.partitions(key)) if TABLES[key].partitioning else self.has_file(key)
 
-    def has_rows(self) -> bool:
-        """Whether any table has a file."""
-        return any(map(self.exists, TABLES))
+    @property
+    def is_empty(self) -> bool:
+        """Whether no table has a file."""
+        return not any(map(self.has_table, TABLES))
 
     def record(self, key: str, partition: str | None = None) -> Record | None:
         """The record of a partition's file; None if that is missing, damaged, or copied from elsewhere."""
-        if key not in self._asked:
+        if key not in self._needed:
             return None
         try:
             record = _record_in(self.path(key, partition))
@@ -149,7 +147,7 @@ class Lake:
             LakeError: a file is missing, damaged, or of another version; says how to make it.
         """
         empty = TABLES[key].schema.create_empty().select(columns or own_columns(key))
-        if key not in self._asked:
+        if key not in self._needed:
             return empty
         if TABLES[key].partitioning is None:
             return self._read(key, None, columns)
@@ -179,7 +177,7 @@ class Lake:
             ) from error
 
     def _missing(self, key: str, partition: str | None) -> LakeError:
-        if self.has(key, partition):
+        if self.has_file(key, partition):
             return DamagedFile(self.path(key, partition), "it is truncated, or was copied from elsewhere", self._option)
         name = partition_name("/".join((*self._prefix, key)), partition)
         command = "" if self._prefix else f", or run `cpmi run{self._option} --only {key}`"
@@ -316,25 +314,6 @@ class Lake:
     def work_folder(self, name: str) -> Path:
         """The folder for unfinished work of this name."""
         return self.root / ".work" / name
-
-
-def partitions_of(key: str, settings: Settings) -> list[str] | None:
-    """The partitions of a table under a profile: None if it is unpartitioned, [] if the profile does not ask for it."""
-    if TABLES[key].partitioning and not is_asked(key, settings):
-        return []
-    by_partitioning = {
-        "shard": settings.shard_keys,
-        "recipe": settings.recipe_names,
-        "benchmark": list(settings.benchmarks.best_of_n),
-        "topic": list(TOPICS),
-    }
-    partitioning = TABLES[key].partitioning
-    return by_partitioning[partitioning] if partitioning else None
-
-
-def partition_name(key: str, partition: str | None) -> str:
-    """A partition as messages name it: `labels/hard_negatives 003`."""
-    return f"{key} {partition}" if partition else key
 
 
 def own_columns(key: str) -> list[str]:

@@ -14,7 +14,7 @@ from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, column_meanings, columns_of
 from cpmi_dagster.errors import StorageError
 from cpmi_dagster.files.file_states import file_state
-from cpmi_dagster.profiles.asked import is_asked
+from cpmi_dagster.profiles.partitions import is_needed
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.lake import database
 from cpmi_dagster.resources.lake.database import another, publish, quoted, reader
@@ -102,7 +102,7 @@ def test_the_first_file_of_a_table_that_is_asked_for_shows_on_open_connections(l
         put_first_files(lake, settings)
         put(lake, "labels/step_rewards", ".earlier/000")
         for opened in (connection, foreign, another(connection)):
-            assert counts(opened) == {key: int(is_asked(key, settings)) for key in TABLES}
+            assert counts(opened) == {key: int(is_needed(key, settings)) for key in TABLES}
             assert len(opened.sql("from earlier.step_rewards").fetchall()) == 1
         publish(lake, settings)
     assert file_state(path) == before

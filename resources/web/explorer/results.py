@@ -123,7 +123,7 @@ class LatestResults:
         """The results, cached or opened anew."""
         with self._lock:
             path = self._settings.home / FILE_NAME
-            made = [key for key in TABLES if self._lake.exists(key)], file_state(path) if path.exists() else None
+            made = [key for key in TABLES if self._lake.has_table(key)], file_state(path) if path.exists() else None
             if self._results is None or made != self._opened_at:
                 self._results, self._opened_at = Results(self._settings), made
             return self._results
