@@ -42,7 +42,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, build_artifact, by_artifact, needs_of
 from cpmi_dagster.reports.changes import FIGURE, STEP_OF_TYPE, changed_rows, changes_since
 from cpmi_dagster.reports.figures import ReportInputs
-from cpmi_dagster.resources.dag.file_metadata import preview
+from cpmi_dagster.resources.dag.presentation import preview
 from cpmi_dagster.resources.dag.stage import Stage, StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States
@@ -303,7 +303,7 @@ def _provenance(lake: Lake, settings: Settings, words: Mapping[str, str]) -> pl.
                     "code_version": _one_or_count((record.code_version for record in records), "versions"),
                     "model": _one_or_count((record.model for record in records), "models"),
                     "run_id": _one_or_count((record.run_id[:8] for record in records), "runs"),
-                    "fingerprint": " ".join(sorted({record.key[:8] for record in records})),
+                    "key": " ".join(sorted({record.key[:8] for record in records})),
                 }
             )
     return pl.DataFrame(rows)

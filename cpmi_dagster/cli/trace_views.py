@@ -68,7 +68,7 @@ def _with_step_marked(facts: Mapping[str, Any], step: int | None) -> Mapping[str
 
 def _files_table(files: Mapping[str, "Record"]) -> Table:
     table = new_table("made by")
-    for name in ("table", "model", "code version", "run", "written", "fingerprint"):
+    for name in ("table", "model", "code version", "run", "written", "key"):
         table.add_column(name, no_wrap=name == "table", overflow="fold")
     for key, record in files.items():
         written = record.written_at[:SECONDS]
@@ -133,7 +133,7 @@ def _shown_labels(labels: "pl.DataFrame") -> "pl.DataFrame":
 def _tables_table(files: Mapping[str, Sequence["Record"]], full: bool) -> Table:
     """What made the files of each table: a row a table, which counts several models, runs and keys, or a row a file."""
     table = new_table("made by")
-    for name in ("table", "partitions", "rows", "model", "code version", "run", "written", "fingerprint"):
+    for name in ("table", "partitions", "rows", "model", "code version", "run", "written", "key"):
         table.add_column(name, no_wrap=name == "table", overflow="fold", justify="right" if name == "rows" else "left")
     rows = [
         (key, part) for key, records in files.items() for part in ([[each] for each in records] if full else [records])

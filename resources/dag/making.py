@@ -23,14 +23,14 @@ import dagster as dg
 from cpmi_dagster.errors import CpmiError, LakeError, first_line, is_fatal, is_transient, with_notes
 from cpmi_dagster.profiles.orchestration import Orchestration
 from cpmi_dagster.profiles.partitions import partition_name, partitions_of
-from cpmi_dagster.resources.dag.file_metadata import PREVIEW_ROWS, facts_of
+from cpmi_dagster.resources.dag.facts import key_of
 from cpmi_dagster.resources.dag.general_checks import contract_result, contract_spec
 from cpmi_dagster.resources.dag.home_resources import LAKE, MODELS
 from cpmi_dagster.resources.dag.instance import hold_run
-from cpmi_dagster.resources.dag.presentation import asset_spec
+from cpmi_dagster.resources.dag.presentation import PREVIEW_ROWS, asset_spec, run_metadata
 from cpmi_dagster.resources.dag.stage import Stage, StageOutput, asset_key, carried_inputs, prefixed
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
-from cpmi_dagster.resources.dag.states import key_of, refuse_stale
+from cpmi_dagster.resources.dag.states import refuse_stale
 from cpmi_dagster.resources.lake.database import publish
 from cpmi_dagster.resources.lake.home_file import note_home
 from cpmi_dagster.resources.lake.parquet import Record, hash_of
@@ -116,7 +116,7 @@ def _result(
     contents = [*(record.content for record in records), *carried]
     return dg.MaterializeResult(
         asset_key=asset_key(key, stage.prefix),
-        metadata={**facts_of(stage, records, head, home.lake), **shown},
+        metadata={**run_metadata(stage, records, head, home.lake), **shown},
         data_version=dg.DataVersion(contents[0] if len(contents) == 1 else hash_of(contents)),
         check_results=[contract_result(key, stage.prefix, records)],
     )

@@ -12,6 +12,7 @@ from cpmi_dagster.contracts.keys import SELECTED, STEP_REWARDS, TRAJECTORIES, TR
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.partitions import needed_tables, partitions_of
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.facts import OTHER_INPUTS, PILOT
 from cpmi_dagster.resources.dag.instance import (
     AT_WORK,
     PARTITION_TAG,
@@ -21,7 +22,7 @@ from cpmi_dagster.resources.dag.instance import (
     was_interrupted,
 )
 from cpmi_dagster.resources.dag.stage import Stage, asset_key
-from cpmi_dagster.resources.dag.states import OTHER_INPUTS, PILOT, States
+from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
 
 State = Literal["done", "stale", "missing", "failed", "interrupted", "running"]

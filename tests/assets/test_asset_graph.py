@@ -18,10 +18,10 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.profiles.partitions import needed_assets
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.resources.dag.facts import recipe_facts, setting_values
 from cpmi_dagster.resources.dag.jobs import LABEL, PHASES, PROFILE_TAG
 from cpmi_dagster.resources.dag.presentation import code_version
 from cpmi_dagster.resources.dag.stage import ancestors, carried_inputs, direct_inputs
-from cpmi_dagster.resources.dag.states import recipe_facts, setting_values
 
 SNAPSHOT = Path(__file__).parent / "asset_graph.json"
 
