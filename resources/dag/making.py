@@ -33,7 +33,7 @@ from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.dag.states import refuse_stale
 from cpmi_dagster.resources.lake.database import publish
 from cpmi_dagster.resources.lake.home_file import note_home
-from cpmi_dagster.resources.lake.parquet import Record, hash_of
+from cpmi_dagster.resources.lake.parquet import Record, hash_of, read_rows
 
 DATA_VERSION_TAG = "dagster/data_version"
 INTERRUPTED = "interrupted; run again to continue where it stopped"
@@ -110,7 +110,7 @@ def _result(
     """What Dagster records of a table after a run."""
     names = [partition] if partition else partitions_of(key, home.settings) or [None]
     records = [record for name in names if (record := home.lake.record(key, name))]
-    head = home.lake.head(key, names[0], PREVIEW_ROWS)
+    head = read_rows(home.lake.path(key, names[0]), key, most=PREVIEW_ROWS)
     # what others read through this table is a part of its version, or they would not be stale if that changes
     carried = [each for name in carried_inputs(key, home.stages) for each in _contents(home, name, partition)]
     contents = [*(record.content for record in records), *carried]
