@@ -14,7 +14,7 @@ from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 from cpmi_dagster.contracts.keys import SELECTED, TRUTH
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import build_definitions, home_of
-from cpmi_dagster.files.life_locks import hold
+from cpmi_dagster.files.locks import hold
 from cpmi_dagster.profiles.partitions import partitions_of
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.instance import ALIVE, PARTITION_TAG, dagster_folder
