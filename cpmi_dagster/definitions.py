@@ -16,7 +16,7 @@ from cpmi_dagster.contracts.keys import QUESTIONS, SHEPHERD
 from cpmi_dagster.profiles.partitions import needed_tables
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import plan as plans
-from cpmi_dagster.resources.commands.given_file import read_file
+from cpmi_dagster.resources.commands.given_rows import read_file
 from cpmi_dagster.resources.commands.judge_evaluation import belief_of, evaluate
 from cpmi_dagster.resources.commands.label import labeling_settings, write_labelled
 from cpmi_dagster.resources.dag import checks, jobs, run, sensors, status

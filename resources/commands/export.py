@@ -51,7 +51,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import by_artifact
 from cpmi_dagster.reports.verdict import label_facts
 from cpmi_dagster.resources.commands.destination import Destination, destination
-from cpmi_dagster.resources.commands.given_columns import given_columns
+from cpmi_dagster.resources.commands.given_rows import given_columns
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.hub import HubLock
 from cpmi_dagster.rewards.dataset import DATASET_REWARD, KEY, labelled_trajectories

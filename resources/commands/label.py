@@ -26,8 +26,7 @@ from cpmi_dagster.errors import SettingsError, UsageError
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import whole_file
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.commands.given_columns import own_rows
-from cpmi_dagster.resources.commands.given_file import check_outputs
+from cpmi_dagster.resources.commands.given_rows import check_outputs, own_rows
 from cpmi_dagster.resources.commands.init import starter_for
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parquet import hash_of
