@@ -19,6 +19,7 @@ from cpmi_dagster.resources.commands import plan as plans
 from cpmi_dagster.resources.commands.given_rows import read_file
 from cpmi_dagster.resources.commands.judge_evaluation import belief_of, evaluate
 from cpmi_dagster.resources.commands.label import labeling_settings, write_labelled
+from cpmi_dagster.resources.commands.ui import check_port, serve_ui
 from cpmi_dagster.resources.dag import checks, jobs, run, sensors, status
 from cpmi_dagster.resources.dag.general_checks import currency_check
 from cpmi_dagster.resources.dag.home_resources import INPUTS, TableInputs, shown_resources
@@ -31,7 +32,6 @@ from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
 
 __all__ = [
     "belief_of", "check_port", "check_schedule", "defs", "describe_labels", "describe_pilot", "dry_run", "evaluate",

@@ -80,8 +80,8 @@ def explore(
     profile: ProfileOption = None,
 ) -> None:
     """Look at labels in a browser: steps under several reward types, what each label came from, disagreement."""
-    from cpmi_dagster.resources.web.dagster_server import check_port
-    from cpmi_dagster.resources.web.explorer import serve_explorer
+    from cpmi_dagster.resources.commands.ui import check_port
+    from cpmi_dagster.resources.explorer import serve_explorer
 
     settings = load_profile(profile)
     check_port(port)

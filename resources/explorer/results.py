@@ -23,10 +23,10 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, first_line
 from cpmi_dagster.files.file_states import file_state
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.explorer.queries import REWARD_TYPES, SELECTED, TASKS
 from cpmi_dagster.resources.lake.database import FILE_NAME, another, quoted, reader
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import ask
-from cpmi_dagster.resources.web.explorer.queries import REWARD_TYPES, SELECTED, TASKS
 
 MOST_SECONDS = 60.0
 IN_MEMORY = "memory.main.selected"
