@@ -4,16 +4,17 @@ Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Commands imp
 that `cpmi --help` loads neither polars nor torch.
 """
 
+import atexit
+import os
 import re
+import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
-from cpmi_dagster.cli import labels, results, views
-from cpmi_dagster.cli.leaving import leave
-from cpmi_dagster.cli.option_texts import parse_fields, parse_shards
+from cpmi_dagster.cli import labels, plan_view, results, views
 from cpmi_dagster.cli.options import (
     ERR,
     GIVEN,
@@ -24,6 +25,8 @@ from cpmi_dagster.cli.options import (
     SplitOption,
     app,
     load_profile,
+    parse_fields,
+    parse_shards,
 )
 from cpmi_dagster.cli.status_view import show_status
 from cpmi_dagster.errors import CpmiError, UsageError
@@ -103,7 +106,7 @@ def run(
     if dry:
         settings = definitions.narrow_pilot(settings, chosen, force)
         chosen = [shard for shard in chosen if shard in settings.shard_keys]
-        views.show_dry_run(OUT, definitions.dry_run(settings, chosen, only or [], force, until or []), settings)
+        plan_view.show_dry_run(OUT, definitions.dry_run(settings, chosen, only or [], force, until or []), settings)
         return
     began = time.time()
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet, until or [])
@@ -172,7 +175,7 @@ def plan(
     settings = load_profile(profile, quiet)
     with views.bar(ERR, "counting tokens", quiet) as advance:
         estimate = definitions.plan(settings, hardware, advance, measures=measure)
-    views.show_plan(OUT, estimate, settings, quiet)
+    plan_view.show_plan(OUT, estimate, settings, quiet)
 
 
 @app.command(epilog="Example: `cpmi doctor --profile paper`")
@@ -218,3 +221,12 @@ def main() -> None:
         leave(2 if isinstance(error, UsageError) else 1)
     except SystemExit as end:
         leave(end.code if isinstance(end.code, int) else 1)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without shutting the interpreter down, when DuckDB's module prints what it leaks."""
+    # private to CPython; tests/cli/test_cli.py fails if it is gone
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 import typer
 
 from cpmi_dagster.cli import views
-from cpmi_dagster.cli.option_texts import parse_conditionings, parse_fields
 from cpmi_dagster.cli.options import (
     ERR,
     OUT,
@@ -19,6 +18,8 @@ from cpmi_dagster.cli.options import (
     SplitOption,
     app,
     load_profile,
+    parse_conditionings,
+    parse_fields,
 )
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import BenchmarkError, CpmiError, UsageError

@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cpmi_dagster.cli.safe_console import SafeConsole
-from cpmi_dagster.cli.tables import facts_table, new_table, table_of
+from cpmi_dagster.cli.console import SafeConsole, facts_table, new_table, table_of
 from cpmi_dagster.contracts.keys import COSTS, MODELS, REJECTED_ROWS, REJECTED_TRAJECTORIES, TRUTH
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.installed import program

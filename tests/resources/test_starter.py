@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_run import SHARED_DATA
 
-from cpmi_dagster.cli.safe_console import SafeConsole
+from cpmi_dagster.cli.console import SafeConsole
 from cpmi_dagster.cli.views import show_starter
 from cpmi_dagster.errors import ModelError, SettingsError, SourceError
 from cpmi_dagster.profiles.first_look import look_over
