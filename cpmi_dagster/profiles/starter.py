@@ -16,7 +16,7 @@ import yaml
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.profiles.first_look import MOST_SHARDS, TRAJECTORIES_PER_SHARD, FirstLook
-from cpmi_dagster.profiles.settings import PROFILES, check_name
+from cpmi_dagster.profiles.profile_files import PROFILES, check_name
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 TEMPLATE = "starter.yaml.j2"

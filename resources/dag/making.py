@@ -21,8 +21,8 @@ from typing import Any
 import dagster as dg
 
 from cpmi_dagster.errors import CpmiError, LakeError, first_line, is_fatal, is_transient, with_notes
-from cpmi_dagster.profiles.orchestration import Orchestration
 from cpmi_dagster.profiles.partitions import partition_name, partitions_of
+from cpmi_dagster.profiles.settings import Orchestration
 from cpmi_dagster.resources.dag.facts import key_of
 from cpmi_dagster.resources.dag.general_checks import contract_result, contract_spec
 from cpmi_dagster.resources.dag.home_resources import LAKE, MODELS

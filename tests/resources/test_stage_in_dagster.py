@@ -13,7 +13,7 @@ from cpmi_dagster.assets.models import process_reward_models
 from cpmi_dagster.contracts.keys import LOGPROBS, MODELS, NEGATIVES, REJECTED_TRAJECTORIES, SELECTED
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import ScoringError, TransientError
-from cpmi_dagster.profiles.orchestration import Orchestration
+from cpmi_dagster.profiles.settings import Orchestration
 from cpmi_dagster.reading.tree_reader import OutOfMemory
 from cpmi_dagster.resources.dag.home_resources import shown_resources
 from cpmi_dagster.resources.dag.making import asset_of, step_errors

@@ -14,7 +14,8 @@ from cpmi_dagster.cli.console import SafeConsole
 from cpmi_dagster.cli.views import show_starter
 from cpmi_dagster.errors import ModelError, SettingsError, SourceError
 from cpmi_dagster.profiles.first_look import look_over
-from cpmi_dagster.profiles.settings import PROFILES, Settings, load_settings
+from cpmi_dagster.profiles.profile_files import PROFILES
+from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.profiles.starter import starter_profile
 from cpmi_dagster.resources.commands.init import Starter, starter_for
 
