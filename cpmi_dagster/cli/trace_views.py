@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cpmi_dagster.resources.commands.trace_figure import FigureTrace
     from cpmi_dagster.resources.lake.parquet import Record
 
-NAMED = {"shepherd_labels": "labels of the source"}
+TITLES = {"shepherd_labels": "labels of the source"}
 SHOWN_BELOW = ("run_id", "model", "code_version")
 # tables that do not go into the label of a step
 ASIDE = (TRUTH, REJECTED_ROWS, REJECTED_TRAJECTORIES, COSTS)
@@ -40,7 +40,7 @@ def show_trace(console: Console, trace: "Trace", settings: "Settings", full: boo
     for title, facts in trace.facts.items():
         if facts and (full or title == "trajectory"):
             # `made by` shows run, model and code version
-            shown = {NAMED.get(name, name): value for name, value in facts.items() if name not in SHOWN_BELOW}
+            shown = {TITLES.get(name, name): value for name, value in facts.items() if name not in SHOWN_BELOW}
             console.print(facts_table(title, _with_step_marked(facts if full else shown, trace.step)))
     if not trace.facts["selection"]:
         console.print("Not selected, so not labelled: see selection.selected_trajectories for those that are.\n")

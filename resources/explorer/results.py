@@ -24,7 +24,7 @@ from cpmi_dagster.errors import CpmiError, first_line
 from cpmi_dagster.files.file_states import file_state
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.explorer.queries import REWARD_TYPES, SELECTED, TASKS
-from cpmi_dagster.resources.lake.database import FILE_NAME, another, quoted, reader
+from cpmi_dagster.resources.lake.database import FILE_NAME, open_second_connection, quoted, reader
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import ask
 
@@ -107,7 +107,7 @@ class Results:
     @contextmanager
     def view(self) -> Iterator[View]:
         """A view for one page."""
-        with closing(another(self._connection)) as connection:
+        with closing(open_second_connection(self._connection)) as connection:
             yield View(self, connection)
 
 

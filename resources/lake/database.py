@@ -119,7 +119,7 @@ def reader(lake: Lake, settings: Settings) -> Iterator[duckdb.DuckDBPyConnection
         yield connection
 
 
-def another(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def open_second_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """A second connection to a reader's database, for another thread; the caller closes it."""
     further = connection.cursor()
     further.execute(f"use {CATALOG}")
