@@ -67,17 +67,17 @@ def init(
     quiet: QuietOption = False,
 ) -> None:
     """Inspect your trajectories, show how the first is read, and write a profile that labels them, with comments."""
-    from cpmi_dagster.resources.commands.init import starter_for
+    from cpmi_dagster.resources.commands.init import new_profile
 
     source = {"fields": parse_fields(map or []), "steps": split, "config": config, "split": hub_split}
     source["sample"] = sample and {"solutions": sample}
     with views.bar(ERR, "reading", quiet) as advance:
-        starter = starter_for(input, model, output, force, truth, advance, **source)
+        new = new_profile(input, model, output, force, truth, advance, **source)
     if not quiet:
-        views.show_first_row(OUT, starter.look.first)
-    starter.write()
+        views.show_first_row(OUT, new.look.first)
+    new.write()
     if not quiet:
-        views.show_starter(OUT, starter)
+        views.show_new_profile(OUT, new)
 
 
 @app.command(epilog="Example: `cpmi run --limit 20 --until labels`")

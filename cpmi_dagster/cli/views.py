@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cpmi_dagster.profiles.first_look import FirstRow
     from cpmi_dagster.profiles.settings import Settings
     from cpmi_dagster.resources.commands.doctor import Finding
-    from cpmi_dagster.resources.commands.init import Starter
+    from cpmi_dagster.resources.commands.init import NewProfile
     from cpmi_dagster.resources.dag.status import Stale
 
 LINE_EVERY_SECONDS = 30.0
@@ -76,9 +76,9 @@ def show_first_row(console: Console, first: "FirstRow") -> None:
     console.print(facts_table(f"{first.place} as it is read ({first.form})", facts))
 
 
-def show_starter(console: Console, starter: "Starter") -> None:
+def show_new_profile(console: Console, profile: "NewProfile") -> None:
     """Print what a file of trajectories holds, the profile written for it, and the next commands."""
-    look, model, truth = starter.look, starter.model_place, starter.truth
+    look, model, truth = profile.look, profile.model_place, profile.truth
     forms = ", ".join(f"{rows:,} {form}" for form, rows in look.forms.items())
     ids = f"{look.identified:,}" + (f", and {look.repeated_ids:,} rows repeat an id" if look.repeated_ids else "")
     reasons = look.reasons.iter_rows()
@@ -103,11 +103,11 @@ def show_starter(console: Console, starter: "Starter") -> None:
         "shards": f"{look.shards}",
         "model": f"{'folder' if model.is_dir() else 'file'} {model}"
         if model
-        else f"{starter.model}, a hub id, downloaded when it is first used",
+        else f"{profile.model}, a hub id, downloaded when it is first used",
     }
-    console.print(facts_table(starter.source, facts))
-    option = f" -p {shlex.quote(str(starter.path))}"
-    lines = [f"Profile  {starter.path}"]
+    console.print(facts_table(profile.source, facts))
+    option = f" -p {shlex.quote(str(profile.path))}"
+    lines = [f"Profile  {profile.path}"]
     if look.doubt:
         lines.append(f"Check    {look.doubt}")
     if look.maps:
