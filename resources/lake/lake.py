@@ -216,7 +216,7 @@ class Lake:
 
     def read_earlier(self, key: str) -> pl.DataFrame:
         """The rows that stood in the places of a table's partitions before, without those of damaged files."""
-        frames = [TABLES[key].schema.create_empty()]
+        frames: list[pl.DataFrame] = [TABLES[key].schema.create_empty()]
         for partition in self.partitions(key):
             with suppress(OSError, pl.exceptions.PolarsError):
                 frames.append(read_rows(self._earlier_path(key, partition), key))
