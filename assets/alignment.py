@@ -9,7 +9,7 @@ from cpmi_dagster.alignment import ReferenceIndex, align_trajectories, review_al
 from cpmi_dagster.answers.agreement import doubt_gold_answers
 from cpmi_dagster.contracts.keys import REFERENCES, REJECTED_ROWS, SHEPHERD, TRAJECTORIES
 from cpmi_dagster.errors import LakeError
-from cpmi_dagster.resources.dag.file_metadata import preview
+from cpmi_dagster.resources.dag.presentation import preview
 from cpmi_dagster.resources.dag.stage import StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.trajectories.rows import separate_defects, separate_duplicates

@@ -43,7 +43,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
     CANDIDATES,
     code_version="9",
     inputs=[PROBLEMS],
-    rows_of={PROBLEMS: lambda _, benchmark: pl.col("benchmark") == benchmark},
+    depends_on=lambda key, benchmark, _: pl.col("benchmark") == benchmark,
     settings=["benchmarks.candidates", "benchmarks.sampling", "answers.identity"],
     summary=lambda home, _: _pass_at_1(home),
     models=["policy"],

@@ -55,7 +55,9 @@ def _curve(home: Home, recipe: str | None) -> dict[str, Any]:
     code_version="4",
     summary=_curve,
     inputs=[TRAJECTORIES, SELECTED, SOFT_LABELS],
-    rows_of={SOFT_LABELS: lambda settings, recipe: pl.col("reward_type") == settings.recipe(recipe).reward_type},
+    depends_on=lambda key, recipe, settings: (
+        key != SOFT_LABELS or pl.col("reward_type") == settings.recipe(recipe).reward_type
+    ),
     models=["backbone"],
     lineage={"path": ["dataset/soft_labels.soft_label", "alignment/trajectories.steps"]},
 )

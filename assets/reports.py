@@ -37,17 +37,17 @@ from cpmi_dagster.errors import CpmiError, LakeError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.installed import DISTRIBUTION
-from cpmi_dagster.profiles.asked import is_asked
+from cpmi_dagster.profiles.partitions import is_needed, partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, build_artifact, by_artifact, needs_of
 from cpmi_dagster.reports.changes import FIGURE, STEP_OF_TYPE, changed_rows, changes_since
 from cpmi_dagster.reports.figures import ReportInputs
-from cpmi_dagster.resources.dag.file_metadata import preview
+from cpmi_dagster.resources.dag.presentation import preview
 from cpmi_dagster.resources.dag.stage import Stage, StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.database import reader
-from cpmi_dagster.resources.lake.lake import Lake, partitions_of
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.resources.models.language_models import Role
 
@@ -88,7 +88,7 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
     FIGURES,
     code_version="20",
     inputs=sorted({key for topic in TOPICS for key in needs_of(topic)}),
-    feeds=lambda key, partition, _: partition is None or key in needs_of(partition),
+    depends_on=lambda key, topic, _: key in needs_of(topic),
     settings=MEASURED_BY,
 )
 def figures(run: StageRun) -> StageOutput:
@@ -221,7 +221,7 @@ def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
         if REJECTED_ROWS not in stale and lake.partitions(REJECTED_ROWS):
             rows = lake.read(REJECTED_ROWS)
             frames.append(rows.select("reason", first=pl.format("row {}", pl.col("row_number") + 1)))
-        if REJECTED_TRUTH not in stale and is_asked(REJECTED_TRUTH, settings) and lake.exists(REJECTED_TRUTH):
+        if REJECTED_TRUTH not in stale and is_needed(REJECTED_TRUTH, settings) and lake.has_table(REJECTED_TRUTH):
             first = pl.format("row {} of sources.step_truth", pl.col("row_number") + 1)
             frames.append(lake.read(REJECTED_TRUTH).select("reason", first=first))
         if REJECTED_TRAJECTORIES not in stale and lake.partitions(REJECTED_TRAJECTORIES):
@@ -303,7 +303,7 @@ def _provenance(lake: Lake, settings: Settings, words: Mapping[str, str]) -> pl.
                     "code_version": _one_or_count((record.code_version for record in records), "versions"),
                     "model": _one_or_count((record.model for record in records), "models"),
                     "run_id": _one_or_count((record.run_id[:8] for record in records), "runs"),
-                    "fingerprint": " ".join(sorted({record.key[:8] for record in records})),
+                    "key": " ".join(sorted({record.key[:8] for record in records})),
                 }
             )
     return pl.DataFrame(rows)

@@ -13,12 +13,12 @@ import dagster as dg
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
 from cpmi_dagster.assets.reports import headline, labels_made, left_out, verdicts, what_changed
 from cpmi_dagster.contracts.keys import QUESTIONS, SHEPHERD
-from cpmi_dagster.profiles.asked import asked_tables
+from cpmi_dagster.profiles.partitions import needed_tables
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import plan as plans
-from cpmi_dagster.resources.commands.given_file import read_file
-from cpmi_dagster.resources.commands.judge_evaluation import belief_of, evaluate
+from cpmi_dagster.resources.commands.given_rows import read_file
 from cpmi_dagster.resources.commands.label import labeling_settings, write_labelled
+from cpmi_dagster.resources.commands.ui import check_port, serve_ui
 from cpmi_dagster.resources.dag import checks, jobs, run, sensors, status
 from cpmi_dagster.resources.dag.general_checks import currency_check
 from cpmi_dagster.resources.dag.home_resources import INPUTS, TableInputs, shown_resources
@@ -31,12 +31,11 @@ from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.resources.web.dagster_server import check_port, serve_ui
 
 __all__ = [
-    "belief_of", "check_port", "check_schedule", "defs", "describe_labels", "describe_pilot", "dry_run", "evaluate",
-    "headline", "home_status", "labeling_settings", "labels_made", "left_out", "load_settings", "narrow_pilot",
-    "part_of_project", "plan", "read_file", "run_with_progress", "serve_ui", "stale_tables", "verdicts", "what_changed",
+    "check_port", "check_schedule", "defs", "describe_labels", "describe_pilot", "dry_run", "headline", "home_status",
+    "labeling_settings", "labels_made", "left_out", "load_settings", "narrow_pilot", "part_of_project", "plan",
+    "read_file", "run_with_progress", "serve_ui", "stale_tables", "verdicts", "what_changed",
     "what_is_stale", "write_labelled",
 ]  # fmt: skip
 
@@ -60,8 +59,8 @@ def home_of(
         prefix: of the asset keys.
     """
     models, sources = LanguageModels(settings), DataSources(settings)
-    asked = {key: stages[key] for key in asked_tables(settings) if key in stages}
-    return Home(settings, Lake.of(settings, prefix), models, sources, progress or LoggedProgress(), asked)
+    needed = {key: stages[key] for key in needed_tables(settings) if key in stages}
+    return Home(settings, Lake.of(settings, prefix), models, sources, progress or LoggedProgress(), needed)
 
 
 def build_definitions(home: Home, judge: Callable[[], States] | None = None) -> dg.Definitions:

@@ -19,7 +19,6 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.profiles.spelling import settings_in
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 HEAD = """# Every setting
@@ -57,6 +56,13 @@ EXAMPLES = {
 """By class, settings of a profile that extends `paper`."""
 TYPES = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path", Any: "any value"}
 BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+
+
+def settings_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models in a type: `[TrajectorySource]` of `tuple[TrajectorySource, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in settings_in(part)]
 
 
 def sections(model: type[BaseModel], path: str = "") -> Iterator[tuple[type[BaseModel], str]]:

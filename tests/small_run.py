@@ -5,7 +5,8 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
-from cpmi_dagster.profiles.settings import PROFILES, Settings
+from cpmi_dagster.profiles.profile_files import PROFILES
+from cpmi_dagster.profiles.settings import Settings
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parents[1]
 IN_PLACE = """
 from pathlib import Path
 import cpmi_dagster.definitions
-from cpmi_dagster.resources.web import dagster_server
-assert dagster_server.WORKSPACE.is_file(), dagster_server.WORKSPACE
-print(Path(dagster_server.__file__).parents[3])
+from cpmi_dagster.resources.commands import ui
+assert ui.WORKSPACE.is_file(), ui.WORKSPACE
+print(Path(ui.__file__).parents[3])
 """
 
 

@@ -4,16 +4,17 @@ Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Commands imp
 that `cpmi --help` loads neither polars nor torch.
 """
 
+import atexit
+import os
 import re
+import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
-from cpmi_dagster.cli import labels, results, views
-from cpmi_dagster.cli.leaving import leave
-from cpmi_dagster.cli.option_texts import parse_fields, parse_shards
+from cpmi_dagster.cli import labels, plan_view, results, views
 from cpmi_dagster.cli.options import (
     ERR,
     GIVEN,
@@ -24,6 +25,8 @@ from cpmi_dagster.cli.options import (
     SplitOption,
     app,
     load_profile,
+    parse_fields,
+    parse_shards,
 )
 from cpmi_dagster.cli.status_view import show_status
 from cpmi_dagster.errors import CpmiError, UsageError
@@ -64,17 +67,17 @@ def init(
     quiet: QuietOption = False,
 ) -> None:
     """Inspect your trajectories, show how the first is read, and write a profile that labels them, with comments."""
-    from cpmi_dagster.resources.commands.init import starter_for
+    from cpmi_dagster.resources.commands.init import new_profile
 
     source = {"fields": parse_fields(map or []), "steps": split, "config": config, "split": hub_split}
     source["sample"] = sample and {"solutions": sample}
     with views.bar(ERR, "reading", quiet) as advance:
-        starter = starter_for(input, model, output, force, truth, advance, **source)
+        new = new_profile(input, model, output, force, truth, advance, **source)
     if not quiet:
-        views.show_first_row(OUT, starter.look.first)
-    starter.write()
+        views.show_first_row(OUT, new.look.first)
+    new.write()
     if not quiet:
-        views.show_starter(OUT, starter)
+        views.show_new_profile(OUT, new)
 
 
 @app.command(epilog="Example: `cpmi run --limit 20 --until labels`")
@@ -103,7 +106,7 @@ def run(
     if dry:
         settings = definitions.narrow_pilot(settings, chosen, force)
         chosen = [shard for shard in chosen if shard in settings.shard_keys]
-        views.show_dry_run(OUT, definitions.dry_run(settings, chosen, only or [], force, until or []), settings)
+        plan_view.show_dry_run(OUT, definitions.dry_run(settings, chosen, only or [], force, until or []), settings)
         return
     began = time.time()
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet, until or [])
@@ -172,7 +175,7 @@ def plan(
     settings = load_profile(profile, quiet)
     with views.bar(ERR, "counting tokens", quiet) as advance:
         estimate = definitions.plan(settings, hardware, advance, measures=measure)
-    views.show_plan(OUT, estimate, settings, quiet)
+    plan_view.show_plan(OUT, estimate, settings, quiet)
 
 
 @app.command(epilog="Example: `cpmi doctor --profile paper`")
@@ -218,3 +221,12 @@ def main() -> None:
         leave(2 if isinstance(error, UsageError) else 1)
     except SystemExit as end:
         leave(end.code if isinstance(end.code, int) else 1)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without shutting the interpreter down, when DuckDB's module prints what it leaks."""
+    # private to CPython; tests/cli/test_cli.py fails if it is gone
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 import typer
 
 from cpmi_dagster.cli import views
-from cpmi_dagster.cli.option_texts import parse_conditionings, parse_fields
 from cpmi_dagster.cli.options import (
     ERR,
     OUT,
@@ -19,14 +18,18 @@ from cpmi_dagster.cli.options import (
     SplitOption,
     app,
     load_profile,
+    parse_conditionings,
+    parse_fields,
 )
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
-from cpmi_dagster.errors import CpmiError, UsageError
+from cpmi_dagster.errors import BenchmarkError, CpmiError, UsageError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.installed import program
 from cpmi_dagster.trajectories.solution_text import AUTO
 
 RevisionOption = Annotated[str | None, typer.Option(help="Commit of a model on the hub.")]
+REWARD_MODELS = "reward_models"
+"""The table of the report on reward models."""
 BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
 
 
@@ -195,10 +198,28 @@ def judge(
         lines += (
             [f"first error at step 0 in {judged.count(0):,} of them, none in {judged.count(-1):,}"] if judged else []
         )
-        lines += [f"the model: {belief}"] if (belief := definitions.belief_of(prm)) else []
+        lines += [f"the model: {believed}"] if (believed := _describe_model(prm)) else []
         OUT.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
     if len(rejected) == len(rows):
         raise typer.Exit(1)
+
+
+def _describe_model(prm: str) -> str:
+    """What the report of a home says of one of its reward models; empty for a model from elsewhere.
+
+    Args:
+        prm: a model as for `judge`, such as `.cpmi/mine/models/cpmi_bce`.
+    """
+    from cpmi_dagster.contracts.keys import FIGURES
+    from cpmi_dagster.contracts.report_tables import TOPIC_OF
+    from cpmi_dagster.reports.models import describe_models
+    from cpmi_dagster.resources.lake.lake import Lake
+
+    folder, topic = Path(prm).absolute(), TOPIC_OF[REWARD_MODELS]
+    lake = Lake(folder.parents[1]) if folder.is_dir() and folder.parent.name == "models" else None
+    if lake is None or not lake.has_file(FIGURES, topic):
+        return ""
+    return describe_models(lake.read(FIGURES, topic).filter(artifact=REWARD_MODELS)).get(folder.name, "")
 
 
 @app.command(epilog="Example: `cpmi evaluate --predictions judged.jsonl --profile paper`")
@@ -212,9 +233,23 @@ def evaluate(
     format: FormatOption = "table",
 ) -> None:
     """ProcessBench and PRMBench figures of an external judge, from its step probabilities."""
-    from cpmi_dagster import definitions
+    import polars as pl
 
-    judge_name = name or predictions.name.partition(".")[0]
-    settings = load_profile(profile)
-    figures = definitions.evaluate(settings, predictions, judge_name, benchmark)
+    from cpmi_dagster.benchmarks.judges import benchmarks_named, read_judged_lines
+    from cpmi_dagster.benchmarks.registry import read_benchmark
+    from cpmi_dagster.contracts.tables import BenchmarkProblems
+    from cpmi_dagster.reports import process_level
+    from cpmi_dagster.resources.sources.data_sources import DataSources
+
+    judge_name, settings = name or predictions.name.partition(".")[0], load_profile(profile)
+    if not settings.sources.benchmarks:
+        raise BenchmarkError(
+            f"profile `{settings.profile}` has no benchmarks to evaluate on; add some to sources.benchmarks, or give "
+            "another --profile"
+        )
+    lines, sources = read_judged_lines(predictions, benchmark), DataSources(settings)
+    named, given = benchmarks_named(lines), settings.sources.benchmarks.items()
+    read = [read_benchmark(key, sources.rows(source)) for key, source in given if key in named]
+    problems, samples = pl.concat([BenchmarkProblems.create_empty(), *read]), settings.benchmarks.bootstrap_samples
+    figures = process_level.evaluate(judge_name, lines, problems, samples, settings.seed)
     views.show_evaluation(OUT, figures, f"{judge_name}, on the benchmarks of profile {settings.profile}", format)

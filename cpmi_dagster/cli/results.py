@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cpmi_dagster.cli import tables, trace_views
+from cpmi_dagster.cli import console, trace_views
 from cpmi_dagster.cli.options import ERR, OUT, FormatOption, ProfileOption, QuietOption, app, load_profile
 from cpmi_dagster.errors import UsageError
 from cpmi_dagster.exports import FormName
@@ -30,7 +30,7 @@ def query(
     most = (ROWS_OF_A_TABLE if format == "table" else 0) if limit is None else limit
     settings = load_profile(profile)
     answer = queries.query(settings, sql, most or None, timeout)
-    tables.show_frame(OUT, answer.rows, format)
+    console.show_frame(OUT, answer.rows, format)
     if format == "table" and "reports." in sql:
         from cpmi_dagster import definitions
 
@@ -80,8 +80,8 @@ def explore(
     profile: ProfileOption = None,
 ) -> None:
     """Look at labels in a browser: steps under several reward types, what each label came from, disagreement."""
-    from cpmi_dagster.resources.web.dagster_server import check_port
-    from cpmi_dagster.resources.web.explorer import serve_explorer
+    from cpmi_dagster.resources.commands.ui import check_port
+    from cpmi_dagster.resources.explorer import serve_explorer
 
     settings = load_profile(profile)
     check_port(port)
@@ -146,7 +146,7 @@ def calibrate(
     result = calibration.calibrate(
         load_profile(profile), [*dict.fromkeys(map(str.strip, labels.split(",")))] if labels else None
     )
-    tables.show_frame(OUT, result.table, format)
+    console.show_frame(OUT, result.table, format)
     calibration.write_weights(result.weights, output)
     if format == "table":
         setting = f"rewards: {{weights: {output.absolute()}}}"

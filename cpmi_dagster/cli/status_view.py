@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from cpmi_dagster.cli.tables import new_table
+from cpmi_dagster.cli.console import new_table
 
 if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings

@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cpmi_dagster.cli.safe_console import SafeConsole
-from cpmi_dagster.cli.tables import facts_table, new_table, table_of
+from cpmi_dagster.cli.console import SafeConsole, facts_table, new_table, table_of
 from cpmi_dagster.contracts.keys import COSTS, MODELS, REJECTED_ROWS, REJECTED_TRAJECTORIES, TRUTH
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.installed import program
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from cpmi_dagster.resources.commands.trace_figure import FigureTrace
     from cpmi_dagster.resources.lake.parquet import Record
 
-NAMED = {"shepherd_labels": "labels of the source"}
+TITLES = {"shepherd_labels": "labels of the source"}
 SHOWN_BELOW = ("run_id", "model", "code_version")
 # tables that do not go into the label of a step
 ASIDE = (TRUTH, REJECTED_ROWS, REJECTED_TRAJECTORIES, COSTS)
@@ -41,7 +40,7 @@ def show_trace(console: Console, trace: "Trace", settings: "Settings", full: boo
     for title, facts in trace.facts.items():
         if facts and (full or title == "trajectory"):
             # `made by` shows run, model and code version
-            shown = {NAMED.get(name, name): value for name, value in facts.items() if name not in SHOWN_BELOW}
+            shown = {TITLES.get(name, name): value for name, value in facts.items() if name not in SHOWN_BELOW}
             console.print(facts_table(title, _with_step_marked(facts if full else shown, trace.step)))
     if not trace.facts["selection"]:
         console.print("Not selected, so not labelled: see selection.selected_trajectories for those that are.\n")
@@ -68,7 +67,7 @@ def _with_step_marked(facts: Mapping[str, Any], step: int | None) -> Mapping[str
 
 def _files_table(files: Mapping[str, "Record"]) -> Table:
     table = new_table("made by")
-    for name in ("table", "model", "code version", "run", "written", "fingerprint"):
+    for name in ("table", "model", "code version", "run", "written", "key"):
         table.add_column(name, no_wrap=name == "table", overflow="fold")
     for key, record in files.items():
         written = record.written_at[:SECONDS]
@@ -133,7 +132,7 @@ def _shown_labels(labels: "pl.DataFrame") -> "pl.DataFrame":
 def _tables_table(files: Mapping[str, Sequence["Record"]], full: bool) -> Table:
     """What made the files of each table: a row a table, which counts several models, runs and keys, or a row a file."""
     table = new_table("made by")
-    for name in ("table", "partitions", "rows", "model", "code version", "run", "written", "fingerprint"):
+    for name in ("table", "partitions", "rows", "model", "code version", "run", "written", "key"):
         table.add_column(name, no_wrap=name == "table", overflow="fold", justify="right" if name == "rows" else "left")
     rows = [
         (key, part) for key, records in files.items() for part in ([[each] for each in records] if full else [records])

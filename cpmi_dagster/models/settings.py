@@ -1,4 +1,4 @@
-"""Settings of a language model and of sampling from it.
+"""Settings of the language models of a run, by role.
 
 labeler: {name: Qwen/Qwen3-8B-Base, dtype: bfloat16}                        loaded here
 policy:  {name: Qwen/Qwen3-4B-Base, dtype: bfloat16, engine: vllm}          sampled by vLLM in this process
@@ -98,3 +98,25 @@ class LanguageModel(Frozen):
         if value is not None and not is_variable_name(value):
             raise ValueError("give the name of an environment variable, such as OPENAI_API_KEY, not the key itself")
         return value
+
+
+class Models(Frozen):
+    """Models by role; one that nothing needs may be left out."""
+
+    labeler: LanguageModel = Field(description="its log-probabilities are CPMI's; it also samples hard negatives")
+    rollouts: LanguageModel | None = Field(
+        default=None, description="completes the prefixes of MC and PAV; null is the labeler (section 5.3)"
+    )
+    policy: LanguageModel | None = Field(
+        default=None, description="samples the candidates of best-of-N, and trajectories of questions alone"
+    )
+    prover: LanguageModel | None = Field(default=None, description="PAV's second model")
+    backbone: LanguageModel = Field(description="what reward models are trained from")
+
+    def role_of(self, role: str) -> str:
+        """The role whose model is used: `labeler` for `rollouts` if no model is named for them."""
+        return "labeler" if role == "rollouts" and self.rollouts is None else role
+
+    def of(self, role: str) -> LanguageModel | None:
+        """The model of a role."""
+        return getattr(self, self.role_of(role))

@@ -38,7 +38,7 @@ from cpmi_dagster.trajectories.rows import (
 NO_FORM = "in none of the forms"
 UNREADABLE = "unreadable"
 JUDGED = [form.name for form in FORMS if form.is_judged]
-PROPOSED, NAMED = ("gold_answer", "id"), 5
+PROPOSED, EXAMPLES = ("gold_answer", "id"), 5
 BATCH_ROWS = 10_000
 TRAJECTORIES_PER_SHARD, MOST_SHARDS = 1250, 99
 
@@ -177,7 +177,7 @@ def look_over(
         raise SourceError(
             f"none of the {refused.height:,} rows of {source} can become a trajectory; the first, {place}: {reason}"
         )
-    all_ids, without_gold = pl.concat(source_ids), kept.filter(~pl.col("is_answered")).head(NAMED)
+    all_ids, without_gold = pl.concat(source_ids), kept.filter(~pl.col("is_answered")).head(EXAMPLES)
     return FirstLook(
         rows=forms.total(),
         forms=dict(forms.most_common()),

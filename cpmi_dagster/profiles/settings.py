@@ -1,18 +1,8 @@
-"""Loads a profile into one frozen `Settings` object; nothing else reads settings from the environment.
+"""The settings of a profile, as one frozen `Settings` object; nothing else reads settings from the environment.
 
-A profile is a YAML file. It may say `extends: miniature` (a shipped profile, or a path) and contain only what differs.
-Mappings are merged key by key, except a source or model (a mapping with `path`, `hub` or `name`), which is replaced
-as a whole; lists and single values are replaced:
+load_settings("mine.yaml").scoring.templates      4
 
-    extends: miniature
-    profile: mine
-    sources:
-      trajectories: {path: rows.jsonl}
-    models:
-      labeler: {name: ./my-model}
-
-The environment (`CPMI_SCORING__ROW_TOKENS=4096`) overrides the profile. Relative paths resolve against the file they
-are in. A source or model is a local path, a hub id, or `miniature:NAME`, a part of the embedded world.
+The environment (`CPMI_SCORING__ROW_TOKENS=4096`) overrides the profile (see `profile_files`).
 """
 
 import os
@@ -27,54 +17,43 @@ from pydantic_settings import SettingsError as EnvironmentNotRead
 
 from cpmi_dagster.answers.comparison import Answers
 from cpmi_dagster.benchmarks.registry import QUESTION_SETS
-from cpmi_dagster.benchmarks.settings import Benchmarks, resolve_judges
+from cpmi_dagster.benchmarks.settings import Benchmarks
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.errors import SettingsError, first_complaint
-from cpmi_dagster.files.places import expanded, home_of
-from cpmi_dagster.files.text import did_you_mean
-from cpmi_dagster.files.yaml_files import read_yaml
+from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.files.places import home_of
 from cpmi_dagster.generation.settings import Rollouts
-from cpmi_dagster.miniature.names import MINIATURE
-from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.models.settings import Models
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.settings import Recipe, Training
-from cpmi_dagster.profiles.names import check_judge_names, check_recipes_differ
-from cpmi_dagster.profiles.orchestration import Orchestration
+from cpmi_dagster.profiles.complaints import explain
+from cpmi_dagster.profiles.profile_files import PROFILES, check_name, merge, profile_path, read_profile, resolve_paths
+from cpmi_dagster.profiles.recipes import check_judge_names, check_recipes
 from cpmi_dagster.profiles.sources import Sources
-from cpmi_dagster.profiles.spelling import settings_beside
 from cpmi_dagster.rewards.dataset import DATASET_REWARD
-from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of, reward_type
+from cpmi_dagster.rewards.registry import demand_of, reward_type
 from cpmi_dagster.rewards.reward_type import Demand
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 from cpmi_dagster.scoring.settings import ProfileScoring
 from cpmi_dagster.selection import Selection
 from cpmi_dagster.trajectories.identifiers import shard_name
 
-PROFILES = Path(__file__).parent
 DEFAULT_PROFILE = "miniature"
-LONGEST_NAME = 200
 
 
-class Models(Frozen):
-    """Models by role; one that nothing needs may be left out."""
+class Orchestration(Frozen):
+    """Settings of Dagster."""
 
-    labeler: LanguageModel = Field(description="its log-probabilities are CPMI's; it also samples hard negatives")
-    rollouts: LanguageModel | None = Field(
-        default=None, description="completes the prefixes of MC and PAV; null is the labeler (section 5.3)"
+    gpus: int = Field(default=1, ge=1, description="GPUs: as many runs label at once, each on its own")
+    shards_per_tick: int = Field(default=4, ge=1, description="most shards one schedule tick requests")
+    schedule: str = Field(default="*/10 * * * *", description="cron of the missing-or-failed-shards schedule")
+    retries: int = Field(default=3, ge=0, description="retries of a step that lacked memory or a server's answer")
+    retry_seconds: float = Field(default=30, ge=0, description="before the first of them; doubled each time")
+    webhook_variable: str | None = Field(
+        default=None, description="environment variable with the URL that failed runs are posted to"
     )
-    policy: LanguageModel | None = Field(
-        default=None, description="samples the candidates of best-of-N, and trajectories of questions alone"
+    fresh_within_days: float | None = Field(
+        default=None, gt=0, description="age beyond which Dagster shows the data set as overdue; null is never"
     )
-    prover: LanguageModel | None = Field(default=None, description="PAV's second model")
-    backbone: LanguageModel = Field(description="what reward models are trained from")
-
-    def role_of(self, role: str) -> str:
-        """The role whose model is used: `labeler` for `rollouts` if no model is named for them."""
-        return "labeler" if role == "rollouts" and self.rollouts is None else role
-
-    def of(self, role: str) -> LanguageModel | None:
-        """The model of a role."""
-        return getattr(self, self.role_of(role))
 
 
 class Settings(BaseSettings):
@@ -113,25 +92,11 @@ class Settings(BaseSettings):
         """The environment overrides the profile, which arrives as keyword arguments."""
         return sources["env_settings"], sources["init_settings"]
 
-    def check_parts(self) -> "Settings":
-        """These settings; raises ValueError if a part does not fit another."""
-        names, gpus = self.recipe_names, self.orchestration.gpus
-        if len(set(names)) < len(names):
-            raise ValueError(f"recipes: the name `{next(n for n in names if names.count(n) > 1)}` is used twice")
-        for recipe in self.recipes:
-            if recipe.reward_type not in (*self.rewards.types, *self.sources.step_labels):
-                if recipe.reward_type in REWARD_TYPES:
-                    raise ValueError(f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among rewards.types")
-                raise ValueError(
-                    f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among sources.step_labels, or one of the "
-                    f"reward types {', '.join(self.rewards.types)}"
-                )
-            _check_training(recipe, self.training)
-            if gpus > 1 and recipe.trained_with(self.training).accelerate:
-                raise ValueError(
-                    f"recipes: `{recipe.name}` trains on the GPUs that `training.accelerate` names, which "
-                    f"`orchestration.gpus: {gpus}` gives to other processes; set it to 1"
-                )
+    @model_validator(mode="after")
+    def _check_parts(self) -> "Settings":
+        gpus, labels = self.orchestration.gpus, self.sources.step_labels
+        check_recipes(self.recipes, self.training, self.rewards.types, labels, gpus)
+        check_judge_names(self.benchmarks.judges, self.recipes)
         for role, model in self.models:
             if model is not None and gpus > 1 and model.over_all_gpus:
                 raise ValueError(
@@ -145,11 +110,7 @@ class Settings(BaseSettings):
                 choices = ", ".join(QUESTION_SETS)
                 raise ValueError(f"benchmarks.best_of_n: `{name}` is not a question set; choose from {choices}")
         self._check_needs()
-        check_recipes_differ(self.recipes)
-        check_judge_names(self.benchmarks.judges, self.recipes)
         return self
-
-    _check_parts = model_validator(mode="after")(check_parts)
 
     def _check_needs(self) -> None:
         """Check that the profile names the models and data that its reward types and benchmarks need."""
@@ -287,9 +248,9 @@ def load_settings(
     """
     _check_environment()
     chosen = str(profile or os.environ.get("CPMI_PROFILE") or DEFAULT_PROFILE)
-    values, written_in = _read_profile(chosen), str(changed_in or chosen)
+    values, written_in = read_profile(chosen), str(changed_in or chosen)
     if changes and changed_in:
-        values = _merge(values, _resolve_paths(dict(changes), changed_in))
+        values = merge(values, resolve_paths(dict(changes), changed_in))
     check_name(chosen, values["profile"])
     values["home"] = home or os.environ.get("CPMI_HOME") or values.get("home") or f".cpmi/{values['profile']}"
     if "://" in str(values["home"]):
@@ -305,22 +266,12 @@ def load_settings(
             "write single settings, such as CPMI_SCORING__ROW_TOKENS=4096"
         ) from error
     except ValidationError as error:
-        raise SettingsError(_explain(written_in, error)) from error
+        raise SettingsError(explain(Settings, written_in, error)) from error
     # pydantic reads CPMI_PROFILE and CPMI_HOME as settings; the values resolved above win
     settings = settings.model_copy(update={"profile": values["profile"], "home": values["home"]})
-    settings._given, path = chosen, _profile_path(chosen).absolute()
+    settings._given, path = chosen, profile_path(chosen).absolute()
     settings._file = None if path.parent.samefile(PROFILES) else path
     return settings
-
-
-def _check_training(recipe: Recipe, training: Training) -> None:
-    try:
-        recipe.trained_with(training)
-    except ValidationError as error:
-        place, reason, kind, _ = first_complaint(error)
-        where = f"training.{place}" if place else "training"
-        wrong = "it is not a setting" if kind == "extra_forbidden" else reason
-        raise ValueError(f"recipes: `{recipe.name}` sets `{where}` wrong: {wrong}") from error
 
 
 def _check_environment() -> None:
@@ -329,128 +280,3 @@ def _check_environment() -> None:
     for variable in os.environ:
         if variable.startswith("CPMI_") and variable.partition("__")[0] not in variables:
             raise SettingsError(f"the environment variable {variable} is not a setting; unset it or check its spelling")
-
-
-def check_name(chosen: str, name: Any) -> None:
-    """Check the name of a profile, which is also that of its folder below `.cpmi`.
-
-    Raises:
-        SettingsError: the name is no plain file name.
-    """
-    is_name = isinstance(name, str) and name.strip() and name.isprintable() and Path(name).name == name != ".."
-    if not is_name or len(name) > LONGEST_NAME:
-        raise SettingsError(
-            f"profile `{chosen}`: `profile: {name!r}` is not a plain file name; write one such as `mine`"
-        )
-
-
-def _read_profile(profile: str, extending: tuple[Path, ...] = ()) -> dict[str, Any]:
-    path = _profile_path(profile)
-    if path in extending:
-        chain = ", ".join(map(str, extending))
-        raise SettingsError(f"profile {path} extends itself, through {chain}; remove one `extends`")
-    values = read_yaml(path)
-    if not isinstance(values, dict):
-        wrong = "is empty" if values is None else "holds no settings"
-        raise SettingsError(f"profile {path} {wrong}; write settings as `name: value`, or let `cpmi init` write them")
-    parent = values.pop("extends", None)
-    values = _resolve_paths({"profile": path.stem, **values}, path)
-    if parent is None:
-        return values
-    relative = path.parent / str(parent)
-    inherited = _read_profile(str(relative) if relative.is_file() else str(parent), (*extending, path))
-    del inherited["profile"]
-    return _merge(inherited, values)
-
-
-def _profile_path(profile: str) -> Path:
-    for path in (PROFILES / f"{profile}.yaml", Path(profile)):
-        if path.is_file():
-            return path
-    shipped = sorted(path.stem for path in PROFILES.glob("*.yaml"))
-    near = did_you_mean(profile, [*shipped, *map(str, Path(profile).parent.glob("*.yaml"))])
-    raise SettingsError(
-        f"there is no profile `{profile}`{near}; give one of {', '.join(shipped)}, or the path of a YAML file"
-    )
-
-
-def _merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """`changes` over `base`: mappings merge key by key, except a source or model, which is replaced whole."""
-    merged = dict(base)
-    for key, value in changes.items():
-        nested = isinstance(value, dict) and isinstance(base.get(key), dict) and not _is_whole(value)
-        merged[key] = _merge(base[key], value) if nested else value
-    return merged
-
-
-def _is_whole(value: Mapping[str, Any]) -> bool:
-    """Whether a mapping is a source or a model."""
-    return bool({"path", "hub", "name"} & set(value)) or isinstance(value.get("sample"), dict)
-
-
-def _resolve_paths(values: dict[str, Any], profile: Path) -> dict[str, Any]:
-    """Resolve relative paths against the profile: sources, models, accelerate's configuration, answers, `home`."""
-    folder = profile.parent
-    kinds = {"sources": "path", "models": "name", "training": "accelerate", "rewards": "weights"}
-    values = {
-        key: _resolve_below(value, kinds[key], folder) if key in kinds else value for key, value in values.items()
-    }
-    recipes = values.get("recipes")
-    for recipe in recipes if isinstance(recipes, list) else ():
-        for key, field in (("backbone", "name"), ("training", "accelerate")):
-            if isinstance(recipe, dict) and key in recipe:
-                recipe[key] = _resolve_below(recipe[key], field, folder)
-    answers = values.get("answers")
-    if isinstance(answers, dict) and "equivalent" in answers:
-        below = folder / expanded(str(answers.get("folder") or "."))
-        values["answers"] = {**answers, "folder": str(below.absolute())}
-    if isinstance(values.get("benchmarks"), dict):
-        values["benchmarks"] = resolve_judges(values["benchmarks"], folder)
-    if "home" not in values:
-        return values
-    home = values["home"]
-    if not isinstance(home, str) or not home.strip():
-        raise SettingsError(f"profile {profile}: `home: {home!r}` is not a folder; write its path, or leave it out")
-    return values if "://" in home else {**values, "home": str(folder / expanded(home))}
-
-
-def _resolve_below(values: Any, field: str, folder: Path) -> Any:
-    if isinstance(values, list):
-        return [_resolve_below(value, field, folder) for value in values]
-    if not isinstance(values, dict):
-        return values
-    return {
-        key: _resolve_path(value, folder) if key == field else _resolve_below(value, field, folder)
-        for key, value in values.items()
-    }
-
-
-def _resolve_path(value: Any, folder: Path) -> Any:
-    if not isinstance(value, str) or value.startswith(MINIATURE):
-        return value
-    candidate = folder / expanded(value)
-    return str(candidate.absolute()) if value.startswith((".", "~")) or candidate.exists() else value
-
-
-def _explain(profile: str, error: ValidationError) -> str:
-    place, reason, kind, _ = first_complaint(error)
-    if not place:
-        return f"profile `{profile}`: {reason}"
-    if kind == "missing":
-        # a misspelt setting is also missing under its right name
-        others = (".".join(map(str, each["loc"])) for each in error.errors() if each["type"] == "extra_forbidden")
-        if misspelt := next((name for name in others if f"`{place}`" in settings_beside(Settings, name)), None):
-            place, kind = misspelt, "extra_forbidden"
-    if kind == "extra_forbidden":
-        return f"{_place(profile, place)}: `{place}` is not a setting; {settings_beside(Settings, place)}"
-    if kind == "missing":
-        return f"profile `{profile}`: the setting `{place}` is missing; add it"
-    return f"{_place(profile, place)}: `{place}` is wrong: {reason}"
-
-
-def _place(profile: str, where: str) -> str:
-    """The environment variable that gives a setting, else the profile."""
-    variable = f"CPMI_{where.replace('.', '__')}__".upper()
-    names = (name for name, value in os.environ.items() if value and variable.startswith(f"{name.upper()}__"))
-    name = max(names, key=len, default=None)
-    return f"environment variable {name}" if name else f"profile `{profile}`"

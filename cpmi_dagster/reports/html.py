@@ -106,7 +106,7 @@ def render_report(
         inputs: frames that plots are drawn from.
         models: identity (id + revision or weights hash) by role: labeler, policy, prover, backbone.
         alignment: how the questions were matched, and which rows were rejected.
-        provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
+        provenance: one row per table read, any columns: relation, rows, key, run_id, code_version.
         profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
         changes: tables of `changes.changes_since`, by title.
         own: of a profile of own data, whose report opens with it and has no table of the paper that is not measured.

@@ -31,7 +31,7 @@ from cpmi_dagster.resources.lake.lake import CALLS
 from cpmi_dagster.resources.lake.parquet import hash_of, is_intact, write_sealed
 
 FOLDER_CHARACTERS = 16
-ASKED = "asked"
+FACTS_HASH = "asked"
 """The name of the hash of the facts among a file's metadata."""
 COST = {each.name: pl.Float64() for each in fields(Cost)}
 """Columns of an answer's share of its chunk's tokens and seconds."""
@@ -147,17 +147,17 @@ class AnswerCache:
 
     @cached_property
     def _home(self) -> Path:
-        return self.folder / CALLS / self._asked[:FOLDER_CHARACTERS]
+        return self.folder / CALLS / self._facts_hash[:FOLDER_CHARACTERS]
 
     @cached_property
-    def _asked(self) -> str:
+    def _facts_hash(self) -> str:
         return hash_of(self.facts)
 
     def _read(self, file: Path) -> Iterator[pl.DataFrame]:
         """The answers of a file; none if it is damaged or of other facts: they are asked again."""
         kinds = {**self.key, **self.answer, **COST}
         try:
-            if is_intact(file) and pl.read_parquet_metadata(file).get(ASKED) == self._asked:
+            if is_intact(file) and pl.read_parquet_metadata(file).get(FACTS_HASH) == self._facts_hash:
                 yield pl.read_parquet(file, columns=list(kinds)).cast(kinds)  # pyright: ignore[reportArgumentType]
                 return
         except (OSError, pl.exceptions.PolarsError) as error:
@@ -183,7 +183,7 @@ class AnswerCache:
             write_whole(self._home / "asked.json", json.dumps(self.facts, indent=1, default=str))
         # named by its questions: a second process that asked the same writes the same file
         name = sha256(kept.select(list(self.key)).write_ndjson().encode()).hexdigest()[:FOLDER_CHARACTERS]
-        write_sealed(kept, self._home / self.place / f"{name}.parquet", {ASKED: self._asked})
+        write_sealed(kept, self._home / self.place / f"{name}.parquet", {FACTS_HASH: self._facts_hash})
         self._known.append(kept)
 
 

@@ -2,15 +2,12 @@
 
     mine/README.md                               the card
     mine/data/train-00000-of-00001.parquet       the rows, as `datasets.load_dataset` opens them; also `test-…`
-    mine/.cpmi-export.json                       {"files": ["README.md", …], "reward_type": …, …}, written last
+    mine/.cpmi-export.json                       {"files": ["README.md", …], "reward_type": …, …}
 
-A folder is replaced if it holds nothing but what the last file names, unchanged since. `--to hf://datasets/me/mine` is
-the folder as a repository of the hub; `--prm cpmi_bce --to prm` a reward model, on the hub `hf://me/prm`.
+`--prm cpmi_bce --to prm` exports a reward model. Both may go to the hub (see `destination`).
 """
 
-import json
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,16 +44,14 @@ from cpmi_dagster.exports.rows import (
     with_further_rewards,
     write_rows,
 )
-from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.text import counted
-from cpmi_dagster.files.whole_files import written_at_once
 from cpmi_dagster.installed import own_version
 from cpmi_dagster.models.model_files import check_trained
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import by_artifact
 from cpmi_dagster.reports.verdict import label_facts
-from cpmi_dagster.resources.commands.given_columns import given_columns
-from cpmi_dagster.resources.commands.hub_upload import SCHEME, uploaded
+from cpmi_dagster.resources.commands.destination import Destination, destination
+from cpmi_dagster.resources.commands.given_rows import given_columns
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.hub import HubLock
 from cpmi_dagster.rewards.dataset import DATASET_REWARD, KEY, labelled_trajectories
@@ -64,7 +59,7 @@ from cpmi_dagster.rewards.hazard import LABELS
 from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of
 from cpmi_dagster.trajectories.step_truth import with_truth
 
-MARKER, CARD = ".cpmi-export.json", "README.md"
+CARD = "README.md"
 ROWS = "data/{part}-00000-of-00001.parquet"
 
 
@@ -110,70 +105,24 @@ def export(
     rule = parse_rule(threshold)
     if test_share is not None and not 0 < test_share < 1:
         raise UsageError(f"--test-share {test_share:g}: give a number between 0 and 1")
-    if to.startswith(SCHEME):
-        place, loaded = to, to.removeprefix(SCHEME).removeprefix("datasets/")
-        target = uploaded(to, "model" if recipe else "dataset", MARKER)
-    elif "://" in to or Path(to).suffix in (".duckdb", ".csv", ".json", ".jsonl", ".parquet"):
-        raise UsageError(f"--to {to}: an export is a folder, or {SCHEME}…; give such a name")
-    else:
-        place = loaded = str(expanded(to).resolve())
-        target = nullcontext(Path(place))
-    with target as folder:
-        check_replaceable(folder)
-        with written_at_once(folder) as unfinished:
-            if recipe:
-                what = _write_model(settings, recipe, unfinished, folder.name)
-            else:
-                chosen = reward_types or [DATASET_REWARD]
-                what = _write_dataset(
-                    settings, chosen, form or DEFAULT_FORM, rule, test_share or 0, unfinished, folder.name
-                )
-            files = sorted(path.relative_to(unfinished).as_posix() for path in unfinished.rglob("*") if path.is_file())
-            facts = {"profile": settings.profile, "version": own_version(), **of_rows, "prm": recipe, "files": files}
-            (unfinished / MARKER).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-            check_replaceable(folder)  # again: it took minutes
-    how = "README.md there has the lines of Python that load it"
-    return Exported(what, place, how if recipe else f"datasets.load_dataset({loaded!r})")
-
-
-def check_replaceable(folder: Path) -> None:
-    """Refuse to write where something of the user's would be lost.
-
-    Raises:
-        UsageError: it is a file, or a folder that holds more than an earlier export has written, or is changed since.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--to {folder} is a file; give a folder")
-    if Path.cwd().is_relative_to(folder):
-        raise UsageError(f"--to {folder} is the folder that this command runs in; give another, or run it elsewhere")
-    marker = folder / MARKER
-    try:
-        ours, at = {MARKER, *json.loads(marker.read_text(encoding="utf-8"))["files"]}, marker.stat().st_mtime_ns
-    except (OSError, ValueError, KeyError, TypeError):
-        ours, at = set(), 0
-    for path in sorted(folder.rglob("*")):
-        name, is_link = path.relative_to(folder).as_posix(), path.is_symlink()
-        if is_link or (path.is_file() and (name not in ours or path.stat().st_mtime_ns > at)):
-            raise UsageError(
-                f"--to {folder} contains `{name}`, which no export has written, or somebody has changed since; give "
-                "a new or empty folder, or move what is there away"
-            )
+    facts = {"profile": settings.profile, "version": own_version(), **of_rows, "prm": recipe}
+    with destination(to, "model" if recipe else "dataset", facts) as there:
+        if recipe:
+            what, how = _write_model(settings, recipe, there), "README.md there has the lines of Python that load it"
+        else:
+            types, how = reward_types or [DATASET_REWARD], f"datasets.load_dataset({there.loaded!r})"
+            what = _write_dataset(settings, types, form or DEFAULT_FORM, rule, test_share or 0, there)
+    return Exported(what, there.place, how)
 
 
 def _write_dataset(
-    settings: Settings,
-    reward_types: Sequence[str],
-    form: FormName,
-    rule: Rule,
-    test_share: float,
-    folder: Path,
-    name: str,
+    settings: Settings, reward_types: Sequence[str], form: FormName, rule: Rule, test_share: float, there: Destination
 ) -> str:
     from cpmi_dagster.exports.cards import dataset_card
 
     lake, judged, (reward_type, *others) = Lake.of(settings), UNJUDGED, reward_types
     labelled = _labelled(lake, settings, reward_type, others)
-    if rule == CALIBRATED and lake.exists(TRUTH):
+    if rule == CALIBRATED and lake.has_table(TRUTH):
         judged = with_truth(lake.read(TRAJECTORIES, settings.shard_keys), lake.read(TRUTH))
     entry = REWARD_TYPES.get(reward_type)
     is_probability = entry.is_probability if entry else reward_type in settings.sources.probability_labels
@@ -186,7 +135,7 @@ def _write_dataset(
     further |= dict.fromkeys(given.columns[1:], "as in the rows that were labelled")
     parts = split_by_question(rows.join(given, on=KEY, how="left", maintain_order="left"), test_share)
     for part, of_part in parts.items():
-        write_rows(of_part, folder / ROWS.format(part=part))
+        write_rows(of_part, there.folder / ROWS.format(part=part))
     sizes = {
         part: f"{counted(each.height, 'trajectory', 'trajectories')} of "
         f"{counted(each['question_id'].n_unique(), 'question')}"
@@ -197,8 +146,8 @@ def _write_dataset(
     for each in reward_types:
         origin |= made_with(lake, settings, each) | origins_of(settings, each)
     believed = label_facts(_figures_of(lake, settings), reward_type)
-    card = dataset_card(kept, name, form, reward_type, is_probability, threshold, origin, believed, further)
-    (folder / CARD).write_text(card, encoding="utf-8")
+    card = dataset_card(kept, there.name, form, reward_type, is_probability, threshold, origin, believed, further)
+    (there.folder / CARD).write_text(card, encoding="utf-8")
     left_out = labelled.height - kept.height
     without = f"; {left_out:,} with the form's marker in their text are left out" if left_out else ""
     in_parts = f"; {', '.join(f'{part} {size}' for part, size in sizes.items())}" if test_share else ""
@@ -293,7 +242,7 @@ def origins_of(settings: Settings, reward_type: str) -> dict[str, str]:
     return origins
 
 
-def _write_model(settings: Settings, asked: str, folder: Path, name: str) -> str:
+def _write_model(settings: Settings, asked: str, there: Destination) -> str:
     from cpmi_dagster.exports.cards import model_card
     from cpmi_dagster.exports.reward_models import save_reward_model
     from cpmi_dagster.models.safe_loading import quiet_transformers
@@ -305,9 +254,9 @@ def _write_model(settings: Settings, asked: str, folder: Path, name: str) -> str
     check_trained(place, row["weights_fingerprint"])
     with quiet_transformers():
         model = load_reward_model(place, device="cpu")
-        architecture = save_reward_model(model, folder)
+        architecture = save_reward_model(model, there.folder)
     backbone = row["backbone"].partition("@")[0]
     base_model = backbone if "/" in backbone and ":" not in backbone else None
-    card = model_card((place / CARD).read_text(encoding="utf-8"), name, model, architecture, base_model)
-    (folder / CARD).write_text(card, encoding="utf-8")
+    card = model_card((place / CARD).read_text(encoding="utf-8"), there.name, model, architecture, base_model)
+    (there.folder / CARD).write_text(card, encoding="utf-8")
     return f"reward model `{recipe}` as {architecture}"

@@ -1,7 +1,12 @@
-"""`cpmi init`: summarizes a file of trajectories, and makes a first profile for it.
+"""`cpmi init`: summarizes a file of trajectories, and makes a first profile for it, with a comment on every choice.
 
-starter_for("rows.jsonl", "Qwen/Qwen3-8B-Base")  ->  what the rows hold, and the text of rows.yaml, not yet written
-starter_for(…, truth="judged.jsonl")             ->  which judgements fit the solutions, too
+new_profile("rows.jsonl", "Qwen/Qwen3-8B-Base")  ->  what the rows hold, and the text of rows.yaml, not yet written
+new_profile(…, truth="judged.jsonl")             ->  which judgements fit the solutions, too
+profile_text(look, "mine", {"path": "./rows.jsonl"}, "Qwen/Qwen3-8B-Base")
+    -> "… shards: 4 # parts that are labelled one by one …\\nsources:\\n  trajectories: {path: ./rows.jsonl} # …"
+
+It extends no other profile, so that nothing of the embedded world gets in. If no row has a gold answer, the reference
+problems of the profile `paper` stand there, commented out until the user confirms that they fit.
 """
 
 import os
@@ -10,28 +15,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from cpmi_dagster.errors import SettingsError, SourceError
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.time_left import unseen
 from cpmi_dagster.files.whole_files import check_writable, write_whole
+from cpmi_dagster.files.yaml_files import read_yaml
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.gguf import PACKAGE
 from cpmi_dagster.models.language_models import model_on_disk
-from cpmi_dagster.profiles.first_look import FirstLook, look_over
+from cpmi_dagster.profiles.first_look import MOST_SHARDS, TRAJECTORIES_PER_SHARD, FirstLook, look_over
+from cpmi_dagster.profiles.profile_files import PROFILES, check_name
 from cpmi_dagster.profiles.sources import TrajectorySource
-from cpmi_dagster.profiles.starter import check_own_name, starter_profile
 from cpmi_dagster.resources.models.gpus import sees_gpu
 from cpmi_dagster.resources.sources.data_sources import DataSources, source_at
+from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.trajectories.forms import JUDGEMENTS, UNIQUE_IDS
 from cpmi_dagster.trajectories.rows import Row, Unreadable, number_batches
 from cpmi_dagster.trajectories.step_truth import read_judgements
 from cpmi_dagster.trajectories.truth_fitting import SOLUTION_COLUMNS, FittedTruth, fit_judgements
 
 PERCENT = 100
+TEMPLATE = "new_profile.yaml.j2"
+SUFFIXES = (".yaml", ".yml")
+CHEAP_TYPES = [name for name, entry in REWARD_TYPES.items() if entry.reads_no_gold or entry.is_free]
+"""Controls that cost one more forward pass over the solutions, or nothing."""
 
 
 @dataclass(frozen=True)
-class Starter:
+class NewProfile:
     """A profile to write, a summary of its trajectories, and its model, whose place is None for a hub id.
 
     Attributes:
@@ -51,7 +64,7 @@ class Starter:
         write_whole(self.path, self.text)
 
 
-def starter_for(
+def new_profile(
     source: str | Path,
     model: str,
     output: Path | None = None,
@@ -59,7 +72,7 @@ def starter_for(
     truth: str | None = None,
     advance: Callable[[int, int], None] = lambda count, total: None,
     **settings: Any,
-) -> Starter:
+) -> NewProfile:
     """Summarize trajectories, and make a profile that labels them and trains a reward model.
 
     Args:
@@ -97,8 +110,8 @@ def starter_for(
         each and each.written(each.path and _from(output.parent, Path(each.path))) for each in (given, judged)
     )
     assert written is not None
-    text = starter_profile(look, output.stem, written, named, sees_gpu(), written_truth)
-    return Starter(output, text, given.place, look, model, place, fitted)
+    text = profile_text(look, output.stem, written, named, sees_gpu(), written_truth)
+    return NewProfile(output, text, given.place, look, model, place, fitted)
 
 
 def _look_at(given: TrajectorySource, advance: Callable[[int, int], None]) -> tuple[TrajectorySource, FirstLook]:
@@ -152,3 +165,61 @@ def _from(folder: Path, path: Path) -> str:
     if not relative.startswith(os.pardir):
         return os.path.join(os.curdir, relative)
     return str(path) if path.is_absolute() else relative
+
+
+def profile_text(
+    look: FirstLook,
+    name: str,
+    source: Mapping[str, Any],
+    model: str,
+    has_gpu: bool = True,
+    truth: Mapping[str, Any] | None = None,
+) -> str:
+    """The text of a profile that labels all trajectories and trains two reward models on them.
+
+    Args:
+        look: counts of the trajectories.
+        name: name of the profile.
+        source: settings of the trajectories; a path is relative to the folder of the profile.
+        model: labeler and backbone: a folder (likewise relative), a hub id or `miniature:NAME`.
+        has_gpu: without one, the head of the reward model is trained alone.
+        truth: settings of judgements in a file of their own.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    paper = read_yaml(PROFILES / "paper.yaml")["sources"]
+    environment = Environment(trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined)
+    return environment.from_string((PROFILES / TEMPLATE).read_text(encoding="utf-8")).render(
+        look=look,
+        per_shard=TRAJECTORIES_PER_SHARD,
+        most_shards=MOST_SHARDS,
+        name=_one_line({"profile": name}, flow=False),
+        source=_one_line(source),
+        truth=truth and _one_line(truth),
+        model=_one_line({"name": model, "dtype": "auto"}),
+        references=[_one_line(reference) for reference in paper["references"]],
+        cheap_types=CHEAP_TYPES,
+        has_gpu=has_gpu,
+        rollout_types=[entry.name for entry in REWARD_TYPES.values() if entry.demand.policy_steps != 0],
+        prover_types=[entry.name for entry in REWARD_TYPES.values() if entry.demand.prover_steps != 0],
+    )
+
+
+def check_own_name(profile: Path) -> None:
+    """Check the file name of a user's profile.
+
+    Raises:
+        SettingsError: it does not end in .yaml, is no plain file name, or is that of a shipped profile, whose results
+            would be mixed with the user's.
+    """
+    name = profile.stem
+    if profile.suffix not in SUFFIXES:
+        raise SettingsError(f"--output {profile} is not the name of a profile; give one such as {name or 'mine'}.yaml")
+    check_name(name, name)
+    if (PROFILES / f"{name}.yaml").is_file():
+        raise SettingsError(f"`{name}` is the name of a shipped profile; give --output another file name")
+
+
+def _one_line(values: Mapping[str, Any], flow: bool = True) -> str:
+    text = yaml.safe_dump(values, default_flow_style=flow, sort_keys=False, allow_unicode=True, width=float("inf"))
+    return text.strip()

@@ -26,9 +26,8 @@ from cpmi_dagster.errors import SettingsError, UsageError
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import whole_file
 from cpmi_dagster.profiles.settings import Settings, load_settings
-from cpmi_dagster.resources.commands.given_columns import own_rows
-from cpmi_dagster.resources.commands.given_file import check_outputs
-from cpmi_dagster.resources.commands.init import starter_for
+from cpmi_dagster.resources.commands.given_rows import check_outputs, own_rows
+from cpmi_dagster.resources.commands.init import new_profile
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parquet import hash_of
 from cpmi_dagster.resources.sources.data_sources import source_at
@@ -58,12 +57,12 @@ def labeling_settings(
         output: file of the labels.
         advance: called with the percent of the source just read, and 100.
         weights: file of `cpmi calibrate`; by default the one that ships.
-        settings: of the source, as in `starter_for`.
+        settings: of the source, as in `new_profile`.
 
     Raises:
         UsageError: the output does not end in .jsonl or .parquet, or is the input; or the reward types are refused, and
             the profile of an earlier call stays.
-        SettingsError, ModelError, SourceError: as `starter_for`.
+        SettingsError, ModelError, SourceError: as `new_profile`.
     """
     check_format(output, "labels")
     place = expanded(source)
@@ -71,17 +70,17 @@ def labeling_settings(
     facts = {"source": str(place.absolute()) if place.exists() else source, "model": model, **settings}
     name = f"label-{hash_of(facts)[:NAME_CHARACTERS]}"
     HOMES.mkdir(exist_ok=True)
-    starter = starter_for(source, model, HOMES / f"{name}.yaml", force=True, advance=advance, **settings)
+    new = new_profile(source, model, HOMES / f"{name}.yaml", force=True, advance=advance, **settings)
     wanted = {"types": list(rewards), **({"weights": str(weights.absolute())} if weights else {})}
-    profile = yaml.safe_load(starter.text) | {"rewards": wanted, "recipes": []}
-    with whole_file(starter.path) as unfinished:
+    profile = yaml.safe_load(new.text) | {"rewards": wanted, "recipes": []}
+    with whole_file(new.path) as unfinished:
         unfinished.write_text(yaml.safe_dump(profile, sort_keys=False, allow_unicode=True), encoding="utf-8")
         try:
             load_settings(unfinished, HOMES / name)
         except SettingsError as error:
             reason = str(error).removeprefix(f"profile `{unfinished}`: ").rpartition(" is wrong: ")[2]
             raise UsageError(f"--rewards {','.join(rewards)}: {reason}") from error
-    return load_settings(starter.path, HOMES / name)
+    return load_settings(new.path, HOMES / name)
 
 
 def write_labelled(settings: Settings, output: Path) -> tuple[int, int, int]:

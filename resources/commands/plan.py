@@ -95,7 +95,7 @@ def plan(
     """
     states, card = States.of(settings, stage_by_table), choose_hardware(hardware, settings.models.labeler)
     lake = states.lake
-    if not lake.exists(SELECTED) or (selected := lake.read(SELECTED)).is_empty():
+    if not lake.has_table(SELECTED) or (selected := lake.read(SELECTED)).is_empty():
         raise LakeError(
             f"no trajectories have been selected in {settings.home} yet, and a plan counts their tokens; run "
             f"`cpmi run{settings.profile_option} --until selection` first"

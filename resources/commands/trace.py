@@ -20,7 +20,7 @@ from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.reward_type import Evidence
 from cpmi_dagster.trajectories.identifiers import shard_key
 
-NAMED = """
+FIND_ID = """
     select trajectory_id from alignment.trajectories where trajectory_id = $id or source_id = $id
     order by trajectory_id = $id desc limit 1
 """
@@ -126,7 +126,7 @@ def _rows(connection: duckdb.DuckDBPyConnection, sql: str, trajectory_id: str, s
 
 def _resolve_id(connection: duckdb.DuckDBPyConnection, name: str) -> str:
     """The trajectory id of a name, which is that id or the id of a row."""
-    if (named := ask(connection, NAMED, {"id": name})).height:
+    if (named := ask(connection, FIND_ID, {"id": name})).height:
         return named.item()
     if (rejected := ask(connection, REJECTED, {"id": name})).height:
         row_number, reason = rejected.row(0)

@@ -25,14 +25,14 @@ from cpmi_dagster.contracts.keys import (
 )
 from cpmi_dagster.contracts.report_tables import TOPIC_OF
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.profiles.asked import is_asked
+from cpmi_dagster.profiles.partitions import is_needed, partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.paper import format_interval
 from cpmi_dagster.reports.process_level import against_chance
 from cpmi_dagster.reports.reward_rows import CEILING_ROW, CONTROL_ROWS, FLOOR_ROW, main_rows
 from cpmi_dagster.resources.dag.instance import hold_run
 from cpmi_dagster.resources.dag.stage import asset_key
-from cpmi_dagster.resources.lake.lake import Lake, partitions_of
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.selection import GSM8K, MIXED, lift_constraints
 from cpmi_dagster.trajectories.own_labels import notes_on_others, own_rewards
@@ -109,7 +109,7 @@ def own_labels_fit_the_selection(lake: Lake, settings: Settings) -> dg.AssetChec
 
 def no_benchmark_question_is_trained_on(lake: Lake, settings: Settings) -> dg.AssetCheckResult:
     """No selected trajectory has a question of a benchmark; only a warning if the benchmark is known to share some."""
-    if is_asked(PROBLEMS, settings) and not lake.exists(PROBLEMS):
+    if is_needed(PROBLEMS, settings) and not lake.has_table(PROBLEMS):
         unread = f"not checked yet: {PROBLEMS} has not been made; materialize it, and this check runs again with it"
         return dg.AssetCheckResult(passed=False, severity=dg.AssetCheckSeverity.WARN, description=unread)
     problems = lake.read(PROBLEMS)
@@ -246,7 +246,7 @@ class TableCheck:
                 description=getdoc(self.body),
                 asset=asset_key(self.table, prefix),
                 additional_deps=[asset_key(self.reads, prefix)]
-                if self.reads and is_asked(self.reads, settings)
+                if self.reads and is_needed(self.reads, settings)
                 else None,
                 blocking=self.blocking,
                 partitions_def=dg.StaticPartitionsDefinition(settings.shard_keys) if self.by_shard else None,

@@ -78,7 +78,7 @@ def currency_check(
         states = judge()
         hold_run(states.settings, context.op_execution_context.run.run_id, prefix)
         for key in tables:
-            if dg.AssetCheckKey(asset_key(key, prefix), IS_CURRENT) in wanted and states.lake.exists(key):
+            if dg.AssetCheckKey(asset_key(key, prefix), IS_CURRENT) in wanted and states.lake.has_table(key):
                 passed, text = states.explain(key)
                 yield dg.AssetCheckResult(
                     passed=passed,
@@ -110,7 +110,7 @@ def unreported(instance: dg.DagsterInstance, tables: Sequence[str], states: Stat
 
     The pages show the evaluation that was planned last, and that only if the asset has not been materialized since.
     """
-    there = {asset_key(key): key for key in tables if states.lake.exists(key)}
+    there = {asset_key(key): key for key in tables if states.lake.has_table(key)}
     checks = [dg.AssetCheckKey(asset, IS_CURRENT) for asset in there]
     latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
     made = {each.asset_entry.asset_key: each.asset_entry for each in instance.get_asset_records([*there])}

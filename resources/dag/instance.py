@@ -22,7 +22,7 @@ import dagster as dg
 import yaml
 
 from cpmi_dagster.errors import SettingsError, first_line
-from cpmi_dagster.files.life_locks import LifeLock, hold, life_of
+from cpmi_dagster.files.locks import LifeLock, hold, life_of
 from cpmi_dagster.files.whole_files import try_to_write, write_whole
 from cpmi_dagster.profiles.settings import Settings
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import dagster as dg
 
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
-from cpmi_dagster.profiles.asked import asked_assets
+from cpmi_dagster.profiles.partitions import needed_assets
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.general_checks import IS_CURRENT
 from cpmi_dagster.resources.dag.stage import asset_key
@@ -49,8 +49,8 @@ PHASES: dict[str, list[str]] = {
 
 def phases(settings: Settings) -> dict[str, list[str]]:
     """The assets of each phase that a profile asks for; a phase of none is left out."""
-    asked = asked_assets(settings)
-    chosen = {phase: [key for key in tables if key in asked] for phase, tables in PHASES.items()}
+    needed = needed_assets(settings)
+    chosen = {phase: [key for key in tables if key in needed] for phase, tables in PHASES.items()}
     return {phase: tables for phase, tables in chosen.items() if tables}
 
 
@@ -68,7 +68,7 @@ def define_jobs(settings: Settings) -> dict[str, Any]:
         )
         for name, tables in phases(settings).items()
     }
-    checks = [dg.AssetCheckKey(asset_key(key), IS_CURRENT) for key in asked_assets(settings)]
+    checks = [dg.AssetCheckKey(asset_key(key), IS_CURRENT) for key in needed_assets(settings)]
     purpose = "Evaluate `is_current` of every asset: is what is there what the profile would make now?"
     tags |= {"dagster/priority": "1", "dagster-k8s/config": WITHOUT_GPU}
     chosen = dg.AssetSelection.checks(*checks)

@@ -21,19 +21,19 @@ from typing import Any
 import dagster as dg
 
 from cpmi_dagster.errors import CpmiError, LakeError, first_line, is_fatal, is_transient, with_notes
-from cpmi_dagster.profiles.orchestration import Orchestration
-from cpmi_dagster.resources.dag.file_metadata import PREVIEW_ROWS, facts_of
+from cpmi_dagster.profiles.partitions import partition_name, partitions_of
+from cpmi_dagster.profiles.settings import Orchestration
+from cpmi_dagster.resources.dag.facts import key_of
 from cpmi_dagster.resources.dag.general_checks import contract_result, contract_spec
 from cpmi_dagster.resources.dag.home_resources import LAKE, MODELS
 from cpmi_dagster.resources.dag.instance import hold_run
-from cpmi_dagster.resources.dag.presentation import asset_spec
+from cpmi_dagster.resources.dag.presentation import PREVIEW_ROWS, asset_spec, run_metadata
 from cpmi_dagster.resources.dag.stage import Stage, StageOutput, asset_key, carried_inputs, prefixed
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
-from cpmi_dagster.resources.dag.states import key_of, refuse_stale
+from cpmi_dagster.resources.dag.states import refuse_stale
 from cpmi_dagster.resources.lake.database import publish
 from cpmi_dagster.resources.lake.home_file import note_home
-from cpmi_dagster.resources.lake.lake import partition_name, partitions_of
-from cpmi_dagster.resources.lake.parquet import Record, hash_of
+from cpmi_dagster.resources.lake.parquet import Record, hash_of, read_rows
 
 DATA_VERSION_TAG = "dagster/data_version"
 INTERRUPTED = "interrupted; run again to continue where it stopped"
@@ -110,13 +110,13 @@ def _result(
     """What Dagster records of a table after a run."""
     names = [partition] if partition else partitions_of(key, home.settings) or [None]
     records = [record for name in names if (record := home.lake.record(key, name))]
-    head = home.lake.head(key, names[0], PREVIEW_ROWS)
+    head = read_rows(home.lake.path(key, names[0]), key, most=PREVIEW_ROWS)
     # what others read through this table is a part of its version, or they would not be stale if that changes
     carried = [each for name in carried_inputs(key, home.stages) for each in _contents(home, name, partition)]
     contents = [*(record.content for record in records), *carried]
     return dg.MaterializeResult(
         asset_key=asset_key(key, stage.prefix),
-        metadata={**facts_of(stage, records, head, home.lake), **shown},
+        metadata={**run_metadata(stage, records, head, home.lake), **shown},
         data_version=dg.DataVersion(contents[0] if len(contents) == 1 else hash_of(contents)),
         check_results=[contract_result(key, stage.prefix, records)],
     )
@@ -168,7 +168,7 @@ def _make(run: StageRun) -> StageOutput:
     """
     note_home(run.settings, run.lake.remove_shards)
     files = run.home.states().files(run.stage, run.partition)
-    is_new = not all(run.lake.has(*file) for file in files)
+    is_new = not all(run.lake.has_file(*file) for file in files)
     for file in files:
         run.lake.tidy(*file)
     output = run.stage.body(run)

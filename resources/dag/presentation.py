@@ -1,4 +1,4 @@
-"""A stage in Dagster's UI before it has run: its assets, their tables' contracts, and links to the code.
+"""A stage in Dagster's UI: its assets, their tables' contracts, links to the code, and what a run has made.
 
 labels/answer_logprobs    primary key: trajectory_id, template, context, step_index, answer_rank; template ≥ 0; …
 
@@ -10,23 +10,31 @@ logprob_sum    float64                                  log-probability of the t
 import inspect
 import re
 import warnings
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import polars as pl
 
+from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES, Table, column_meanings, columns_of
 from cpmi_dagster.errors import CpmiError
-from cpmi_dagster.resources.dag.file_metadata import query_of
+from cpmi_dagster.files.text import cut, in_markdown
+from cpmi_dagster.resources.dag.facts import (
+    HASH_CHARACTERS,
+    columns_hashed,
+    facts_in_words,
+    recipe_facts,
+    setting_values,
+)
 from cpmi_dagster.resources.dag.home_resources import INPUTS
 from cpmi_dagster.resources.dag.stage import Stage, asset_key, direct_inputs, prefixed
 from cpmi_dagster.resources.dag.stage_run import Home
-from cpmi_dagster.resources.dag.states import columns_hashed, recipe_facts, setting_values
 from cpmi_dagster.resources.lake.database import FILE_NAME
-from cpmi_dagster.resources.lake.parquet import hash_of
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.parquet import Record, hash_of
 
 OWNERS = ["team:cpmi"]
 STORED_AS = ("duckdb", "parquet")
@@ -34,9 +42,11 @@ STORED_AS = ("duckdb", "parquet")
 # metadata keys to which Dagster's UI gives a place
 COLUMN_SCHEMA, COLUMN_LINEAGE = "dagster/column_schema", "dagster/column_lineage"
 TABLE_NAME, CODE_REFERENCES = "dagster/table_name", "dagster/code_references"
+ROW_COUNT, PARTITION_ROW_COUNT = "dagster/row_count", "dagster/partition_row_count"
 NAMED_COLUMN = re.compile(r"\w+\.\w+\.\w+")
 """A column as descriptions name it: `labels.hard_negatives.rank`."""
-HASH_CHARACTERS = 8
+PREVIEW_ROWS = 5
+PREVIEW_CHARACTERS, FACT_CHARACTERS = 80, 400
 
 
 def asset_spec(stage: Stage, key: str, home: Home) -> dg.AssetSpec:
@@ -216,3 +226,64 @@ def _code_reference(stage: Stage) -> Mapping[str, Any]:
         warnings.simplefilter("ignore", dg.BetaWarning)
         reference = dg.LocalFileCodeReference(file_path=file, line_number=line)
         return {CODE_REFERENCES: dg.CodeReferencesMetadataValue(code_references=[reference])}
+
+
+def run_metadata(stage: Stage, records: Sequence[Record], rows: pl.DataFrame, lake: Lake) -> dict[str, Any]:
+    """Metadata of a run's files.
+
+    Args:
+        records: of the partition that the run made, or of all partitions of the table.
+        rows: the first ones.
+    """
+    table = TABLES[records[0].table]
+    keys = list({record.key: record for record in records}.values())  # files of one key were made at once
+    paths = [lake.path(record.table, record.partition).absolute() for record in records]
+    models = dict.fromkeys(record.model for record in keys if record.model)
+    notes = dict.fromkeys(note for record in keys for note in record.notes)
+    shown = {
+        **({PARTITION_ROW_COUNT: sum(record.rows for record in records)} if stage.run_partitioning else {}),
+        ROW_COUNT: sum(record.rows for record in _all_files(lake, table.key)),
+        **_costs(keys),
+        "made": dg.MetadataValue.timestamp(max(datetime.fromisoformat(record.written_at) for record in records)),
+        "made from": dg.MetadataValue.md(preview(facts_in_words(keys), None, FACT_CHARACTERS)),
+        "path": dg.MetadataValue.path(paths[0] if len(paths) == 1 else paths[0].parent),
+        "sql": query_of(table),
+        "preview": dg.MetadataValue.md(preview(rows)),
+    }
+    if len(keys) == 1:
+        shown["key"] = keys[0].key
+    if models:
+        shown["model"] = ", ".join(models)
+    if notes:
+        shown["notes"] = dg.MetadataValue.md("\n".join(f"- {in_markdown(note)}" for note in notes))
+    return shown
+
+
+def _all_files(lake: Lake, key: str) -> list[Record]:
+    """The records of a table's files, of all partitions."""
+    names = lake.partitions(key) if TABLES[key].partitioning else [None]
+    return [record for name in names if (record := lake.record(key, name))]
+
+
+def _costs(records: Sequence[Record]) -> dict[str, float]:
+    """The seconds and tokens of files, without zeros; Dagster plots each."""
+    total = sum((Cost.from_dict(record.cost) for record in records), Cost.zero())
+    return {name: rounded for name, value in total.to_dict().items() if (rounded := round(value, 2))}
+
+
+def preview(frame: pl.DataFrame, rows: int | None = PREVIEW_ROWS, characters: int = PREVIEW_CHARACTERS) -> str:
+    """The first rows as a Markdown table; all if `rows` is None; longer cells are cut."""
+    head = frame if rows is None else frame.head(rows)
+    lines = ["| " + " | ".join(map(in_markdown, head.columns)) + " |", "|" + "---|" * head.width]
+    lines += ["| " + " | ".join(_cell(value, characters) for value in row) + " |" for row in head.iter_rows()]
+    return "\n".join(lines)
+
+
+def _cell(value: Any, characters: int) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return in_markdown(cut(text, characters))
+
+
+def query_of(table: Table) -> str:
+    """A query that shows rows of a table."""
+    return f"select * from {table.relation} limit 10"

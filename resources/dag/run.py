@@ -22,6 +22,7 @@ from cpmi_dagster.errors import UsageError
 from cpmi_dagster.files.text import closest
 from cpmi_dagster.planning.hardware import Hardware, choose_hardware
 from cpmi_dagster.planning.training import TrainingPlan, plan_training
+from cpmi_dagster.profiles.partitions import partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.instance import at_work, open_instance, storage_errors
 from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress, TerminalProgress
@@ -31,7 +32,7 @@ from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.lake.database import FILE_NAME, publish
 from cpmi_dagster.resources.lake.home_file import note_home
-from cpmi_dagster.resources.lake.lake import CALLS, Lake, partitions_of
+from cpmi_dagster.resources.lake.lake import CALLS, Lake
 
 ROWS_LOOKED_AT = 4
 """For each trajectory that a pilot labels: some rows are rejected, and a selection has shares to keep."""
@@ -73,7 +74,7 @@ def run_profile(
         first, made = _first_table(settings), home_of(settings, LoggedProgress()).stages
         if first in chosen_tables(only, until, distinct(made.values())):
             # the rows are divided into shards first, then a few shards are run
-            is_laid_out = Lake(settings.home).exists(first)
+            is_laid_out = Lake(settings.home).has_table(first)
             outcome = run_profile(home_of, build, settings, [], [first], force, console, quiet or is_laid_out)
             if outcome.failures:
                 return outcome
@@ -278,7 +279,7 @@ def planned_training(lake: Lake, settings: Settings, card: Hardware) -> Training
     Raises:
         ModelError: the backbone's config or tokenizer cannot be read.
     """
-    if not settings.recipes or not lake.exists(SELECTED):
+    if not settings.recipes or not lake.has_table(SELECTED):
         return None
     selected, first = lake.read(SELECTED), settings.shard_keys[0]
     solutions = lake.read(TRAJECTORIES, first, ["trajectory_id", "question", "steps"])

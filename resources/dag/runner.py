@@ -29,7 +29,7 @@ from cpmi_dagster.contracts.keys import STEP_REWARDS
 from cpmi_dagster.errors import FATAL_NAMES
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.models.processors import THREADS, usable_cores
-from cpmi_dagster.profiles.asked import asked_assets
+from cpmi_dagster.profiles.partitions import needed_assets, partition_words, partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.checks import blocked
 from cpmi_dagster.resources.dag.general_checks import EVERY_ASSETS, IS_CURRENT, unreported
@@ -38,8 +38,7 @@ from cpmi_dagster.resources.dag.jobs import DATASET, INGEST, JUDGE_FILES, LABEL,
 from cpmi_dagster.resources.dag.making import INTERRUPTED, reason_of
 from cpmi_dagster.resources.dag.stage import Stage, asset_key, distinct
 from cpmi_dagster.resources.dag.stage_run import Home
-from cpmi_dagster.resources.dag.states import States, partition_words
-from cpmi_dagster.resources.lake.lake import partitions_of
+from cpmi_dagster.resources.dag.states import States
 
 CHECK_FAILED = "DagsterAssetCheckFailedError"
 # the pages of a job find its runs by this tag, which Dagster sets on runs from a code server
@@ -119,7 +118,7 @@ class Runner:
         """Have Dagster know which tables are current now; a child process leaves that to its parent."""
         if environment_variable(CHILD):
             return
-        tables, states = asked_assets(self.home.settings), self.home.states()
+        tables, states = needed_assets(self.home.settings), self.home.states()
         if changed := unreported(self.instance, tables, states):
             checks = frozenset(dg.AssetCheckKey(asset_key(key), IS_CURRENT) for key in changed)
             self._execute(self.definitions.resolve_job_def(JUDGE_FILES).get_subset(asset_check_selection=checks), None)

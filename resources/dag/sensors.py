@@ -21,7 +21,7 @@ import httpx2
 
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.environment import environment_variable
-from cpmi_dagster.profiles.asked import asked_assets
+from cpmi_dagster.profiles.partitions import needed_assets, partition_name, partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.general_checks import unreported
 from cpmi_dagster.resources.dag.instance import ORPHANED, PARTITION_TAG, end_orphaned_runs
@@ -39,7 +39,6 @@ from cpmi_dagster.resources.dag.making import reason_of
 from cpmi_dagster.resources.dag.stage import ancestors
 from cpmi_dagster.resources.dag.states import States
 from cpmi_dagster.resources.dag.status import partition_states
-from cpmi_dagster.resources.lake.lake import partition_name, partitions_of
 from cpmi_dagster.resources.lake.parquet import hash_of
 
 REQUEST_TAG = "cpmi/request"
@@ -165,7 +164,7 @@ def watch_home(settings: Settings, judge: Judge, job: Any) -> dg.SensorDefinitio
     def evaluate(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         end_orphaned_runs(context.instance, settings)
         states = judge()
-        changed = unreported(context.instance, asked_assets(states.settings), states)
+        changed = unreported(context.instance, needed_assets(states.settings), states)
         if not changed:
             return dg.SkipReason("`is_current` of every asset says what is so")
         asked = hash_of(changed)

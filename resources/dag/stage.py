@@ -71,8 +71,8 @@ class Stage:
         inputs: keys of the tables it reads, if the profile asks for them; of one that is partitioned as the stage is,
             the stage's own partition.
         settings: dotted paths of the settings that its rows depend on, beside the seed.
-        feeds: whether a partition depends on an input.
-        rows_of: filter by input in one file: the rows that a partition depends on.
+        depends_on: whether a partition depends on an input; or the filter of the rows that it depends on, of an input
+            in one file.
         at_once: one run makes all partitions.
         counts_costs: the rows depend on the costs of the inputs.
         models: roles of its models.
@@ -93,8 +93,7 @@ class Stage:
     also: Sequence[str] = ()
     inputs: Sequence[str] = ()
     settings: Sequence[str] = ()
-    feeds: Callable[[str, str | None, Settings], bool] = lambda key, partition, settings: True
-    rows_of: Mapping[str, Callable[[Settings, str], pl.Expr]] = field(default_factory=dict)
+    depends_on: Callable[[str, str, Settings], bool | pl.Expr] = lambda key, partition, settings: True
     at_once: bool = False
     counts_costs: bool = False
     models: Sequence[Role] = ()

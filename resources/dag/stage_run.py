@@ -15,13 +15,14 @@ from cpmi_dagster.files.time_left import Advance
 from cpmi_dagster.generation.engine import Stop
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.profiles.partitions import partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.answers.cache import AnswerCache, check_unchanged
 from cpmi_dagster.resources.answers.questions import CONTINUATION, CONTINUATION_KEY, CachingEngine
 from cpmi_dagster.resources.dag.progress import Progress
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.states import States
-from cpmi_dagster.resources.lake.lake import Lake, partitions_of
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.models.language_models import LanguageModels, Role
 from cpmi_dagster.resources.sources.data_sources import DataSources
 

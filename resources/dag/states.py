@@ -6,39 +6,35 @@
                    template_scores, step_rewards, … of 001 to 003 are stale too, since their inputs are
     is_current     the check of each of these tables says: "scoring.templates: 2, now 4; shards 001 to 003"
 
-The key of a file is the hash of the facts that its rows depend on: code version, columns, seed, settings, models,
-sources, the content of each input. A partition whose file has another key is made again.
+A partition whose file has another key than the hash of its `facts` is made again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import attrgetter
 from typing import Any, Literal
 
 import polars as pl
-from pydantic_core import to_jsonable_python
 
-from cpmi_dagster.contracts.tables import TABLES, columns_of
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, LakeError
-from cpmi_dagster.files.text import cut
-from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.profiles.asked import is_asked
+from cpmi_dagster.profiles.partitions import is_needed, partition_name, partition_words, partitions_of
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.facts import (
+    OTHER_INPUTS,
+    PILOT,
+    columns_hashed,
+    differences,
+    key_of,
+    recipe_facts,
+    setting_values,
+)
 from cpmi_dagster.resources.dag.stage import Stage, asset_key
-from cpmi_dagster.resources.lake.lake import Lake, partition_name, partitions_of
-from cpmi_dagster.resources.lake.parquet import Record, hash_of, rows_hash
+from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.resources.lake.parquet import rows_hash
 from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
 
-LONGEST_VALUE = 60
-MOST_NAMED = 3
-KEY_CHARACTERS = 32
-OTHER_INPUTS = "other inputs"
 SOURCES = "sources"
-PILOT = "a pilot, `--limit`"
-LIMITED = "selection.trajectories"
-"""The setting that a pilot changes."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +131,7 @@ class States:
 
     def _judge(self, stage: Stage, partition: str | None) -> State:
         files = self.files(stage, partition)
-        there = [self.lake.has(*file) for file in files]
+        there = [self.lake.has_file(*file) for file in files]
         if not all(there):
             is_part = stage.at_once and any(there)
             return State("missing", f"{stage.table} is of some shards alone ({PILOT})") if is_part else MISSING
@@ -155,7 +151,7 @@ class States:
             return State("stale", str(error))
         if self.is_made(stage, partition, key_of(facts)):
             return CURRENT
-        fact = next(_differences(first, facts, stage), OTHER_INPUTS)
+        fact = next(differences(first, facts, stage), OTHER_INPUTS)
         return State("stale", fact, stage.table, partition)
 
     def changed_input(self, stage: Stage, partition: str | None) -> State | None:
@@ -201,9 +197,12 @@ class States:
         return facts
 
     def inputs_read(self, stage: Stage, partition: str | None) -> list[str]:
-        """The inputs that a partition depends on, of those that the profile asks for."""
-        asked = (key for key in stage.inputs if is_asked(key, self.settings))
-        return [key for key in asked if stage.feeds(key, partition, self.settings)]
+        """The inputs that a partition depends on, of those that the profile needs."""
+        needed = (key for key in stage.inputs if is_needed(key, self.settings))
+        return [key for key in needed if self._rows_read(stage, key, partition) is not False]
+
+    def _rows_read(self, stage: Stage, key: str, partition: str | None) -> bool | pl.Expr:
+        return partition is None or stage.depends_on(key, partition, self.settings)
 
     def partitions_read(self, stage: Stage, key: str, partition: str | None) -> Sequence[str | None]:
         """The partitions of an input that a partition of a stage is made from."""
@@ -220,40 +219,13 @@ class States:
         names = self.partitions_read(stage, key, partition)
         if TABLES[key].partitioning and names != [partition]:
             return {str(name): self.lake.content(key, name) for name in names}
-        content = self.lake.content(key, names[0])
-        if partition is None or key not in stage.rows_of:
+        content, chosen = self.lake.content(key, names[0]), self._rows_read(stage, key, partition)
+        if isinstance(chosen, bool):
             return content
-        chosen: pl.Expr = stage.rows_of[key](self.settings, partition)
         name = f"{key} {content} {chosen}"
         if name not in self.cache:
             self.cache[name] = rows_hash(self.lake.read(key).filter(chosen))
         return self.cache[name]
-
-
-def key_of(facts: Mapping[str, Any]) -> str:
-    """The key of a file, from what its rows depend on."""
-    return hash_of(facts)[:KEY_CHARACTERS]
-
-
-def recipe_facts(recipe: Recipe, settings: Settings) -> dict[str, Any]:
-    """A recipe as JSON, its training settings completed from the profile."""
-    training = recipe.trained_with(settings.training).model_dump(mode="json")
-    return {**recipe.model_dump(mode="json"), "training": training}
-
-
-def setting_values(paths: Sequence[str], settings: object) -> dict[str, Any]:
-    """Settings by dotted path, as JSON holds them."""
-    return {path: to_jsonable_python(attrgetter(path)(settings), by_alias=False) for path in paths}
-
-
-def columns_hashed(stage: Stage) -> dict[str, dict[str, str]]:
-    """Columns and types of a stage's tables, without categories: adding one changes no row."""
-    return {
-        key: {
-            name: "Enum" if isinstance(kind, pl.Enum) else str(kind) for name, kind in columns_of(TABLES[key]).items()
-        }
-        for key in stage.tables
-    }
 
 
 def refuse_stale(states: States, stage: Stage, partition: str | None) -> None:
@@ -280,62 +252,3 @@ def _advice(stage: Stage, key: str, settings: Settings) -> str:
         return f"materialize {asset_key(key, stage.prefix).to_user_string()} and all upstream of it first"
     only = " --only labels" if TABLES[key].group == "labels" else ""
     return f"run `cpmi run{settings.profile_option}{only}` first, or materialize {key} and what follows it in Dagster"
-
-
-def partition_words(key: str, names: Sequence[str]) -> str:
-    """Partitions of a table in a sentence: `shards 000 to 003 and 007`, `recipes mc_bce and cpmi_bce`."""
-    if not names:
-        return ""
-    kind, shown = TABLES[key].partitioning, list(names)
-    if kind == "shard":
-        runs = groupby(enumerate(sorted(names)), key=lambda place: int(place[1]) - place[0])
-        shown = [_range([name for _, name in run]) for _, run in runs]
-    if len(shown) > MOST_NAMED:
-        shown = [*shown[:MOST_NAMED], f"{len(shown) - MOST_NAMED} more"]
-    listed = " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
-    return f"{kind}{'s' if len(names) > 1 else ''} {listed}"
-
-
-def _range(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-
-
-def _differences(record: Record, facts: Mapping[str, Any], stage: Stage) -> Iterator[str]:
-    """The facts in which a file differs from what would be made now, settings first."""
-    now = {name: facts[name] for name in ("seed", "recipe") if name in facts} | facts.get("settings", {})
-    for path, value in now.items():
-        if record.settings.get(path, value) != value:
-            name, before, after = _narrow(path.replace("demand.", "needed "), record.settings[path], value)
-            then, shown = ("none" if value is None else cut(str(value), LONGEST_VALUE) for value in (before, after))
-            pilot = f" ({PILOT})" if name == LIMITED and (after is None or (before or after) < after) else ""
-            yield f"{name}: {then}{pilot}, now {shown}"
-    for path in stage.settings:
-        if path not in now and record.settings.get(path) is not None:
-            yield f"{path}: {cut(str(record.settings[path]), LONGEST_VALUE)}, now none"
-    for role, model in facts.get("models", {}).items():
-        made_with = record.inputs.get("models", {}).get(role)
-        if made_with is None or made_with[0] != model[0]:
-            yield f"another {role}: {made_with and made_with[0]}, now {model[0]}"
-        elif made_with != model[: len(made_with)]:
-            yield f"another precision, config or tokenizer of the {role} {model[0]}"
-    if record.code_version != stage.code_version:
-        yield f"rows of code version {record.code_version}, today's is {stage.code_version}"
-    read = record.inputs.get("sources", {})
-    for name, source in facts.get("sources", {}).items():
-        if name not in read:
-            yield f"no rows yet of the source `{name}`"
-        elif read[name] != source:
-            yield f"rows of another version of the source `{name}`"
-    inputs = record.inputs.get("inputs", {})
-    if others := [key for key, content in facts.get("inputs", {}).items() if inputs.get(key) != content]:
-        yield f"{OTHER_INPUTS}: {', '.join(others)}"
-
-
-def _narrow(path: str, before: Any, after: Any) -> tuple[str, Any, Any]:
-    """The first setting of a group that differs: `rewards` becomes `rewards.alpha`."""
-    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
-        return path, before, after
-    name = next((name for name in {**before, **after} if before.get(name) != after.get(name)), None)
-    if name is None:  # None was written then, and is left out now
-        return path, before, after
-    return _narrow(f"{path}.{name}", before.get(name), after.get(name))

@@ -10,8 +10,9 @@ import dagster as dg
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import SELECTED, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.profiles.asked import asked_tables
+from cpmi_dagster.profiles.partitions import needed_tables, partitions_of
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.dag.facts import OTHER_INPUTS, PILOT
 from cpmi_dagster.resources.dag.instance import (
     AT_WORK,
     PARTITION_TAG,
@@ -21,8 +22,8 @@ from cpmi_dagster.resources.dag.instance import (
     was_interrupted,
 )
 from cpmi_dagster.resources.dag.stage import Stage, asset_key
-from cpmi_dagster.resources.dag.states import OTHER_INPUTS, PILOT, States
-from cpmi_dagster.resources.lake.lake import Lake, partitions_of
+from cpmi_dagster.resources.dag.states import States
+from cpmi_dagster.resources.lake.lake import Lake
 
 State = Literal["done", "stale", "missing", "failed", "interrupted", "running"]
 STATES: Mapping[str, State] = {"current": "done", "stale": "stale", "missing": "missing"}
@@ -78,7 +79,7 @@ def describe_pilot(settings: Settings) -> str:
         return ""
     lake = Lake(settings.home)
     words = f"{settings.selection.trajectories:,} trajectories at most are labelled"
-    if not lake.exists(SELECTED) or not lake.exists(TRUTH):
+    if not lake.has_table(SELECTED) or not lake.has_table(TRUTH):
         return words
     rows = lake.read(TRAJECTORIES, columns=["trajectory_id", "row_number"])
     chosen = rows.join(lake.read(SELECTED, columns=["trajectory_id"]), on="trajectory_id", how="semi")
@@ -89,7 +90,7 @@ def describe_pilot(settings: Settings) -> str:
 def what_is_stale(settings: Settings, stages: Mapping[str, Stage]) -> Stale | None:
     """What is stale in a home; the reason names a setting, model or source, if any does."""
     judged = States.of(settings, stages)
-    stale = [(key, name, reason) for key in asked_tables(settings) for name, reason in judged.stale(key).items()]
+    stale = [(key, name, reason) for key in needed_tables(settings) for name, reason in judged.stale(key).items()]
     if not stale:
         return None
     records = (judged.lake.record(key, name if TABLES[key].partitioning else None) for key, name, _ in stale)
@@ -126,7 +127,7 @@ def home_status(settings: Settings, stages: Mapping[str, Stage]) -> list[AssetSt
     lake, judged = Lake.of(settings), States.of(settings, stages)
     with storage_errors(settings), recorded_instance(settings) as instance:
         interrupted = _interrupted(instance, settings)
-        by_table = {key: partition_states(instance, lake, settings, key, judged) for key in asked_tables(settings)}
+        by_table = {key: partition_states(instance, lake, settings, key, judged) for key in needed_tables(settings)}
     for key, states in by_table.items():
         is_whole = key in judged.stages and judged.stages[key].run_partitioning is None
         ended = [name for name in states if ("all" if is_whole else name) in interrupted]
@@ -172,9 +173,9 @@ def _states(
 ) -> dict[str, State]:
     partitions = partitions_of(key, settings)
     if partitions is None:
-        return {"all": _unpartitioned_state(instance, key, lake.exists(key))}
+        return {"all": _unpartitioned_state(instance, key, lake.has_table(key))}
     if is_one_run:
-        return {name: _unpartitioned_state(instance, key, lake.has(key, name)) for name in partitions}
+        return {name: _unpartitioned_state(instance, key, lake.has_file(key, name)) for name in partitions}
     definition = dg.StaticPartitionsDefinition(partitions)
     statuses = instance.get_status_by_partition(asset_key(key), partitions, definition) or {}
     on_disk = set(lake.partitions(key))

@@ -29,10 +29,10 @@ from cpmi_dagster.contracts.tables import TABLES, column_meanings, columns_of
 from cpmi_dagster.errors import LakeError, StorageError, first_line
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import remove_unfinished, whole_file
-from cpmi_dagster.profiles.asked import is_asked
+from cpmi_dagster.profiles.partitions import is_needed, partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.home_file import nothing_made
-from cpmi_dagster.resources.lake.lake import ALL, COMPARED, EARLIER, LAKE, Lake, partitions_of
+from cpmi_dagster.resources.lake.lake import ALL, COMPARED, EARLIER, LAKE, Lake
 from cpmi_dagster.resources.lake.parquet import hash_of, is_intact, write_sealed
 from cpmi_dagster.trajectories.identifiers import shard_name
 
@@ -100,7 +100,7 @@ def reader(lake: Lake, settings: Settings) -> Iterator[duckdb.DuckDBPyConnection
         LakeError: nothing has been made yet, or the database can neither be opened nor published again.
     """
     path = lake.home / FILE_NAME
-    if not path.is_file() and not lake.has_rows():
+    if not path.is_file() and lake.is_empty:
         raise LakeError(nothing_made(settings))
     try:
         publish(lake, settings)
@@ -119,7 +119,7 @@ def reader(lake: Lake, settings: Settings) -> Iterator[duckdb.DuckDBPyConnection
         yield connection
 
 
-def another(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def open_second_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """A second connection to a reader's database, for another thread; the caller closes it."""
     further = connection.cursor()
     further.execute(f"use {CATALOG}")
@@ -236,7 +236,7 @@ def _patterns(key: str, settings: Settings) -> dict[str, str]:
 
     {"[.c]pmi_bce": ".pmi_bce", "[.m]c_bce": ".c_bce"}      of the recipes `cpmi_bce` and `mc_bce`
     """
-    if not is_asked(key, settings):
+    if not is_needed(key, settings):
         return {}
     if TABLES[key].partitioning == "shard":
         return {"[.0-9][0-9][0-9]": ".00"}

@@ -19,7 +19,8 @@ from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import write_whole
-from cpmi_dagster.profiles.settings import PROFILES, Settings
+from cpmi_dagster.profiles.profile_files import PROFILES
+from cpmi_dagster.profiles.settings import Settings
 
 NAME = "home.json"
 

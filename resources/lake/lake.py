@@ -9,10 +9,9 @@ A file is written under a temporary name and renamed, so readers see the old row
 missing, damaged, copied from elsewhere or of another key is made again: it is a pure function of the facts it records.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copyfile
@@ -22,26 +21,24 @@ import polars as pl
 from filelock import Timeout
 
 from cpmi_dagster.contracts.keys import FIGURES, SOFT_LABELS, STEP_REWARDS
-from cpmi_dagster.contracts.report_tables import TOPICS
-from cpmi_dagster.contracts.tables import TABLES, columns_of
+from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import LakeError, first_line
-from cpmi_dagster.files.file_states import by_state, file_digest
 from cpmi_dagster.files.locks import file_lock, locked
 from cpmi_dagster.files.whole_files import UNFINISHED, whole_file
-from cpmi_dagster.profiles.asked import asked_tables, is_asked
+from cpmi_dagster.profiles.partitions import needed_tables, partition_name, partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.home_file import claim_home
 from cpmi_dagster.resources.lake.parquet import (
-    FOOTER,
     DamagedFile,
     PartitionWriter,
     Record,
     check_rows,
-    hash_of,
+    digest_of,
     is_intact,
+    read_record,
+    read_rows,
     rows_hash,
-    with_provenance,
-    write_sealed,
+    write_rows,
 )
 
 LAKE = "lake"
@@ -65,7 +62,7 @@ class Lake:
         self.home, self.root, self._settings = home, home / LAKE, settings
         self._prefix = prefix
         self._option = "" if settings is None else settings.profile_option
-        self._asked = frozenset(TABLES if settings is None else asked_tables(settings))
+        self._needed = frozenset(TABLES if settings is None else needed_tables(settings))
 
     @classmethod
     def of(cls, settings: Settings, prefix: Sequence[str] = ()) -> "Lake":
@@ -85,31 +82,25 @@ class Lake:
         """The partitions of a table that have files."""
         if self._settings is None:
             return sorted(path.stem for path in (self.root / key).glob("[!.]*.parquet"))
-        return [name for name in partitions_of(key, self._settings) or () if self.has(key, name)]
+        return [name for name in partitions_of(key, self._settings) or () if self.has_file(key, name)]
 
-    def has(self, key: str, partition: str | None = None) -> bool:
+    def has_file(self, key: str, partition: str | None = None) -> bool:
         """Whether a partition has a file, damaged or not."""
-        return key in self._asked and self.path(key, partition).is_file()
+        return key in self._needed and self.path(key, partition).is_file()
 
-    def exists(self, key: str) -> bool:
+    def has_table(self, key: str) -> bool:
         """Whether a table has any file."""
-        if TABLES[key].partitioning is None or self._settings is None:
-            return bool(self.partitions(key)) if TABLES[key].partitioning else self.has(key)
-        return any(self.has(key, name) for name in partitions_of(key, self._settings) or ())
+        return bool(self.partitions(key)) if TABLES[key].partitioning else self.has_file(key)
 
-    def has_rows(self) -> bool:
-        """Whether any table has a file."""
-        return any(map(self.exists, TABLES))
+    @property
+    def is_empty(self) -> bool:
+        """Whether no table has a file."""
+        return not any(map(self.has_table, TABLES))
 
     def record(self, key: str, partition: str | None = None) -> Record | None:
         """The record of a partition's file; None if that is missing, damaged, or copied from elsewhere."""
-        if key not in self._asked:
-            return None
-        try:
-            record = _record_in(self.path(key, partition))
-        except (OSError, DamagedFile):
-            return None
-        return record if (record.table, record.partition) == (key, partition) else None
+        record = read_record(self.path(key, partition)) if key in self._needed else None
+        return record if record and (record.table, record.partition) == (key, partition) else None
 
     def is_whole(self, key: str, partition: str | None = None) -> bool:
         """Whether a partition's file, and the files that its rows name, are as they were written."""
@@ -148,8 +139,8 @@ class Lake:
         Raises:
             LakeError: a file is missing, damaged, or of another version; says how to make it.
         """
-        empty = TABLES[key].schema.create_empty().select(columns or own_columns(key))
-        if key not in self._asked:
+        empty = TABLES[key].schema.create_empty().select(columns or pl.all())
+        if key not in self._needed:
             return empty
         if TABLES[key].partitioning is None:
             return self._read(key, None, columns)
@@ -165,7 +156,7 @@ class Lake:
         try:
             if not is_intact(path):
                 raise DamagedFile(path, "its bytes are not those that were written", self._option)
-            return _with_categories(key, pl.read_parquet(path, columns=list(columns or own_columns(key))))
+            return read_rows(path, key, columns)
         except pl.exceptions.ColumnNotFoundError as error:
             raise LakeError(
                 f"lake file {path} was made with other columns ({first_line(error)}); run "
@@ -179,15 +170,11 @@ class Lake:
             ) from error
 
     def _missing(self, key: str, partition: str | None) -> LakeError:
-        if self.has(key, partition):
+        if self.has_file(key, partition):
             return DamagedFile(self.path(key, partition), "it is truncated, or was copied from elsewhere", self._option)
         name = partition_name("/".join((*self._prefix, key)), partition)
         command = "" if self._prefix else f", or run `cpmi run{self._option} --only {key}`"
         return LakeError(f"{name} has not been made yet; materialize it{command}")
-
-    def head(self, key: str, partition: str | None, rows: int) -> pl.DataFrame:
-        """The first rows of a partition, without provenance columns."""
-        return _with_categories(key, pl.read_parquet(self.path(key, partition), columns=own_columns(key), n_rows=rows))
 
     def write(self, frame: pl.DataFrame, record: Record) -> Record:
         """Check rows against their table's contract, and write them.
@@ -204,7 +191,7 @@ class Lake:
         path = self.path(record.table, record.partition)
         if record.table in COMPARED:
             self._keep_earlier(done, path)
-        write_sealed(with_provenance(valid, record), path, {FOOTER: json.dumps(asdict(done))})
+        write_rows(valid, done, path)
         return done
 
     def _keep_earlier(self, new: Record, path: Path) -> None:
@@ -220,10 +207,7 @@ class Lake:
 
     def earlier(self, key: str, partition: str | None = None) -> Record | None:
         """The record of a partition's previous file; None if there is none."""
-        try:
-            return _record_in(self._earlier_path(key, partition))
-        except (OSError, DamagedFile):
-            return None
+        return read_record(self._earlier_path(key, partition))
 
     def replaced_since(self, key: str, seconds: float) -> list[str]:
         """The partitions of which other rows replaced the previous ones since a time, in seconds since 1970."""
@@ -232,19 +216,14 @@ class Lake:
 
     def read_earlier(self, key: str) -> pl.DataFrame:
         """The rows that stood in the places of a table's partitions before, without those of damaged files."""
-        frames = [TABLES[key].schema.create_empty().select(own_columns(key))]
+        frames = [TABLES[key].schema.create_empty()]
         for partition in self.partitions(key):
             with suppress(OSError, pl.exceptions.PolarsError):
-                path = self._earlier_path(key, partition)
-                frames.append(_with_categories(key, pl.read_parquet(path, columns=own_columns(key))))
+                frames.append(read_rows(self._earlier_path(key, partition), key))
         return pl.concat(frames)
 
     def write_stream(
-        self,
-        key: str,
-        frames: Iterable[pl.DataFrame],
-        records: Mapping[str, Record],
-        check: Callable[[], None],
+        self, key: str, frames: Iterable[pl.DataFrame], records: Mapping[str, Record], check: Callable[[], None]
     ) -> None:
         """Write all partitions of a table from a stream of batches, in their order.
 
@@ -261,10 +240,11 @@ class Lake:
             writers = {
                 name: open_files.enter_context(self._partition_writer(record)) for name, record in records.items()
             }
+            columns = list(TABLES[key].schema.columns())
             for frame in frames:
                 valid = check_rows(frame, key).with_columns(frame["shard"])
                 for (name,), rows in valid.partition_by("shard", as_dict=True, maintain_order=True).items():
-                    writers[str(name)].add(rows.select(own_columns(key)))
+                    writers[str(name)].add(rows.select(columns))
             check()
 
     @contextmanager
@@ -316,54 +296,3 @@ class Lake:
     def work_folder(self, name: str) -> Path:
         """The folder for unfinished work of this name."""
         return self.root / ".work" / name
-
-
-def partitions_of(key: str, settings: Settings) -> list[str] | None:
-    """The partitions of a table under a profile: None if it is unpartitioned, [] if the profile does not ask for it."""
-    if TABLES[key].partitioning and not is_asked(key, settings):
-        return []
-    by_partitioning = {
-        "shard": settings.shard_keys,
-        "recipe": settings.recipe_names,
-        "benchmark": list(settings.benchmarks.best_of_n),
-        "topic": list(TOPICS),
-    }
-    partitioning = TABLES[key].partitioning
-    return by_partitioning[partitioning] if partitioning else None
-
-
-def partition_name(key: str, partition: str | None) -> str:
-    """A partition as messages name it: `labels/hard_negatives 003`."""
-    return f"{key} {partition}" if partition else key
-
-
-def own_columns(key: str) -> list[str]:
-    """A table's columns, without provenance."""
-    return list(TABLES[key].schema.columns())
-
-
-def digest_of(path: Path) -> str:
-    """The hash of a file, or of the weights in a folder.
-
-    Raises:
-        OSError: it does not exist.
-    """
-    if path.is_dir():
-        return hash_of({weights.name: file_digest(weights) for weights in path.glob("*.safetensors")})
-    return file_digest(path)
-
-
-@by_state
-def _record_in(path: Path) -> Record:
-    try:
-        return Record(**json.loads(pl.read_parquet_metadata(path)[FOOTER]))
-    except OSError:
-        raise
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, TypeError, ValueError) as error:
-        raise DamagedFile(path, first_line(error)) from error
-
-
-def _with_categories(key: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows with the categories of the present contract, which may have more than the file."""
-    kinds = columns_of(TABLES[key])
-    return frame.cast({name: kinds[name] for name in frame.columns if isinstance(kinds.get(name), pl.Enum)})

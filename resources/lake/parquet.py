@@ -8,11 +8,13 @@ By the seal any flipped bit is found: Parquet's checksums of pages do not cover 
 reader.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,9 @@ import polars as pl
 import pyarrow.parquet as pq
 from dataframely.exc import SchemaError, ValidationError
 
-from cpmi_dagster.contracts.tables import TABLES, provenance_of
+from cpmi_dagster.contracts.tables import TABLES, columns_of, provenance_of
 from cpmi_dagster.errors import LakeError
-from cpmi_dagster.files.file_states import by_state
+from cpmi_dagster.files.file_states import by_state, file_digest
 from cpmi_dagster.files.whole_files import whole_file
 
 FOOTER = "cpmi"
@@ -93,6 +95,17 @@ def hash_of(facts: Any) -> str:
     return sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 
+def digest_of(path: Path) -> str:
+    """The hash of a file that rows name, or of the weights in a folder.
+
+    Raises:
+        OSError: it does not exist.
+    """
+    if path.is_dir():
+        return hash_of({weights.name: file_digest(weights) for weights in path.glob("*.safetensors")})
+    return file_digest(path)
+
+
 def check_rows(frame: pl.DataFrame, key: str) -> pl.DataFrame:
     """Rows cast to the types of a table.
 
@@ -118,6 +131,42 @@ class DamagedFile(LakeError):
         super().__init__(f"lake file {path} is damaged ({reason}); run `cpmi run{option}`, which makes it again")
 
 
+def read_record(path: Path) -> Record | None:
+    """The record of a file; None if that is missing or damaged, or cannot be read."""
+    with suppress(OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, TypeError, ValueError):
+        return _read_record(path)
+    return None
+
+
+@by_state
+def _read_record(path: Path) -> Record:
+    return Record(**json.loads(pl.read_parquet_metadata(path)[FOOTER]))
+
+
+def read_rows(path: Path, key: str, columns: Sequence[str] | None = None, most: int | None = None) -> pl.DataFrame:
+    """Rows of a table's file without provenance columns, with the categories of the present contract.
+
+    Args:
+        columns: all of the contract by default.
+        most: only so many rows, the first ones.
+
+    Raises:
+        OSError, PolarsError: the file cannot be read, or lacks a column.
+    """
+    frame = pl.read_parquet(path, columns=list(columns or TABLES[key].schema.columns()), n_rows=most)
+    kinds = columns_of(TABLES[key])
+    return frame.cast({name: kinds[name] for name in frame.columns if isinstance(kinds.get(name), pl.Enum)})
+
+
+def write_rows(rows: pl.DataFrame, record: Record, path: Path) -> None:
+    """Write rows that `check_rows` has passed, with their provenance and record, into a sealed file.
+
+    Raises:
+        StorageError: the disk is full, or the folder cannot be written.
+    """
+    write_sealed(with_provenance(rows, record), path, {FOOTER: json.dumps(asdict(record))})
+
+
 def write_sealed(frame: pl.DataFrame, path: Path, footer: Mapping[str, str]) -> None:
     """Write a sealed file, whole or not at all.
 
@@ -135,7 +184,7 @@ def write_sealed(frame: pl.DataFrame, path: Path, footer: Mapping[str, str]) -> 
 def seal(path: Path) -> None:
     """Put the hash of a file's bytes into it, in place of the zeros of `SEAL`."""
     with path.open("r+b") as file:
-        digits = file_digest(file, "sha256").hexdigest()
+        digits = hashlib.file_digest(file, "sha256").hexdigest()
         start = max(0, file.seek(0, 2) - TAIL_BYTES)
         file.seek(start)
         file.seek(start + file.read().rindex(ZEROS))

@@ -21,7 +21,6 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource, TrajectorySource
 from cpmi_dagster.resources.sources.data_files import (
     SUFFIXES,
-    ReadRow,
     class_names,
     database_files,
     local_files,
@@ -29,6 +28,7 @@ from cpmi_dagster.resources.sources.data_files import (
     read_relation,
 )
 from cpmi_dagster.resources.sources.hub import HubLock
+from cpmi_dagster.resources.sources.text_files import ReadRow
 from cpmi_dagster.trajectories.given_rows import class_names as classes_of_table
 from cpmi_dagster.trajectories.given_rows import name_classes
 from cpmi_dagster.trajectories.rows import Row, Unreadable

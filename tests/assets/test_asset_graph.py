@@ -16,12 +16,12 @@ from cpmi_dagster.contracts.keys import CPMI_80K, FIGURES, REFERENCES, STEP_REWA
 from cpmi_dagster.definitions import STAGE_BY_TABLE, STAGES, build_definitions, home_of
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.models.settings import LanguageModel
-from cpmi_dagster.profiles.asked import asked_assets
+from cpmi_dagster.profiles.partitions import needed_assets
 from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.resources.dag.facts import recipe_facts, setting_values
 from cpmi_dagster.resources.dag.jobs import LABEL, PHASES, PROFILE_TAG
 from cpmi_dagster.resources.dag.presentation import code_version
 from cpmi_dagster.resources.dag.stage import ancestors, carried_inputs, direct_inputs
-from cpmi_dagster.resources.dag.states import recipe_facts, setting_values
 
 SNAPSHOT = Path(__file__).parent / "asset_graph.json"
 
@@ -38,7 +38,7 @@ def graph(home: Path) -> dict[str, dict[str, object]]:
             "code_version": stage.code_version,
         }
         for key, stage in shown.stages.items()
-        if key in asked_assets(shown.settings)
+        if key in needed_assets(shown.settings)
     }
 
 
@@ -97,7 +97,7 @@ def test_every_profile_has_what_it_asks_for_and_all_jobs(tmp_path, name):
     definitions = build_definitions(home_of(settings))
     repository = definitions.get_repository_def()
     repository.load_all_definitions()
-    assert {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()} == {*asked_assets(settings)}
+    assert {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()} == {*needed_assets(settings)}
     jobs = {job.name: job for job in repository.get_all_jobs() if not job.name.startswith("__")}
     assert set(PHASES) <= set(jobs)
     assert jobs[LABEL].run_tags[PROFILE_TAG] == name

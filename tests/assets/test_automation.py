@@ -14,14 +14,15 @@ from dagster._core.definitions.schedule_definition import ScheduleExecutionData
 from cpmi_dagster.contracts.keys import SELECTED, TRUTH
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.definitions import build_definitions, home_of
-from cpmi_dagster.files.life_locks import hold
+from cpmi_dagster.files.locks import hold
+from cpmi_dagster.profiles.partitions import partitions_of
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.instance import ALIVE, PARTITION_TAG, dagster_folder
 from cpmi_dagster.resources.dag.jobs import INGEST, LABEL, label_tables, phases
 from cpmi_dagster.resources.dag.sensors import NOTHING_TO_DO, Due, failed_runs, failure_facts, requests_of
 from cpmi_dagster.resources.dag.stage import asset_key
 from cpmi_dagster.resources.dag.states import CURRENT, MISSING, State, States
-from cpmi_dagster.resources.lake.lake import Lake, partitions_of
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parquet import Record
 
 
@@ -81,7 +82,7 @@ def world(tmp_path, tmp_path_factory, monkeypatch):
 
     def state(states: States, key: str, shard: str | None = None) -> State:
         is_stale = key.startswith("labels/") and shard in stale
-        return State("stale", "changed") if is_stale else CURRENT if states.lake.has(key, shard) else MISSING
+        return State("stale", "changed") if is_stale else CURRENT if states.lake.has_file(key, shard) else MISSING
 
     monkeypatch.setattr(States, "state", state)
     # a tick needs an instance that it can open by its folder

@@ -74,7 +74,7 @@ def test_questions_of_a_benchmark_however_they_are_set_stop_every_run_before_a_m
     for _ in range(2):
         (failure,) = run_all(settings).failures
         assert "no_benchmark_question_is_trained_on: reward models would be trained on 1 of the problems of" in failure
-        assert not Lake.of(settings).exists(NEGATIVES)
+        assert not Lake.of(settings).has_table(NEGATIVES)
 
 
 def test_checks_of_labels_look_at_the_shards_that_are_whole_and_at_each_alone(tmp_path):

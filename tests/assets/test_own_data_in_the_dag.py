@@ -63,7 +63,7 @@ def test_rows_become_a_data_set_with_their_ids_and_each_gets_the_labels_that_it_
     types = ["cpmi", "math_shepherd", "step_length"]
     settings = profile(tmp_path, sources, rewards={"types": types}, recipes=[])
     assert any("step labels `judge` lack" in failure for failure in run_all(settings, only=LABELLED).failures)
-    assert not Lake.of(settings).exists("labels/hard_negatives"), "a model was asked before labels were checked"
+    assert not Lake.of(settings).has_table("labels/hard_negatives"), "a model was asked before labels were checked"
     write(tmp_path, "judged.jsonl", judged)
     lake = run(settings, *LABELLED)
     assert lake.read("alignment/rejected_rows").select("row_number", "reason").rows() == [
@@ -122,7 +122,7 @@ def test_judgements_are_found_by_id_and_checked_before_a_model_is_asked_and_one_
     settings = profile(tmp_path, sources, rewards={"types": ["cpmi"]}, recipes=[], shards=2)
     (failure,) = run_all(settings, only=LABELLED).failures
     assert 'no trajectory has the id "row-9"; the trajectories have ids such as "row-' in failure
-    assert not Lake.of(settings).exists("labels/hard_negatives"), "a model was asked before judgements were checked"
+    assert not Lake.of(settings).has_table("labels/hard_negatives"), "a model was asked before judgements were checked"
     write(tmp_path, "judged.jsonl", judged)
     lake, said = Lake.of(settings), StringIO()
     assert not run_all(settings, only=SELECTED, console=Console(file=said, width=300)).failures

@@ -20,7 +20,7 @@ from waiting import free_port, wait_until
 
 from cpmi_dagster.contracts.keys import LOGPROBS, REJECTED_ROWS, REPORT, SELECTED, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.definitions import build_definitions, home_of, home_status
-from cpmi_dagster.profiles.asked import asked_assets
+from cpmi_dagster.profiles.partitions import needed_assets
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.general_checks import IS_CURRENT, KEEPS_CONTRACT
 from cpmi_dagster.resources.dag.instance import open_instance, view_instance
@@ -59,7 +59,7 @@ def test_after_ten_edits_the_checks_say_what_status_says_and_unsynced_selections
     home = home_of(own_copy)
     definitions = build_definitions(home, lambda: home_of(now[0]).states())
     job = definitions.resolve_job_def(JUDGE_FILES)
-    before = {key: code_version(home.stages[key], home) for key in asked_assets(own_copy)}
+    before = {key: code_version(home.stages[key], home) for key in needed_assets(own_copy)}
     for words, edit in EDITS.items():
         now[0] = settings = edited(own_copy, edit)
         with open_instance(own_copy) as instance:
@@ -210,6 +210,6 @@ def test_an_empty_home_with_everything_switched_on_ends_in_a_report_and_then_not
                 instance, scheduled_execution_time=datetime.now(UTC), repository_def=repository
             ) as context:
                 assert not schedule.evaluate_tick(context).run_requests
-    assets = [{"path": key.split("/")} for key in asked_assets(tiny)]
+    assets = [{"path": key.split("/")} for key in needed_assets(tiny)]
     assert pages.ask(BACKFILL, assets=assets)["launchPartitionBackfill"]["__typename"] == "LaunchBackfillSuccess"
     assert (Path(tiny.home) / "report" / "index.html").is_file()

@@ -61,7 +61,7 @@ def test_a_source_that_is_edited_while_it_is_read_leaves_no_rows_of_two_versions
         (failure,) = run_all(settings, only=(SOURCE,)).failures
     assert "the sources of sources/math_shepherd changed while its rows were made; nothing is written" in failure
     lake = Lake.of(settings)
-    assert not lake.exists(SOURCE)
+    assert not lake.has_table(SOURCE)
     assert not run_all(settings, only=(SOURCE,)).failures
     assert {steps[0].split()[0] for steps in lake.read(SOURCE)["steps"]} == {"new"}
     rows.write_text("")
@@ -92,7 +92,7 @@ def test_a_run_that_would_do_nothing_is_not_started_and_runs_are_in_their_jobs_h
         assert len(instance.fetch_materializations(asset_key(table), limit=5).records) == 1
     Lake(tmp_path).path(table).unlink()
     assert not run_all(settings, only=(table,)).failures
-    assert Lake(tmp_path).exists(table)
+    assert Lake(tmp_path).has_table(table)
 
 
 def test_a_shard_that_fails_stops_no_other_and_nothing_is_made_of_it(own_copy, tmp_path, monkeypatch):
@@ -127,9 +127,9 @@ def test_a_stage_waits_for_a_partition_that_another_process_makes(tmp_path, monk
         with home.lake.lock_partition(stage.table, None, print):
             other = pool.submit(bring_up_to_date, StageRun(stage, home, None, "run", said.put))
             assert "another process holds the lock" in said.get(timeout=120)
-            assert not home.lake.exists(stage.table)
+            assert not home.lake.has_table(stage.table)
         other.result()
-    assert home.lake.exists(stage.table)
+    assert home.lake.has_table(stage.table)
 
 
 def test_a_dry_run_says_what_would_be_made_and_why_and_makes_nothing(finished):

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cpmi_dagster.cli.commands import app
-from cpmi_dagster.cli.option_texts import parse_shards
+from cpmi_dagster.cli.options import parse_shards
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.files.text import NOT_SHOWN
@@ -28,9 +28,9 @@ print("loaded:", *sorted({"dagster", "dataframely", "polars", "torch", "transfor
 """
 LEAVING = """
 import atexit
-from cpmi_dagster.cli import leaving
+from cpmi_dagster.cli import commands
 atexit.register(print, "closed")
-leaving.leave(3)
+commands.leave(3)
 """
 ROW = {"id": "a", "question": "1 + 1?", "steps": ["1 + 1 = 2"], "gold_answer": "2", "negative_answers": ["3", "12"]}
 

@@ -8,7 +8,6 @@ import polars as pl
 
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.profiles.spelling import settings_in
 from scripts import architecture_picture, readme_table, settings_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +32,7 @@ def test_the_page_of_settings_is_what_its_script_writes_and_every_setting_has_a_
         "run `python -m scripts.settings_page`"
     )
     fields = [field for model, _ in settings_page.sections(Settings) for field in model.model_fields.values()]
-    assert not [field for field in fields if not field.description and not settings_in(field.annotation)]
+    assert not [field for field in fields if not field.description and not settings_page.settings_in(field.annotation)]
 
 
 def text_of(node: ast.AST) -> str | None:

@@ -23,8 +23,8 @@ from cpmi_dagster.exports.rows import (
     write_rows,
 )
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.commands.export import MARKER, check_replaceable
-from cpmi_dagster.resources.commands.given_columns import given_columns
+from cpmi_dagster.resources.commands.destination import MARKER, check_replaceable
+from cpmi_dagster.resources.commands.given_rows import given_columns
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parquet import Record
 from cpmi_dagster.resources.sources.data_files import local_files, read_files

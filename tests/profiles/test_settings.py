@@ -4,7 +4,8 @@ import pytest
 
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.models.settings import LanguageModel
-from cpmi_dagster.profiles.settings import PROFILES, Settings, load_settings
+from cpmi_dagster.profiles.profile_files import PROFILES
+from cpmi_dagster.profiles.settings import Settings, load_settings
 
 
 @pytest.fixture(autouse=True)

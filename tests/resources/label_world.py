@@ -19,13 +19,13 @@ from cpmi_dagster.contracts.keys import NEGATIVES, POLICY_ROLLOUTS, SCORES, STEP
 from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.generation.engine import Generation
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
-from cpmi_dagster.profiles.asked import is_asked
+from cpmi_dagster.profiles.partitions import is_needed, partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.making import bring_up_to_date
 from cpmi_dagster.resources.dag.progress import LoggedProgress
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
-from cpmi_dagster.resources.lake.lake import Lake, partitions_of
+from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.trajectories.templates import render_context, render_step, render_target
@@ -86,13 +86,13 @@ class World:
         declared = [replace(each, code_version=self.code.get(each.table, each.code_version)) for each in STAGES]
         models = Counted(self.settings, self)
         by_table: dict[str, Stage] = {
-            key: each for each in declared for key in each.tables if is_asked(key, self.settings)
+            key: each for each in declared for key in each.tables if is_needed(key, self.settings)
         }
         home = Home(self.settings, self.lake, models, DataSources(self.settings), LoggedProgress(), by_table)
         return [
             each.table
             for each in declared
-            if is_asked(each.table, self.settings)
+            if is_needed(each.table, self.settings)
             for name in (partitions_of(each.table, self.settings) if each.partitioning else None) or [None]
             if self._run(each, name, home)
         ]

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.resources.commands.ui import check_port
 from cpmi_dagster.resources.dag.instance import write_dagster_yaml
-from cpmi_dagster.resources.web.dagster_server import check_port
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,10 +14,10 @@ from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, column_meanings, columns_of
 from cpmi_dagster.errors import StorageError
 from cpmi_dagster.files.file_states import file_state
-from cpmi_dagster.profiles.asked import is_asked
+from cpmi_dagster.profiles.partitions import is_needed
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.lake import database
-from cpmi_dagster.resources.lake.database import another, publish, quoted, reader
+from cpmi_dagster.resources.lake.database import open_second_connection, publish, quoted, reader
 from cpmi_dagster.resources.lake.lake import Lake
 
 NEGATIVES, PREDICTIONS = "labels/hard_negatives", "benchmarks/prmbench_predictions"
@@ -101,8 +101,8 @@ def test_the_first_file_of_a_table_that_is_asked_for_shows_on_open_connections(l
         assert set(counts(connection).values()) == {0}
         put_first_files(lake, settings)
         put(lake, "labels/step_rewards", ".earlier/000")
-        for opened in (connection, foreign, another(connection)):
-            assert counts(opened) == {key: int(is_asked(key, settings)) for key in TABLES}
+        for opened in (connection, foreign, open_second_connection(connection)):
+            assert counts(opened) == {key: int(is_needed(key, settings)) for key in TABLES}
             assert len(opened.sql("from earlier.step_rewards").fetchall()) == 1
         publish(lake, settings)
     assert file_state(path) == before
@@ -116,7 +116,7 @@ def test_new_replaced_and_removed_shards_show_on_open_connections_and_to_the_nex
         for shard, name, expected in (("001", "b", "ab"), ("000", "c", "bc")):
             negatives(lake, shard, name)
             publish(lake, settings)
-            for opened in (connection, foreign, another(connection)):
+            for opened in (connection, foreign, open_second_connection(connection)):
                 assert opened.sql(IDS).fetchall() == [*map(tuple, expected)]
     shutil.rmtree(lake.root / "labels")
     assert ids(lake, settings) == []

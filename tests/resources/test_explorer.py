@@ -14,11 +14,11 @@ from starlette.testclient import TestClient
 from cpmi_dagster.contracts.tables import StepTruth
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.html import EXPLORER as OWN
+from cpmi_dagster.resources.explorer.app import explorer
+from cpmi_dagster.resources.explorer.results import LatestResults
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parquet import Record
 from cpmi_dagster.resources.lake.query import query
-from cpmi_dagster.resources.web.explorer.app import explorer
-from cpmi_dagster.resources.web.explorer.results import LatestResults
 from cpmi_dagster.trajectories.rows import AS_IT_IS
 from cpmi_dagster.trajectories.step_truth import read_judgements
 from tests.resources.test_database import put

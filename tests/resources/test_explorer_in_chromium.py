@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 from explorer_home import made_up_home
 
-from cpmi_dagster.resources.web.explorer.app import explorer
+from cpmi_dagster.resources.explorer.app import explorer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 LONGEST = 300_000

@@ -5,7 +5,7 @@ import sys
 
 import dagster as dg
 
-from cpmi_dagster.files.life_locks import hold, life_of
+from cpmi_dagster.files.locks import hold, life_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag import instance as dagster_instance
 from cpmi_dagster.resources.dag.instance import ALIVE, at_work, dagster_folder, hold_run
@@ -16,7 +16,7 @@ CANCELED, SUCCESS = dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.SUCCESS
 HOLD_AND_DIE = """
 import os, sys
 from pathlib import Path
-from cpmi_dagster.files.life_locks import hold
+from cpmi_dagster.files.locks import hold
 locks = [hold(Path(sys.argv[1], f"{run_id}.lock")) for run_id in sys.argv[2:]]
 os._exit(9)
 """

@@ -77,7 +77,7 @@ def test_a_body_that_fails_or_breaks_the_contract_writes_nothing(home):
     for body in (lambda run: 1 / 0, lambda run: StageOutput(rewards("t1", "t1"))):
         with pytest.raises((ZeroDivisionError, LakeError)):
             bring(home, Stage(body, STEP_REWARDS))
-    assert not home.lake.exists(STEP_REWARDS)
+    assert not home.lake.has_table(STEP_REWARDS)
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "tokenizer.json", "config.json", "model.safetensors"])
@@ -98,7 +98,7 @@ def test_a_file_that_changes_while_rows_are_made_is_refused_and_makes_others_lat
     what = "sources" if name == "rows.jsonl" else "models"
     with pytest.raises(LakeError, match=rf"the {what} of {STEP_REWARDS} 000 changed while its rows were made"):
         bring(home, replace(declared, body=change))
-    assert not home.lake.exists(STEP_REWARDS)
+    assert not home.lake.has_table(STEP_REWARDS)
     assert [bring(home, declared) for _ in range(2)] == [True, False]
     file.write_bytes(file.read_bytes() + b"\n")
     assert bring(home, declared)

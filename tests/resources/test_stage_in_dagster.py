@@ -13,12 +13,11 @@ from cpmi_dagster.assets.models import process_reward_models
 from cpmi_dagster.contracts.keys import LOGPROBS, MODELS, NEGATIVES, REJECTED_TRAJECTORIES, SELECTED
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import ScoringError, TransientError
-from cpmi_dagster.profiles.orchestration import Orchestration
+from cpmi_dagster.profiles.settings import Orchestration
 from cpmi_dagster.reading.tree_reader import OutOfMemory
-from cpmi_dagster.resources.dag.file_metadata import facts_of, preview
 from cpmi_dagster.resources.dag.home_resources import shown_resources
 from cpmi_dagster.resources.dag.making import asset_of, step_errors
-from cpmi_dagster.resources.dag.presentation import asset_description, table_metadata
+from cpmi_dagster.resources.dag.presentation import asset_description, preview, run_metadata, table_metadata
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.lake.parquet import Record
@@ -89,14 +88,14 @@ def test_a_run_shows_what_its_file_is_made_from_and_numbers_that_dagster_plots(h
     cost = {"forward_tokens": 70, "wall_seconds": 1.5, "generated_tokens": 0}
     record = home.lake.write(negatives("t1"), Record(NEGATIVES, SHARD, key="5f0c", run_id="r", facts=facts, cost=cost))
     home.lake.write(negatives("t1", "t2"), replace(record, partition="001"))
-    shown = facts_of(count_selected, [record], negatives("t1"), home.lake)
+    shown = run_metadata(count_selected, [record], negatives("t1"), home.lake)
     assert shown["dagster/partition_row_count"] == 1 and shown["dagster/row_count"] == 3
     assert shown["forward_tokens"] == 70 and shown["wall_seconds"] == 1.5 and "generated_tokens" not in shown
     assert shown["key"] == "5f0c" and shown["path"].path == str(home.lake.path(NEGATIVES, SHARD))
     lines = shown["made from"].md_str.splitlines()
     assert "| setting | negatives.count | 4 |" in lines and lines[-1].endswith(" | e3958c50 |")
     other = replace(record, partition="001", key="b7d1", facts={**facts, "seed": 7})
-    together = facts_of(count_selected, [record, other], negatives("t1"), home.lake)
+    together = run_metadata(count_selected, [record, other], negatives("t1"), home.lake)
     assert together["forward_tokens"] == 140 and "| seed |  | 0, 7 |" in together["made from"].md_str
 
 

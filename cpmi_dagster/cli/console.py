@@ -1,4 +1,4 @@
-"""Prints frames as tables for people, and as CSV or JSON for programs.
+"""The console of all commands: control characters of data are shown and not obeyed, frames are tables, CSV or JSON.
 
 show_frame(OUT, frame, "table")     a table; long texts are cut
 show_frame(OUT, frame, "json")      [{"trajectory_id": "t000000017", …}, …], lists and structs as they are
@@ -11,10 +11,11 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from rich import box
+from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from cpmi_dagster.cli.safe_console import SafeConsole
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.files.text import cut, printable
 
@@ -22,6 +23,30 @@ if TYPE_CHECKING:
     import polars as pl
 
 MAX_CELL, UNBROKEN = 100, 12
+
+
+class SafeConsole(Console):
+    """Rich's console for text that comes from data, files and servers."""
+
+    def __init__(self, **options: Any) -> None:
+        # `:100:` in a text is not an emoji
+        super().__init__(emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Render a line, cell or title with its control characters written out."""
+        return super().render_str(printable(text), **options)
+
+    def warn(self, message: str) -> None:
+        """Print a message as it is: `[red]` in it is text."""
+        self.print(message, highlight=False, markup=False, soft_wrap=True)
+
+    def complain(self, message: str) -> None:
+        """Print the error that ends a command."""
+        self.print(f"[red]error:[/red] {escape(message)}", highlight=False, soft_wrap=True)
+
+    def write(self, text: str) -> None:
+        """Write text unchanged for a program that reads it, and printable on a terminal."""
+        self.file.write(printable(text) if self.is_terminal else text)
 
 
 def show_frame(console: SafeConsole, frame: "pl.DataFrame", form: str) -> None:

@@ -13,10 +13,10 @@ from starlette.templating import Jinja2Templates
 from cpmi_dagster.benchmarks.resampling import shown as interval
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.web.explorer import queries
-from cpmi_dagster.resources.web.explorer.addresses import address, check_known, choice_of, number_of, text_of
-from cpmi_dagster.resources.web.explorer.own_labels import OwnLabels
-from cpmi_dagster.resources.web.explorer.results import LatestResults, Row, View
+from cpmi_dagster.resources.explorer import queries
+from cpmi_dagster.resources.explorer.addresses import address, check_known, choice_of, number_of, text_of
+from cpmi_dagster.resources.explorer.own_labels import OwnLabels
+from cpmi_dagster.resources.explorer.results import LatestResults, Row, View
 
 TEMPLATES = Path(__file__).parent / "templates"
 ROWS_OF_PAGE = 40

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 
-from cpmi_dagster.resources.web.explorer.results import Results
+from cpmi_dagster.resources.explorer.results import Results
 
 Name = TypeVar("Name", bound=str)
 LONGEST = 300

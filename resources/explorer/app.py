@@ -25,11 +25,11 @@ from starlette.staticfiles import StaticFiles
 from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.files.whole_files import check_writable
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.resources.commands.ui import LOCALHOST
+from cpmi_dagster.resources.explorer.judging import Judging
+from cpmi_dagster.resources.explorer.own_labels import OwnLabels
+from cpmi_dagster.resources.explorer.pages import Pages
 from cpmi_dagster.resources.lake.home_file import claim_home
-from cpmi_dagster.resources.web.dagster_server import LOCALHOST
-from cpmi_dagster.resources.web.explorer.judging import Judging
-from cpmi_dagster.resources.web.explorer.own_labels import OwnLabels
-from cpmi_dagster.resources.web.explorer.pages import Pages
 
 STATIC = Path(__file__).parent / "static"
 FILE_NAME = "own_labels.jsonl"

@@ -8,6 +8,6 @@ addresses    the addresses of pages and their parameters
 app          the web application; its pages are in `pages` and `judging`
 """
 
-from cpmi_dagster.resources.web.explorer.app import explorer, serve_explorer
+from cpmi_dagster.resources.explorer.app import explorer, serve_explorer
 
 __all__ = ["explorer", "serve_explorer"]

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_run import SHARED_DATA
 
-from cpmi_dagster.cli.safe_console import SafeConsole
-from cpmi_dagster.cli.views import show_starter
+from cpmi_dagster.cli.console import SafeConsole
+from cpmi_dagster.cli.views import show_new_profile
 from cpmi_dagster.errors import ModelError, SettingsError, SourceError
 from cpmi_dagster.profiles.first_look import look_over
-from cpmi_dagster.profiles.settings import PROFILES, Settings, load_settings
-from cpmi_dagster.profiles.starter import starter_profile
-from cpmi_dagster.resources.commands.init import Starter, starter_for
+from cpmi_dagster.profiles.profile_files import PROFILES
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.resources.commands.init import NewProfile, new_profile, profile_text
 
 ROWS = [
     {"id": f"q{number}", "question": f"{number} + 1?", "steps": [f"It is {number + 1}."], "gold_answer": number + 1}
@@ -38,27 +38,27 @@ def write_rows(path: Path, rows=ROWS) -> Path:
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):
-    """Writes rows to `rows.jsonl` and a profile for them; gives the starter and the profile as it loads."""
+    """Writes rows to `rows.jsonl` and a profile for them; gives both the new profile and its settings."""
     monkeypatch.chdir(tmp_path)
 
-    def run(rows=ROWS, source=None, model=HUB_MODEL, output="mine.yaml", **options) -> tuple[Starter, Settings]:
-        starter = starter_for(source or write_rows(Path("rows.jsonl"), rows), model, output and Path(output), **options)
-        starter.write()
-        return starter, load_settings(starter.path)
+    def run(rows=ROWS, source=None, model=HUB_MODEL, output="mine.yaml", **options) -> tuple[NewProfile, Settings]:
+        new = new_profile(source or write_rows(Path("rows.jsonl"), rows), model, output and Path(output), **options)
+        new.write()
+        return new, load_settings(new.path)
 
     return run
 
 
 def test_the_profile_labels_every_trajectory_with_cpmi_and_trains_on_it_and_on_one_label_from_several(start):
-    starter, loaded = start()
+    new, loaded = start()
     assert (loaded.profile, loaded.shards, loaded.recipe_names) == ("mine", 1, ["cpmi_bce", "right_so_far_bce"])
     cheap = ("position", "final_answer", "final_answer_position", "step_length", "step_surprisal")
     assert loaded.rewards.types == ("cpmi", "first_error", "right_so_far", *cheap)
     assert set(dict(loaded.selection).values()) == {None, False}
     assert loaded.models.labeler.name == loaded.models.backbone.name == HUB_MODEL
-    assert loaded.models.policy is loaded.models.prover is starter.model_place is None
+    assert loaded.models.policy is loaded.models.prover is new.model_place is None
     assert (loaded.sources.references, loaded.sources.benchmarks, loaded.sources.step_truth) == ((), {}, ())
-    assert "miniature" not in starter.text.replace("miniature:NAME", "") and "extends" not in starter.text
+    assert "miniature" not in new.text.replace("miniature:NAME", "") and "extends" not in new.text
 
 
 def test_without_a_gpu_a_head_is_trained_alone_and_the_profile_says_what_trains_in_full(start, monkeypatch):
@@ -70,36 +70,36 @@ def test_without_a_gpu_a_head_is_trained_alone_and_the_profile_says_what_trains_
 
 
 def test_sets_of_gold_answers_wait_for_a_confirmation_and_a_row_without_one_among_others_is_named(start):
-    starter, loaded = start([*ROWS, {**ROWS[0], "id": "odd", "question": "?", "gold_answer": None}])
-    assert "No gold answer in 1 of 4 trajectories" in starter.text and not loaded.sources.references
-    assert list(starter.look.without_gold) == ["odd"]
-    starter, _ = start([{**row, "gold_answer": None} for row in ROWS], force=True)
-    starter.path.write_text(starter.text.replace("    # ", "    "), encoding="utf-8")
-    sources, paper = load_settings(starter.path).sources, load_settings(PROFILES / "paper.yaml").sources
+    new, loaded = start([*ROWS, {**ROWS[0], "id": "odd", "question": "?", "gold_answer": None}])
+    assert "No gold answer in 1 of 4 trajectories" in new.text and not loaded.sources.references
+    assert list(new.look.without_gold) == ["odd"]
+    new, _ = start([{**row, "gold_answer": None} for row in ROWS], force=True)
+    new.path.write_text(new.text.replace("    # ", "    "), encoding="utf-8")
+    sources, paper = load_settings(new.path).sources, load_settings(PROFILES / "paper.yaml").sources
     assert sources.references[:-1] == paper.references and sources.references[-1].source == "mine"
 
 
 def test_how_the_rows_are_read_is_shown_and_written_into_the_profile(start):
     rows = [{"prompt": "2 + 3?", "completion": "I add.\n\n2 + 3\n= 5.", "Answer": 5, "level": 1, "guid": "a"}]
-    starter, _ = start(rows)
-    assert starter.look.maps == ["--map gold_answer=Answer", "--map id=guid"]
+    new, _ = start(rows)
+    assert new.look.maps == ["--map gold_answer=Answer", "--map id=guid"]
     told = {"fields": {"gold_answer": "Answer", "id": "guid"}, "steps": "line"}
-    starter, loaded = start(rows, force=True, **told)
-    first = starter.look.first
+    new, loaded = start(rows, force=True, **told)
+    first = new.look.first
     assert (first.place, first.form, first.question) == ("row 1", "question and solution", "2 + 3?")
     assert (first.steps, first.gold_answer, first.unread) == (["I add.", "2 + 3", "= 5."], "5", ["level"])
     (source,) = loaded.sources.trajectories
-    assert (source.fields, source.steps, starter.look.maps) == (told["fields"], told["steps"], [])
+    assert (source.fields, source.steps, new.look.maps) == (told["fields"], told["steps"], [])
 
 
 def test_a_profile_that_is_there_is_replaced_only_by_force_and_what_is_no_profile_never(start):
-    starter, _ = start()
-    starter.path.write_text("mine", encoding="utf-8")
+    new, _ = start()
+    new.path.write_text("mine", encoding="utf-8")
     with pytest.raises(SettingsError, match=r"mine\.yaml already exists; give another --output, or --force"):
         start()
-    assert starter.path.read_text(encoding="utf-8") == "mine"
+    assert new.path.read_text(encoding="utf-8") == "mine"
     start(force=True)
-    assert starter.path.read_text(encoding="utf-8") == starter.text
+    assert new.path.read_text(encoding="utf-8") == new.text
     with pytest.raises(SettingsError, match=r"rows\.jsonl is not the name of a profile; give one such as \w+\.yaml"):
         start(output="rows.jsonl", force=True)
     assert Path("rows.jsonl").read_text(encoding="utf-8").startswith('{"id"')
@@ -111,10 +111,10 @@ def test_paths_are_those_from_the_folder_of_the_profile(start, tmp_path, monkeyp
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         (model / name).touch()
     Path("profiles").mkdir()
-    starter, _ = start(model=str(model), output="profiles/mine.yaml")
-    assert "{path: ../rows.jsonl}" in starter.text
+    new, _ = start(model=str(model), output="profiles/mine.yaml")
+    assert "{path: ../rows.jsonl}" in new.text
     monkeypatch.chdir("/")
-    loaded = load_settings(tmp_path / starter.path)
+    loaded = load_settings(tmp_path / new.path)
     assert Path(str(loaded.sources.trajectories[0].path)).samefile(tmp_path / "rows.jsonl")
     assert Path(loaded.models.backbone.name).samefile(tmp_path / model)
 
@@ -123,7 +123,7 @@ def test_paths_are_those_from_the_folder_of_the_profile(start, tmp_path, monkeyp
 @given(st.text(st.characters(exclude_categories=("C",), exclude_characters="/\\"), min_size=1, max_size=20))
 def test_any_name_of_file_and_model_is_written_so_that_it_is_read_back(name):
     look = look_over("rows.jsonl", [(row, "") for row in ROWS])
-    values = yaml.safe_load(starter_profile(look, f"p{name}p", {"path": f"./{name}"}, f"org/{name}"))
+    values = yaml.safe_load(profile_text(look, f"p{name}p", {"path": f"./{name}"}, f"org/{name}"))
     assert values["profile"] == f"p{name}p"
     assert values["sources"]["trajectories"] == {"path": f"./{name}"}
     assert values["models"]["labeler"] == {"name": f"org/{name}", "dtype": "auto"} == values["models"]["backbone"]
@@ -148,18 +148,18 @@ def test_mistakes_are_named_and_nothing_is_written(start, tmp_path, source, mode
 
 def test_judgements_are_checked_at_once_and_named_in_the_profile(start, capsys):
     write_rows(Path("judged.jsonl"), [{"id": "q1", "first_error": 0}, {"id": "q7", "first_error": 0}])
-    starter, loaded = start(truth="judged.jsonl")
+    new, loaded = start(truth="judged.jsonl")
     (truth,) = loaded.sources.step_truth
-    assert Path(str(truth.path)).samefile("judged.jsonl") and starter.truth
-    show_starter(SafeConsole(width=300), starter)
+    assert Path(str(truth.path)).samefile("judged.jsonl") and new.truth
+    show_new_profile(SafeConsole(width=300), new)
     assert (
         '1 of 2 judged rows of sources.step_truth fit; row 2: no trajectory has the id "q7"' in capsys.readouterr().out
     )
     rows = [{**row, "id": None, "uid": row["id"]} for row in ROWS]
     pl.DataFrame({"uid": ["q0", "q1"], "wrong_at": [-1, None]}).write_parquet("judged.parquet")
     names = {"id": "uid", "first_error": "wrong_at"}
-    starter, loaded = start(rows, truth="judged.parquet", fields=names, force=True)
-    assert starter.truth and starter.truth.truth.rows() == [(0, [True], None, None)] and starter.truth.unjudged == 1
+    new, loaded = start(rows, truth="judged.parquet", fields=names, force=True)
+    assert new.truth and new.truth.truth.rows() == [(0, [True], None, None)] and new.truth.unjudged == 1
     assert loaded.sources.trajectories[0].fields == {"id": "uid"} and loaded.sources.step_truth[0].fields == names
 
 
@@ -167,12 +167,12 @@ def test_judgements_are_checked_at_once_and_named_in_the_profile(start, capsys):
 def test_a_uid_or_qid_is_the_id_that_no_row_has_unless_rows_would_be_lost(start, name):
     rows = [{**{key: row[key] for key in row if key != "id"}, name: row["id"]} for row in ROWS]
     write_rows(Path("judged.jsonl"), [{"id": "q0", "first_error": 0}, {name: "q1", "first_error": 0}])
-    starter, loaded = start(rows, truth="judged.jsonl")
-    assert loaded.sources.trajectories[0].fields == {"id": name} and starter.look.identified == 3
-    assert starter.truth and starter.truth.truth["row_number"].to_list() == [0, 1]
+    new, loaded = start(rows, truth="judged.jsonl")
+    assert loaded.sources.trajectories[0].fields == {"id": name} and new.look.identified == 3
+    assert new.truth and new.truth.truth["row_number"].to_list() == [0, 1]
     for others in ([{**row, name: "user"} for row in rows], [*rows[:2], {**ROWS[2], "id": None}], [*ROWS, rows[0]]):
-        starter, loaded = start(others, force=True)
-        assert loaded.sources.trajectories[0].fields == {} and starter.look.rejected.height == (len(others) > 3)
+        new, loaded = start(others, force=True)
+        assert loaded.sources.trajectories[0].fields == {} and new.look.rejected.height == (len(others) > 3)
 
 
 def test_judgements_by_another_column_of_the_trajectories_are_refused_with_the_option_that_names_it(start):
@@ -180,8 +180,8 @@ def test_judgements_by_another_column_of_the_trajectories_are_refused_with_the_o
     rows = [{**row, "conversation": number + 6} for number, row in enumerate(ROWS)]
     with pytest.raises(SourceError, match='their column `conversation` holds "7": give `--map id=conversation` to'):
         start(rows, truth="judged.jsonl")
-    starter, _ = start(rows, truth="judged.jsonl", fields={"id": "conversation"})
-    assert starter.truth and starter.truth.fitting == 1
+    new, _ = start(rows, truth="judged.jsonl", fields={"id": "conversation"})
+    assert new.truth and new.truth.fitting == 1
 
 
 @pytest.mark.parametrize(

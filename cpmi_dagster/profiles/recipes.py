@@ -1,8 +1,11 @@
-"""Checks names of recipes and judges: they label rows of the tables, so no two may be equal."""
+"""Checks recipes and judges: what a recipe is trained on, and their names, which label rows of the tables."""
 
 from collections.abc import Collection, Sequence
 
-from cpmi_dagster.prm.settings import Recipe
+from pydantic import ValidationError
+
+from cpmi_dagster.errors import first_complaint
+from cpmi_dagster.prm.settings import Recipe, Training
 from cpmi_dagster.reports.paper import PROTOCOL_SUFFIXES, load_paper_tables
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW, main_rows
 from cpmi_dagster.rewards.registry import REWARD_TYPES
@@ -24,12 +27,50 @@ def check_judge_names(names: Collection[str], recipes: Sequence[Recipe]) -> None
             )
 
 
-def check_recipes_differ(recipes: Sequence[Recipe]) -> None:
-    """Check that recipes differ in more than their names, and that their rows have different labels.
+def check_recipes(
+    recipes: Sequence[Recipe], training: Training, types: Collection[str], step_labels: Collection[str], gpus: int
+) -> None:
+    """Check that recipes can be trained, differ in more than their names, and have rows with different labels.
+
+    Args:
+        training: settings that a recipe may override.
+        types: reward types of the profile.
+        step_labels: names of the user's labels.
+        gpus: of `orchestration`.
 
     Raises:
-        ValueError: two recipes or labels are equal; the message names them.
+        ValueError: says which recipe, and what to change.
     """
+    names = [recipe.name for recipe in recipes]
+    if len(set(names)) < len(names):
+        raise ValueError(f"recipes: the name `{next(n for n in names if names.count(n) > 1)}` is used twice")
+    for recipe in recipes:
+        if recipe.reward_type not in (*types, *step_labels):
+            if recipe.reward_type in REWARD_TYPES:
+                raise ValueError(f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among rewards.types")
+            raise ValueError(
+                f"recipes: `{recipe.name}` needs `{recipe.reward_type}` among sources.step_labels, or one of the "
+                f"reward types {', '.join(types)}"
+            )
+        if _trained_with(recipe, training).accelerate and gpus > 1:
+            raise ValueError(
+                f"recipes: `{recipe.name}` trains on the GPUs that `training.accelerate` names, which "
+                f"`orchestration.gpus: {gpus}` gives to other processes; set it to 1"
+            )
+    _check_differ(recipes)
+
+
+def _trained_with(recipe: Recipe, training: Training) -> Training:
+    try:
+        return recipe.trained_with(training)
+    except ValidationError as error:
+        place, reason, kind, _ = first_complaint(error)
+        where = f"training.{place}" if place else "training"
+        wrong = "it is not a setting" if kind == "extra_forbidden" else reason
+        raise ValueError(f"recipes: `{recipe.name}` sets `{where}` wrong: {wrong}") from error
+
+
+def _check_differ(recipes: Sequence[Recipe]) -> None:
     names: dict[str, str] = {}
     for recipe in recipes:
         first = names.setdefault(recipe.model_dump_json(exclude={"name"}), recipe.name)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from waiting import wait_until
 
 from cpmi_dagster.cli import commands
-from cpmi_dagster.cli.safe_console import SafeConsole
-from cpmi_dagster.cli.tables import show_frame, table_of
+from cpmi_dagster.cli.console import SafeConsole, show_frame, table_of
 from cpmi_dagster.files.text import NOT_SHOWN, encodable
 from cpmi_dagster.resources.dag import progress as stage_progress
 from cpmi_dagster.resources.dag.progress import TerminalProgress

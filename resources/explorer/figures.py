@@ -14,9 +14,9 @@ from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.figures import ReportInputs
 from cpmi_dagster.reports.labels import in_order, judged_steps, steps_with_truth
-from cpmi_dagster.resources.web.explorer.own_labels import OwnLabel
-from cpmi_dagster.resources.web.explorer.queries import JUDGED_REWARDS, JUDGED_SOLUTIONS
-from cpmi_dagster.resources.web.explorer.results import View
+from cpmi_dagster.resources.explorer.own_labels import OwnLabel
+from cpmi_dagster.resources.explorer.queries import JUDGED_REWARDS, JUDGED_SOLUTIONS
+from cpmi_dagster.resources.explorer.results import View
 
 
 @dataclass(frozen=True)

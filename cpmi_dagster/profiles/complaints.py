@@ -1,19 +1,48 @@
-"""Suggests the setting that a misspelt name may mean.
+"""Says what is wrong with a setting of a profile, and which setting a misspelt name may mean.
+
+explain(Settings, "mine.yaml", error)
+    "profile `mine.yaml`: `scoring.row_token` is not a setting; did you mean `scoring.row_tokens`?"
 
 settings_beside(Settings, "scoring.row_token")  ->  "did you mean `scoring.row_tokens`?"
 settings_beside(Settings, "templates")          ->  "did you mean `scoring.templates`?"
 settings_beside(Settings, "soft_labels.mad")    ->  "`soft_labels` has clip, epsilon, mad_factor"
 """
 
+import os
 from collections.abc import Iterator
-from typing import Any, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
+from cpmi_dagster.errors import first_complaint
 from cpmi_dagster.files.text import closest
 
 MOST_NAMES = 12
 OTHERWISE = "remove it or check its spelling"
+
+
+def explain(root: type[BaseModel], profile: str, error: ValidationError) -> str:
+    """One sentence on the first setting that is wrong; `root` is the model of all settings."""
+    place, reason, kind, _ = first_complaint(error)
+    if not place:
+        return f"profile `{profile}`: {reason}"
+    if kind == "missing":
+        # a misspelt setting is also missing under its right name
+        others = (".".join(map(str, each["loc"])) for each in error.errors() if each["type"] == "extra_forbidden")
+        if misspelt := next((name for name in others if f"`{place}`" in settings_beside(root, name)), None):
+            place, kind = misspelt, "extra_forbidden"
+    if kind == "extra_forbidden":
+        return f"{_place(profile, place)}: `{place}` is not a setting; {settings_beside(root, place)}"
+    if kind == "missing":
+        return f"profile `{profile}`: the setting `{place}` is missing; add it"
+    return f"{_place(profile, place)}: `{place}` is wrong: {reason}"
+
+
+def _place(profile: str, where: str) -> str:
+    """The environment variable that gives a setting, else the profile."""
+    variable = f"CPMI_{where.replace('.', '__')}__".upper()
+    names = (name for name, value in os.environ.items() if value and variable.startswith(f"{name.upper()}__"))
+    name = max(names, key=len, default=None)
+    return f"environment variable {name}" if name else f"profile `{profile}`"
 
 
 def settings_beside(root: type[BaseModel], place: str) -> str:
@@ -49,10 +78,3 @@ def setting_paths(model: type[BaseModel], path: str = "") -> Iterator[str]:
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from setting_paths(field.annotation, f"{path}{name}.")
         yield f"{path}{name}"
-
-
-def settings_in(annotation: Any) -> list[type[BaseModel]]:
-    """The models in a type: `[TrajectorySource]` of `tuple[TrajectorySource, ...]`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in get_args(annotation) for model in settings_in(part)]

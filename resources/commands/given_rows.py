@@ -1,4 +1,4 @@
-"""The user's rows, as they came, beside what was made of them.
+"""The user's rows at the doors of commands: a file read, and its rows as they came beside what was made of them.
 
 A file may change while models work. So a row is found by what is read of it, never by where it stands:
 
@@ -6,29 +6,74 @@ A file may change while models work. So a row is found by what is read of it, ne
     now        row 0 {"id": "r1", …}                              ->  row_number 1; the row of r0 is gone
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 from polars import selectors
 
 from cpmi_dagster.contracts.keys import SHEPHERD
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.errors import SourceError, UsageError
 from cpmi_dagster.files.text import counted
+from cpmi_dagster.files.whole_files import check_writable
+from cpmi_dagster.miniature.names import local_path
 from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.sources.data_sources import DataSources
+from cpmi_dagster.resources.sources.data_sources import DataSources, source_at
 from cpmi_dagster.rewards.dataset import KEY
 from cpmi_dagster.trajectories.forms import list_unread_fields
 from cpmi_dagster.trajectories.given_columns import as_cells, free_name, plain
+from cpmi_dagster.trajectories.given_rows import GivenRows, read_given
 from cpmi_dagster.trajectories.identifiers import name_trajectory
 from cpmi_dagster.trajectories.rows import Reading, Row, Unreadable, number_rows, originals, separate_defects
 
 READ = ("source_id", "question", "steps", "labels", "task", "gold_answer", "split", "defect", "excerpt")
 """What is read of a row."""
 BATCH_ROWS = 10_000
+
+
+def check_outputs(source: TrajectorySource, *outputs: Path) -> None:
+    """Refuse outputs that are files of the source, would be read with its folder, or cannot be written.
+
+    Raises:
+        UsageError: an output is an input, or would be one.
+        SourceError: there is no such source, or an output cannot be written.
+    """
+    folder = None if source.path is None else local_path(str(source.path)).absolute()
+    inputs = [] if folder is None else DataSources().files(source)
+    for output in outputs:
+        if any(output.exists() and output.samefile(file) for file in inputs):
+            raise UsageError(f"the output {output} is the input, which it would replace; give another name")
+        if folder is not None and folder.is_dir() and folder in output.absolute().parents:
+            raise UsageError(
+                f"the output {output} is in the folder of the input, and would be read with it; give another"
+            )
+    check_writable(*outputs)
+
+
+def read_file(place: str, outputs: Sequence[Path], keeps_empty: bool = False, **settings: Any) -> GivenRows:
+    """Read a file, folder or data set of the hub, in any form that `cpmi init` reads.
+
+    Args:
+        outputs: files to write later.
+        keeps_empty: an empty step of a benchmark's row is kept.
+        settings: of the source, as in `TrajectorySource`.
+
+    Raises:
+        SettingsError: a setting of the source is wrong.
+        SourceError: there is no such file, it has no rows, its first row has no form, or an output cannot be written or
+            is the file itself.
+    """
+    source = source_at(place, settings)
+    check_outputs(source, *outputs)
+    rows = [row for row, _, _ in DataSources().places(source)]
+    if not rows:
+        raise SourceError(f"{source.place} has no rows; give a file of solutions")
+    return read_given(rows, source.reading._replace(keeps_empty=keeps_empty))
 
 
 def own_rows(settings: Settings, lake: Lake) -> Iterator[tuple[Row, int | None, Reading]]:

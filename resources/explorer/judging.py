@@ -16,12 +16,12 @@ from starlette.responses import RedirectResponse, Response
 
 from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.web.explorer import queries
-from cpmi_dagster.resources.web.explorer.addresses import address, check_known, choice_of, number_of, text_of
-from cpmi_dagster.resources.web.explorer.figures import figures_of, judgements_of
-from cpmi_dagster.resources.web.explorer.own_labels import CLEAR, Verdict, changes_of, changes_up_to
-from cpmi_dagster.resources.web.explorer.pages import ANNOTATOR, Pages, annotator_of, find_trajectory
-from cpmi_dagster.resources.web.explorer.results import Row, View
+from cpmi_dagster.resources.explorer import queries
+from cpmi_dagster.resources.explorer.addresses import address, check_known, choice_of, number_of, text_of
+from cpmi_dagster.resources.explorer.figures import figures_of, judgements_of
+from cpmi_dagster.resources.explorer.own_labels import CLEAR, Verdict, changes_of, changes_up_to
+from cpmi_dagster.resources.explorer.pages import ANNOTATOR, Pages, annotator_of, find_trajectory
+from cpmi_dagster.resources.explorer.results import Row, View
 
 ALL_RIGHT = "none"
 STEP_KEYS = "0123456789bcdefghilmnopqrtvwxyz"

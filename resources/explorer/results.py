@@ -23,10 +23,10 @@ from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError, first_line
 from cpmi_dagster.files.file_states import file_state
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.resources.lake.database import FILE_NAME, another, quoted, reader
+from cpmi_dagster.resources.explorer.queries import REWARD_TYPES, SELECTED, TASKS
+from cpmi_dagster.resources.lake.database import FILE_NAME, open_second_connection, quoted, reader
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import ask
-from cpmi_dagster.resources.web.explorer.queries import REWARD_TYPES, SELECTED, TASKS
 
 MOST_SECONDS = 60.0
 IN_MEMORY = "memory.main.selected"
@@ -107,7 +107,7 @@ class Results:
     @contextmanager
     def view(self) -> Iterator[View]:
         """A view for one page."""
-        with closing(another(self._connection)) as connection:
+        with closing(open_second_connection(self._connection)) as connection:
             yield View(self, connection)
 
 
@@ -123,7 +123,7 @@ class LatestResults:
         """The results, cached or opened anew."""
         with self._lock:
             path = self._settings.home / FILE_NAME
-            made = [key for key in TABLES if self._lake.exists(key)], file_state(path) if path.exists() else None
+            made = [key for key in TABLES if self._lake.has_table(key)], file_state(path) if path.exists() else None
             if self._results is None or made != self._opened_at:
                 self._results, self._opened_at = Results(self._settings), made
             return self._results
