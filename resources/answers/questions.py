@@ -8,9 +8,10 @@ engine.generate(["What is 2 + 3?\\n"], sampling, samples=8, seed=0)     first ti
 engine.generate(["What is 2 + 3?\\n"], sampling, samples=10, seed=0)    then: samples 8 and 9
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -22,10 +23,25 @@ from cpmi_dagster.files.time_left import Advance, unseen
 from cpmi_dagster.generation.engine import Generation, RolloutEngine, SamplingWork, Stop, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.reading.probe import check_full_attention
 from cpmi_dagster.resources.answers.cache import COST, AnswerCache, shares_of
-from cpmi_dagster.scoring.logprobs import ScoredAnswers, answer_logprobs, refusals, scored_answers
-from cpmi_dagster.scoring.questions import WORK, answer_questions, read_wanted, step_questions, trajectory_questions
+from cpmi_dagster.scoring.answer_trees import slices
+from cpmi_dagster.scoring.cache_keys import WORK, logprob_keys, read_wanted, trajectory_keys
+from cpmi_dagster.scoring.logprobs import (
+    ScoredAnswers,
+    rejected_rows,
+    scored_answers,
+    tokenize,
+    tokenized_logprobs,
+)
 from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.scoring.tokenization import (
+    Tokenized,
+    TokenizedTrajectory,
+    render_trajectories,
+    split_wanted,
+    with_negative_lists,
+)
 
 SCORE_KEY = {"prompt": pl.UInt64(), "answer": pl.UInt64()}
 SCORE = {"logprob_sum": pl.Float64(), "token_count": pl.Int64()}
@@ -51,7 +67,9 @@ def cached_scores(
     of_steps: bool,
     advance: Advance,
 ) -> ScoredAnswers:
-    """The result of `scoring.answer_logprobs`, from kept answers and the model; refusals are kept with their reasons.
+    """The result of `scoring.answer_logprobs`, from kept answers and the model; rejections are kept with their reasons.
+
+    Each trajectory is rendered once, and tokenised once at most: when it is admitted, or else when it is scored.
 
     Args:
         scores: has `SCORE_KEY` and `SCORE`.
@@ -62,32 +80,47 @@ def cached_scores(
     Returns:
         Its cost is that of all answers, kept ones too.
     """
+    lists = with_negative_lists(trajectories, negatives)
+    rendered, incomplete = render_trajectories(lists, scoring, contrasted, of_steps)
+    texts, tokens = {each.trajectory_id: each for each in rendered}, dict[str, TokenizedTrajectory]()
+
+    def tokenize_new(names: Iterable[str]) -> Tokenized:
+        new = [texts[name] for name in names if name in texts and name not in tokens]
+        tokenized = tokenize(new, load(), scoring)
+        tokens.update((each.trajectory_id, each) for each in tokenized.trajectories)
+        return tokenized
 
     def admit(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
-        chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
-        reasons = _remove_names(refusals(chosen, negatives, load(), scoring, contrasted, of_steps))
+        tokenized = tokenize_new(part["trajectory_id"])
+        if tokenized.too_long and not tokenized.trajectories:
+            check_full_attention(load().model, tokenized.too_long)
+        reasons = _remove_names(rejected_rows([*incomplete, *tokenized.rejected]))
         return part.join(reasons, on="trajectory_id", how="left"), Cost.zero()
 
     def score(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
-        chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
-        theirs = negatives.join(part, on="trajectory_id", how="semi")
+        chosen = lists.join(part, on="trajectory_id", how="semi", maintain_order="left")
         wanted = read_wanted(part)
-        progress = shares_of(chosen.height, report)
-        scored = answer_logprobs(
-            chosen, theirs, load(), scoring, progress, wanted=wanted, contrasted=contrasted, of_steps=of_steps
-        )
+
+        def batches() -> Iterator[tuple[int, Tokenized]]:
+            for batch in slices(chosen):
+                names = batch["trajectory_id"]
+                tokenized = tokenize_new(names)
+                whole = [tokens.pop(name) for name in names if name in tokens]
+                parts = chain.from_iterable(split_wanted(each, wanted[each.trajectory_id]) for each in whole)
+                yield batch.height, tokenized._replace(trajectories=list(parts))
+
+        scored = tokenized_logprobs(batches(), load(), scoring, shares_of(chosen.height, report))
         return part.join(scored.values.select(*ROW, "logprob_sum", "token_count"), on=ROW), scored.cost
 
-    wholes = trajectory_questions(trajectories, negatives, scoring)
+    wholes = trajectory_keys(lists, scoring)
     uncounted = replace(admissions, count=lambda kept, asked: None)  # `scores` counts the same trajectories
     admitted = uncounted.answers(wholes, admit, max(1, wholes.height))
-    refused = _insert_names(admitted.filter(pl.col("reason").is_not_null()))
-    fitting = trajectories.join(refused, on="trajectory_id", how="anti", maintain_order="left")
-    ask = step_questions if of_steps else partial(answer_questions, negatives=negatives, contrasted=contrasted)
-    questions = ask(fitting, scoring=scoring)
+    rejected = _insert_names(admitted.filter(pl.col("reason").is_not_null()))
+    fitting = trajectories.join(rejected, on="trajectory_id", how="anti", maintain_order="left")
+    keys = logprob_keys([texts[name] for name in fitting["trajectory_id"] if name in texts])
     # trajectories of a question stay adjacent, since they share a token tree
-    asked = fitting.select("trajectory_id").join(questions, on="trajectory_id", maintain_order="left_right")
-    advance(refused.height, left=float(asked[WORK].sum()))
+    asked = fitting.select("trajectory_id").join(keys, on="trajectory_id", maintain_order="left_right")
+    advance(rejected.height, left=float(asked[WORK].sum()))
     answered = scores.answers(
         asked,
         score,
@@ -99,7 +132,7 @@ def cached_scores(
         work=WORK,
     )
     values = AnswerLogprobs.cast(answered.select(AnswerLogprobs.column_names()))
-    return scored_answers(values, refused.iter_rows(), scores.spent(answered))
+    return scored_answers(values, rejected.iter_rows(), scores.spent(answered))
 
 
 def _remove_names(rejected: pl.DataFrame) -> pl.DataFrame:
@@ -108,10 +141,10 @@ def _remove_names(rejected: pl.DataFrame) -> pl.DataFrame:
     return rejected.select("trajectory_id", pl.Series("reason", reasons, pl.String))
 
 
-def _insert_names(refused: pl.DataFrame) -> pl.DataFrame:
+def _insert_names(rejected: pl.DataFrame) -> pl.DataFrame:
     """Reasons with the trajectory's id for `ANY_ID`."""
-    names = [reason.replace(ANY_ID, name) for name, reason in refused.select("trajectory_id", "reason").iter_rows()]
-    return refused.select("trajectory_id", pl.Series("reason", names, pl.String))
+    names = [reason.replace(ANY_ID, name) for name, reason in rejected.select("trajectory_id", "reason").iter_rows()]
+    return rejected.select("trajectory_id", pl.Series("reason", names, pl.String))
 
 
 def cached_step_values(

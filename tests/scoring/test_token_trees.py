@@ -12,8 +12,8 @@ from cpmi_dagster.reading.blocked import blocks_of
 from cpmi_dagster.reading.flex import BLOCK, block_kinds, block_mask, padded_length
 from cpmi_dagster.reading.packing import lay_out, whole
 from cpmi_dagster.reading.row_reader import ancestor_mask
-from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.answer_trees import AnswerTree, trees_of
+from cpmi_dagster.scoring.tokenization import TokenizedTrajectory
 
 PROMPT = (9, 8)
 CPU = torch.device("cpu")
