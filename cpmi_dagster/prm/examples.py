@@ -32,6 +32,11 @@ class LabelledSolution:
     encoded: Any
     labels: list[float]
 
+    @property
+    def tokens(self) -> int:
+        """Length, by which examples share batches; 0 of hidden states, which are batched at random."""
+        return len(getattr(self.encoded, "token_ids", ()))
+
 
 @dataclass(frozen=True)
 class TrainingSet:

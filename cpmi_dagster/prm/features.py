@@ -7,39 +7,29 @@ out  trajectory_id  step_index  feature
      t000000017     1           [0.28, 0.44, …]
 """
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count, islice
 from pathlib import Path
-from statistics import fmean
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
 import polars as pl
 import torch
 from safetensors import safe_open
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoConfig, get_linear_schedule_with_warmup
+from transformers import AutoConfig
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.safe_loading import DATA_ONLY, reading_model
-from cpmi_dagster.prm.examples import LabelledSolution, TrainingSet
+from cpmi_dagster.prm.examples import LabelledSolution
 from cpmi_dagster.prm.inputs import encode_solutions, pad_rows
 from cpmi_dagster.prm.model import RewardHead, RewardModelConfig, decoder_of
-from cpmi_dagster.prm.objectives import Loss
 from cpmi_dagster.prm.scoring import StepReader, probabilities, read_steps
-from cpmi_dagster.prm.settings import Training
-from cpmi_dagster.prm.trainer import CURVE_SPACING, CurvePoint, check_loss
 
 STATES = "hidden states"
 """Key in `LoadedModel.remembered` of the decoder and of what is known about reading it."""
 SMALLEST_DEVIATION = 1e-6
-LARGEST_GRADIENT = 1.0
-"""Norm that gradients are clipped to, as `transformers` does by default."""
 
 
 def step_features(
@@ -82,93 +72,33 @@ def states_of(examples: pl.DataFrame, features: pl.DataFrame) -> list[Tensor]:
     return [known.get(name, states[:0]) for name in examples["trajectory_id"]]
 
 
-def train_head(
-    head: RewardHead,
-    data: TrainingSet,
-    recipe: str,
-    loss: Loss,
-    training: Training,
-    seed: int,
-    progress: Callable[[int], None],
-) -> list[CurvePoint]:
-    """Train a head in place on hidden states, as `trainer.StepTrainer` trains a model on tokens.
+class StateScale(NamedTuple):
+    """Mean and standard deviation of hidden states, (hidden size): standardised, one learning rate fits all backbones.
 
-    States are standardised, so that one learning rate fits all backbones; at the end, the standardisation is folded
-    into the first layer.
-
-    Args:
-        data: hidden states, from `states_of`.
-        recipe: name of the recipe, for errors.
-        progress: called with the number of examples just trained on.
-
-    Returns:
-        The learning curve.
-
-    Raises:
-        TrainingError: a loss is not finite.
+    At the end of a training, `fold_into` has the head read states as they are.
     """
-    states, device = torch.cat([example.encoded for example in data.train]), head.output.weight.device
-    mean, deviation = states.mean(0), states.std(0, correction=0).clamp_min(SMALLEST_DEVIATION)
-    updates = math.ceil(len(data.train) / training.batch_size / training.gradient_accumulation)
-    steps = math.ceil(training.epochs * updates)
-    curve: list[CurvePoint] = []
 
-    def loss_of(batch: Sequence[LabelledSolution]) -> Tensor:
-        inputs = pad_sequence([(example.encoded - mean) / deviation for example in batch], batch_first=True)
-        labels, is_step = pad_rows([example.labels for example in batch], torch.float32)
-        return loss(head(inputs.to(device)), labels.to(device), is_step.to(device))
+    mean: Tensor
+    deviation: Tensor
+
+    @classmethod
+    def of(cls, examples: Sequence[LabelledSolution]) -> "StateScale":
+        """The scale of all steps of some examples."""
+        states = torch.cat([example.encoded for example in examples])
+        return cls(states.mean(0), states.std(0, correction=0).clamp_min(SMALLEST_DEVIATION))
+
+    def collate(self, examples: Sequence[LabelledSolution]) -> dict[str, Tensor]:
+        """Pad standardised states to a batch of a head's input, `step_mask` and `labels`."""
+        states = pad_sequence([(each.encoded - self.mean) / self.deviation for each in examples], batch_first=True)
+        labels, step_mask = pad_rows([example.labels for example in examples], torch.float32)
+        return {"states": states, "step_mask": step_mask, "labels": labels}
 
     @torch.no_grad()
-    def validation_loss() -> float:
-        batches = _batches(data.validation, training.batch_size)
-        return sum(len(batch) * loss_of(batch).item() for batch in batches) / len(data.validation)
-
-    def note(step: int, split: str, value: float) -> None:
-        check_loss(recipe, step, value)
-        curve.append({"step": step, "epoch": step / updates, "split": split, "loss": value})
-
-    groups = [
-        {"params": [each for each in head.parameters() if (each.ndim > 1) == decays], "weight_decay": decay}
-        for decays, decay in ((True, training.weight_decay), (False, 0.0))
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=training.head_learning_rate, fused=True)
-    schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(steps * training.warmup_ratio), steps)
-    losses: list[float] = []
-    if data.validation:
-        note(0, "validation", validation_loss())
-    for step, batches in enumerate(islice(_updates(data.train, training, seed), steps), start=1):
-        mean_loss = torch.stack([loss_of(batch) for batch in batches]).mean()
-        optimizer.zero_grad()
-        mean_loss.backward()
-        clip_grad_norm_(head.parameters(), LARGEST_GRADIENT)
-        optimizer.step()
-        schedule.step()
-        progress(sum(map(len, batches)))
-        losses.append(mean_loss.item())
-        if step % math.ceil(steps * CURVE_SPACING) == 0:
-            note(step, "train", fmean(losses))
-            losses.clear()
-        if data.validation and (step % math.ceil(steps / training.validations) == 0 or step == steps):
-            note(step, "validation", validation_loss())
-    with torch.no_grad():
+    def fold_into(self, head: RewardHead) -> None:
+        """Change the first layer of a head in place, so that it standardises."""
         first = head.output if head.is_linear else head.hidden
-        first.weight.div_(deviation.to(device))
-        first.bias.sub_(first.weight @ mean.to(device))
-    return curve
-
-
-def _updates(examples: Sequence[Any], training: Training, seed: int) -> Iterator[list[list[Any]]]:
-    """The batches of each optimiser step, epoch after epoch."""
-    for epoch in count():
-        rng = np.random.default_rng((seed, epoch))
-        batches = _batches([examples[index] for index in rng.permutation(len(examples))], training.batch_size)
-        whole = len(examples) // training.batch_size
-        batches[:whole] = [batches[index] for index in rng.permutation(whole)]
-        yield from _batches(batches, training.gradient_accumulation)
-
-
-def _batches(items: list[Any], size: int) -> list[list[Any]]:
-    return [items[start : start + size] for start in range(0, len(items), size)]
+        first.weight.div_(self.deviation.to(first.weight.device))
+        first.bias.sub_(first.weight @ self.mean.to(first.weight.device))
 
 
 def load_reward_head(folder: Path) -> RewardHead:

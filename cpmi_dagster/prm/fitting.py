@@ -30,16 +30,16 @@ from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.models.safe_loading import quiet_transformers
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.examples import training_set
-from cpmi_dagster.prm.features import states_of, train_head
+from cpmi_dagster.prm.features import StateScale, states_of
 from cpmi_dagster.prm.model import RewardModel, decoder_of
 from cpmi_dagster.prm.objectives import loss_units, objective
 from cpmi_dagster.prm.settings import Head, Lora, Recipe, Training
-from cpmi_dagster.prm.trainer import CurvePoint, StepTrainer, learning_curve, training_arguments
+from cpmi_dagster.prm.trainer import CurvePoint, StepTrainer, collate, learning_curve, training_arguments
 from cpmi_dagster.reading.row_reader import check_token_ids
 
 HEAD_LAYERS: dict[Head, int] = {"two_layer": 2, "linear": 1}
-BEST_WEIGHTS = ".checkpoints"
-"""Folder of the best weights during a training without checkpoints."""
+NO_CHECKPOINTS = ".checkpoints"
+"""Folder that a trainer makes, though nothing is saved in it."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,9 @@ def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> TrainedModel
         set_seed(job.seed)
         accumulation = job.training.gradient_accumulation * (whole // batch_size)
         changed = {"batch_size": batch_size, "gradient_accumulation": accumulation}
-        if job.checkpoints is None:
+        if job.features is not None:
+            changed |= {"checkpoints": 0, "bf16": False}  # a head is trained in minutes, and in full precision
+        elif job.checkpoints is None:
             changed["checkpoints"] = 0
         return _fit(job, job.training.model_copy(update=changed), folder, progress)
 
@@ -127,31 +129,32 @@ def _fit(job: Job, training: Training, folder: Path, progress: Callable[[int], N
     limit = min(training.max_tokens, start.model.config.context_length)
     states = None if job.features is None else states_of(job.examples, job.features)
     data = training_set(job.examples, start.tokenizer, limit, training.validation_share, job.seed, states)
-    loss, name = objective(job.recipe.objective, training.pqm_margin), job.recipe.name
-    if states is not None:
-        start.model.head.to("cuda" if torch.cuda.is_available() and not start.on_cpu else "cpu")
-        curve = train_head(start.model.head, data, name, loss, training, job.seed, progress)
-        _save(start, folder)
-    else:
+    scale, on_cpu = None if states is None else StateScale.of(data.train), start.on_cpu
+    if scale is None:
         largest = (max(example.encoded.token_ids) for example in (*data.train, *data.validation))
         check_token_ids(start.model.backbone, start.identity, largest)
-        saves = job.checkpoints or folder / BEST_WEIGHTS
-        arguments = training_arguments(training, job.seed, bool(data.validation), start.on_cpu, saves)
-        units = partial(loss_units, job.recipe.objective)
-        trainer = StepTrainer(name, start.model, arguments, loss, training, data, progress, units)
-        checkpoint = last_checkpoint(job.checkpoints)
-        trainer.args.eval_on_start = bool(data.validation) and checkpoint is None
-        trainer.train(resume_from_checkpoint=checkpoint)
-        trainer.accelerator.wait_for_everyone()
-        # all processes take part in gathering the weights that FSDP shards
-        weights = trainer.accelerator.get_state_dict(trainer.model_wrapped) if trainer.is_fsdp_enabled else None
-        curve = learning_curve(trainer.state.log_history)
-        if trainer.is_world_process_zero():
-            shutil.rmtree(folder / BEST_WEIGHTS, ignore_errors=True)
-            if weights is not None:
-                start = _start(job)
-                start.model.load_state_dict(weights)
-            _save(start, folder)
+        learner, batched = start.model, collate
+    else:
+        learner, batched, on_cpu = start.model.head, scale.collate, on_cpu or not torch.cuda.is_available()
+    saves = job.checkpoints or folder / NO_CHECKPOINTS
+    arguments = training_arguments(training, job.seed, bool(data.validation), on_cpu, saves)
+    loss, units = objective(job.recipe.objective, training.pqm_margin), partial(loss_units, job.recipe.objective)
+    trainer = StepTrainer(job.recipe.name, learner, arguments, loss, training, data, progress, units, batched)
+    checkpoint = last_checkpoint(job.checkpoints)
+    trainer.args.eval_on_start = bool(data.validation) and checkpoint is None
+    trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.accelerator.wait_for_everyone()
+    # all processes take part in gathering the weights that FSDP shards
+    weights = trainer.accelerator.get_state_dict(trainer.model_wrapped) if trainer.is_fsdp_enabled else None
+    curve = learning_curve(trainer.state.log_history)
+    if trainer.is_world_process_zero():
+        shutil.rmtree(folder / NO_CHECKPOINTS, ignore_errors=True)
+        if weights is not None:
+            start = _start(job)
+            start.model.load_state_dict(weights)
+        if scale is not None:
+            scale.fold_into(start.model.head)
+        _save(start, folder)
     return TrainedModel(curve, data.train_steps, time.perf_counter() - started, start.identity, data.truncated)
 
 

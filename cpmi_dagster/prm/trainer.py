@@ -23,7 +23,7 @@ from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.models.memory import training_tokens
 from cpmi_dagster.prm.examples import LabelledSolution, TrainingSet
 from cpmi_dagster.prm.inputs import pad_batch, pad_rows
-from cpmi_dagster.prm.model import RewardModel
+from cpmi_dagster.prm.model import RewardHead, RewardModel
 from cpmi_dagster.prm.objectives import Loss
 from cpmi_dagster.prm.settings import Training
 
@@ -63,9 +63,10 @@ class SimilarLengthSampler(Sampler[int]):
 
 
 class StepTrainer(Trainer):
-    """Minimises a loss over step logits; the head has its own learning rate.
+    """Minimises a loss over step logits, of a model that reads tokens or a head that reads hidden states.
 
-    A batch whose activations do not fit the memory is read in parts, with the same gradient.
+    The head has its own learning rate. A batch of tokens whose activations do not fit the memory is read in parts, with
+    the same gradient.
     """
 
     loss_is_scaled_for_ga = False
@@ -75,35 +76,36 @@ class StepTrainer(Trainer):
     def __init__(
         self,
         recipe: str,
-        model: RewardModel,
+        model: RewardModel | RewardHead,
         arguments: TrainingArguments,
         loss: Loss,
         training: Training,
         data: TrainingSet,
         progress: Callable[[int], None],
         units: Callable[[Tensor], Tensor],
+        collate: Callable[[Sequence[LabelledSolution]], dict[str, Tensor]],
     ) -> None:
         """Make a trainer.
 
         Args:
             recipe: name of the recipe, for errors.
             units: see `loss_units`.
+            collate: from examples to a batch of the model's inputs, `step_mask` and `labels`.
             arguments: made of `training` by `training_arguments`.
             progress: called with the number of examples just trained on, including those before a checkpoint.
         """
         self.recipe, self.step_loss, self.head_learning_rate = recipe, loss, training.head_learning_rate
         self.examples, self.progress, self.reported = round(len(data.train) * training.epochs), progress, 0
-        self.lengths = [len(example.encoded.token_ids) for example in data.train]
-        by_length: Any = sorted(data.validation, key=lambda example: len(example.encoded.token_ids))
+        self.lengths = [example.tokens for example in data.train]
+        by_length: Any = sorted(data.validation, key=lambda example: example.tokens)
         train: Any = data.train
         super().__init__(model, arguments, collate, train_dataset=train, eval_dataset=by_length or None)
         self.remove_callback(PrinterCallback)
-        self.units, config = units, model.backbone.config
+        self.units, self.most_tokens = units, None
         # processes that read different numbers of parts would wait for each other
-        is_alone = arguments.world_size == 1
-        bytes_each = 2 if arguments.bf16 else 4
-        fitting = training_tokens(config, bytes_each, arguments.device, training.gradient_checkpointing)
-        self.most_tokens = fitting if is_alone else None
+        if isinstance(model, RewardModel) and arguments.world_size == 1:
+            config, bytes_each = model.backbone.config, 2 if arguments.bf16 else 4
+            self.most_tokens = training_tokens(config, bytes_each, arguments.device, training.gradient_checkpointing)
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
         """The mean loss of a batch; adds its gradient, part by part."""
@@ -118,10 +120,11 @@ class StepTrainer(Trainer):
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Mean loss of a batch of `collate`."""
+        """Mean loss of a batch."""
         read = {name: tensor for name, tensor in inputs.items() if name not in ("labels", "step_mask")}
         outputs = model(**read)
-        loss = self.step_loss(outputs.logits, inputs["labels"], inputs["step_mask"]) * self._share
+        logits = outputs if isinstance(outputs, Tensor) else outputs.logits
+        loss = self.step_loss(logits, inputs["labels"], inputs["step_mask"]) * self._share
         return (loss, outputs) if return_outputs else loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -131,7 +134,11 @@ class StepTrainer(Trainer):
             TrainingError: a loss is not finite.
         """
         for key in CURVE_SPLITS:
-            check_loss(self.recipe, self.state.global_step, logs.get(key, 0.0))
+            if not math.isfinite(loss := logs.get(key, 0.0)):
+                raise TrainingError(
+                    f"training recipe {self.recipe} has a loss of {loss} at optimiser step {self.state.global_step}; "
+                    "lower training.learning_rate or training.head_learning_rate"
+                )
         done = round(self.examples * self.state.global_step / max(self.state.max_steps, 1))
         if done > self.reported:
             self.progress(done - self.reported)
@@ -152,15 +159,6 @@ class StepTrainer(Trainer):
                 group["params"] = [parameter for parameter in group["params"] if id(parameter) not in of_head]
                 optimizer.add_param_group({**group, "params": head, "lr": self.head_learning_rate})
         return self.optimizer
-
-
-def check_loss(recipe: str, step: int, loss: float) -> None:
-    """Raise a TrainingError if a loss is not finite."""
-    if not math.isfinite(loss):
-        raise TrainingError(
-            f"training recipe {recipe} has a loss of {loss} at optimiser step {step}; lower training.learning_rate or "
-            "training.head_learning_rate"
-        )
 
 
 def learning_curve(log_history: Sequence[dict[str, Any]]) -> list[CurvePoint]:
@@ -226,11 +224,13 @@ def collate(examples: Sequence[LabelledSolution]) -> dict[str, Tensor]:
 
 def split_batch(batch: Mapping[str, Tensor], most_tokens: int | None) -> list[dict[str, Tensor]]:
     """Parts of a batch of `collate` of at most so many tokens with padding, or of one solution; None splits nothing."""
+    if most_tokens is None:
+        return [dict(batch)]
     tokens, steps = (batch[name].sum(dim=1).tolist() for name in ("attention_mask", "step_mask"))
     bounds, longest = [0], 0
     for row, count in enumerate(tokens):
         longest = max(longest, count)
-        if most_tokens is not None and row > bounds[-1] and longest * (row + 1 - bounds[-1]) > most_tokens:
+        if row > bounds[-1] and longest * (row + 1 - bounds[-1]) > most_tokens:
             bounds.append(row)
             longest = count
     parts = []
