@@ -137,7 +137,7 @@ def judge_predictions(run: StageRun) -> StageOutput:
 
 def _judged_by_model(run: StageRun, name: str, judge: Judge, problems: pl.DataFrame) -> tuple[str, pl.DataFrame]:
     """Identity of a judge's model, and its predictions for the problems of its benchmarks."""
-    from cpmi_dagster.prm.judge_models import load_judge
+    from cpmi_dagster.prm.published import load_prm
     from cpmi_dagster.prm.scoring import score_steps
 
     assert judge.weights
@@ -151,7 +151,7 @@ def _judged_by_model(run: StageRun, name: str, judge: Judge, problems: pl.DataFr
 
     @cache
     def model() -> "LoadedRewardModel":
-        return load_judge(weights.name, run.models.device_of(weights), weights.dtype, judge.form, weights.revision)
+        return load_prm(weights.name, run.models.device_of(weights), weights.dtype, judge.form, weights.revision)
 
     def read(part: pl.DataFrame, advance: Callable[[int], None]) -> pl.DataFrame:
         return score_steps(model(), part, run.settings.benchmarks.prediction_batch_tokens, advance)
@@ -191,9 +191,8 @@ def _predictions(run: StageRun, problems: pl.DataFrame) -> StageOutput:
 
 def _scored(run: StageRun, solutions: pl.DataFrame) -> pl.DataFrame:
     """The key columns of solutions, step_index and probability by the recipe's model."""
-    from cpmi_dagster.prm.features import load_reward_head, score_features
-    from cpmi_dagster.prm.model import load_reward_model
-    from cpmi_dagster.prm.scoring import score_steps
+    from cpmi_dagster.prm.model import load_reward_head, load_reward_model
+    from cpmi_dagster.prm.scoring import score_features, score_steps
 
     recipe, settings = str(run.partition), run.settings
     trained = run.read(MODELS).row(0, named=True)

@@ -178,7 +178,7 @@ def judge(
 ) -> None:
     """Judge a file of solutions with a reward model: a probability for every step, and the first wrong one."""
     from cpmi_dagster import definitions
-    from cpmi_dagster.prm.judging import judge_file, unjudged
+    from cpmi_dagster.prm.predict import predict_file, unpredicted
     from cpmi_dagster.trajectories.given_columns import check_format
 
     if "-" in (input, str(output)):
@@ -186,8 +186,8 @@ def judge(
     check_format(output, "judgements")
     given = definitions.read_file(input, [output], keeps_empty=True, fields=parse_fields(map or []), steps=split)
     with views.bar(ERR, "judging", quiet) as advance:
-        rows = judge_file(prm, given, output, advance, threshold, device, dtype, form, revision)
-    rejected = unjudged(given, rows)
+        rows = predict_file(prm, given, output, advance, threshold, device, dtype, form, revision)
+    rejected = unpredicted(given, rows)
     for name, reason in rejected.items():
         ERR.warn(f"{name} was not judged: {reason}")
     if rejected:

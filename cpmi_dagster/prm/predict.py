@@ -71,19 +71,19 @@ def judge(
     """
     from tqdm.auto import tqdm
 
-    from cpmi_dagster.prm.judge_models import load_judge
+    from cpmi_dagster.prm.published import load_prm
 
     rows = list(trajectories) if isinstance(trajectories, Iterator) else trajectories
     given = read_table(rows, keeps_empty=True)
-    model = load_judge(prm, device, dtype, form, revision)
+    model = load_prm(prm, device, dtype, form, revision)
     with tqdm(total=len(given.rows), desc="judging", disable=None) as bar:
-        judged = judge_rows(model, given, threshold, bar.update, as_they_came(rows, given))
-    for name, reason in unjudged(given, judged).items():
+        judged = predict_rows(model, given, threshold, bar.update, as_they_came(rows, given))
+    for name, reason in unpredicted(given, judged).items():
         logger.warning("%s was not judged: %s", name, reason)
     return give_back(rows, judged, OURS)
 
 
-def judge_file(
+def predict_file(
     prm: str,
     given: GivenRows,
     output: Path,
@@ -108,15 +108,15 @@ def judge_file(
         SourceError: the output cannot be written.
         ModelError, ScoringError: as `judge`.
     """
-    from cpmi_dagster.prm.judge_models import load_judge
+    from cpmi_dagster.prm.published import load_prm
 
-    model = load_judge(prm, device, dtype, form, revision)
-    rows = judge_rows(model, given, threshold, lambda count: progress(count, len(given.rows)))
+    model = load_prm(prm, device, dtype, form, revision)
+    rows = predict_rows(model, given, threshold, lambda count: progress(count, len(given.rows)))
     write_rows(output, rows, [STEPS, *OURS])
     return rows
 
 
-def judge_rows(
+def predict_rows(
     model: "LoadedRewardModel",
     given: GivenRows,
     threshold: float,
@@ -159,7 +159,7 @@ def _judgement(probabilities: list[float] | None, reason: str | None, threshold:
     return {"probabilities": probabilities, "first_error": error, "reason": reason}
 
 
-def unjudged(given: GivenRows, judged: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def unpredicted(given: GivenRows, judged: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The reasons of rows that were not judged, by the id of the row or its number."""
     names = dict(pl.concat([each.select("row_number", "id") for each in (given.trajectories, given.rejected)]).rows())
     return {names[number]: row["reason"] for number, row in enumerate(judged) if row["reason"]}

@@ -1,4 +1,4 @@
-"""Forms of published process reward models: what a model reads, and at which token it judges a step.
+"""Formats of published process reward models: what a model reads, and which token says of a step whether it is right.
 
     form                  it reads                                                  a step is judged at   by
     export                as our own: template 0 with the question, the steps       its last token        score
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class JudgeFiles:
+class ModelFiles:
     """A model's folder or hub id, its config.json, and the file of each weight."""
 
     name: str
@@ -79,35 +79,36 @@ class JudgeFiles:
             return stored.get_tensor(name)
 
 
-class Form(NamedTuple):
+class PrmFormat(NamedTuple):
     """A form of process reward models, with patterns of the architecture and the name of a model."""
 
     architecture: str
     name: str
     encode: Encoder
-    layers: Callable[[JudgeFiles, Tokenizer], Layers]
+    layers: Callable[[ModelFiles, Tokenizer], Layers]
     """Makes the layers of the head from the model's weights."""
     mark: str = ""
     """The text at the end of a step, if ends are found by a text and not by counting."""
 
 
-def choose_form(files: JudgeFiles, form: str | None) -> str:
+def choose_format(files: ModelFiles, form: str | None) -> str:
     """The given form, else the form by a model's files.
 
     Raises:
         ModelError: the form does not exist, or the files do not tell it.
     """
-    if form and form not in FORMS:
-        raise ModelError(f"`{form}` is no form of reward models; choose from {', '.join(FORMS)}")
+    if form and form not in PRM_FORMATS:
+        raise ModelError(f"`{form}` is no form of reward models; choose from {', '.join(PRM_FORMATS)}")
     if form or _is_export(files):
         return form or "export"
-    for name, entry in FORMS.items():
+    for name, entry in PRM_FORMATS.items():
         is_named = re.search(entry.name, files.name.casefold())
         if is_named and files.architecture and re.fullmatch(entry.architecture, files.architecture):
             return name
     raise ModelError(
         f"`{files.name}` is a {files.architecture or 'model without an architecture'}, which does not say how it "
-        f"judges steps; give its form ({', '.join(FORMS)}), or a file of its probabilities (docs/score_and_judge.md)"
+        f"judges steps; give its form ({', '.join(PRM_FORMATS)}), "
+        "or a file of its probabilities (docs/score_and_judge.md)"
     )
 
 
@@ -190,7 +191,7 @@ def _token_classification(tokenizer: Tokenizer, question: str, steps: Sequence[s
     return ids, places
 
 
-def _score(files: JudgeFiles, tokenizer: Tokenizer, is_fixed: bool = False) -> Layers:
+def _score(files: ModelFiles, tokenizer: Tokenizer, is_fixed: bool = False) -> Layers:
     """Layers of a head of one or two outputs, turned into one output that is larger if a step is right."""
     hidden: Layers = []
     name = "classifier" if "classifier.weight" in files.weights else "score"
@@ -256,7 +257,7 @@ def _meaning(name: str) -> int:
     return -meaning if words & NEGATIONS else meaning
 
 
-def _good_against_bad(files: JudgeFiles, tokenizer: Tokenizer, before: str = "") -> Layers:
+def _good_against_bad(files: ModelFiles, tokenizer: Tokenizer, before: str = "") -> Layers:
     """A layer of the difference of the language-model head's rows of + and -, tokenised after a text."""
     tied = next((name for name in files.weights if name.endswith("embed_tokens.weight")), "")
     rows = files.weight("lm_head.weight" if "lm_head.weight" in files.weights else tied)
@@ -264,7 +265,7 @@ def _good_against_bad(files: JudgeFiles, tokenizer: Tokenizer, before: str = "")
     return [((good - bad)[None], None)]
 
 
-def _is_export(files: JudgeFiles) -> bool:
+def _is_export(files: ModelFiles) -> bool:
     """Whether `exports.reward_models` wrote it: in an export, the row of class 0 is zero."""
     name = next((name for name in ("score.2.weight", "score.weight") if name in files.weights), None)
     named = files.config.get("id2label") == {str(number): label for number, label in LABELS.items()}
@@ -272,12 +273,12 @@ def _is_export(files: JudgeFiles) -> bool:
 
 
 # files of a causal language model do not tell that it judges: those of the hub are known by their names
-FORMS: dict[str, Form] = {
-    "export": Form("", "", encode_solutions, _score),
-    "qwen_prm": Form("Qwen2ForProcessRewardModel", "", _each(_qwen_prm), partial(_score, is_fixed=True), EXTRA),
-    "math_shepherd": Form(
+PRM_FORMATS: dict[str, PrmFormat] = {
+    "export": PrmFormat("", "", encode_solutions, _score),
+    "qwen_prm": PrmFormat("Qwen2ForProcessRewardModel", "", _each(_qwen_prm), partial(_score, is_fixed=True), EXTRA),
+    "math_shepherd": PrmFormat(
         "MistralForCausalLM", "math-shepherd", _each(_math_shepherd), partial(_good_against_bad, before="a"), KI
     ),
-    "rlhflow": Form("LlamaForCausalLM", "-prm-(deepseek|mistral)-data$", _each(_rlhflow), _good_against_bad),
-    "token_classification": Form(".+ForTokenClassification", "", _each(_token_classification), _score),
+    "rlhflow": PrmFormat("LlamaForCausalLM", "-prm-(deepseek|mistral)-data$", _each(_rlhflow), _good_against_bad),
+    "token_classification": PrmFormat(".+ForTokenClassification", "", _each(_token_classification), _score),
 }

@@ -22,9 +22,9 @@ from cpmi_dagster.errors import MalformedRow, ScoringError, SettingsError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.hard_negatives import heuristic_negatives
 from cpmi_dagster.negatives.settings import Negatives
-from cpmi_dagster.prm.judge_models import load_judge
-from cpmi_dagster.prm.judging import judge_rows
 from cpmi_dagster.prm.model import LoadedRewardModel
+from cpmi_dagster.prm.predict import predict_rows
+from cpmi_dagster.prm.published import load_prm
 from cpmi_dagster.rewards.labeling import LabelOptions, label_in_full, labeler_demand
 from cpmi_dagster.scoring.trajectories import load_named_model
 from cpmi_dagster.trajectories.chats import ASSISTANT, is_of_user, messages_of, read_chat, text_of
@@ -175,7 +175,7 @@ def reward_function(
         raise SettingsError(f"there is no `over_steps` {over_steps!r}; choose from {', '.join(OVER_STEPS)}")
     if reward == PRM or isinstance(model, LoadedRewardModel):
         device, dtype = options.get("device", "auto"), options.get("dtype", "auto")
-        reward, step_rewards = PRM, partial(_judge, load_judge(model, device, dtype, form, options.get("revision")))
+        reward, step_rewards = PRM, partial(_judge, load_prm(model, device, dtype, form, options.get("revision")))
     else:
         labeler_demand([reward], default_conditioning, options)
         labeler = model if isinstance(model, LoadedModel) else load_named_model(model, options)
@@ -184,7 +184,7 @@ def reward_function(
 
 
 def _judge(model: LoadedRewardModel, rows: list[dict[str, Any]]) -> tuple[dict[int, Any], list[str]]:
-    judged = judge_rows(model, read_table(rows), 0.0, lambda _: None)
+    judged = predict_rows(model, read_table(rows), 0.0, lambda _: None)
     rewards = {number: row["probabilities"] for number, row in enumerate(judged)}
     return rewards, [row["reason"] for row in judged if row["reason"]]
 

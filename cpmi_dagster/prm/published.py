@@ -1,8 +1,8 @@
-"""Load a reward model to judge with.
+"""Load a reward model that was trained here, exported, or published by others.
 
-    load_judge("models/cpmi_bce")                     trained here
-    load_judge("my-prm")                              written by `cpmi export --prm`
-    load_judge("Qwen/Qwen2.5-Math-PRM-7B")            of the hub, in a form of `judge_forms`
+    load_prm("models/cpmi_bce")                       trained here
+    load_prm("my-prm")                                written by `cpmi export --prm`
+    load_prm("Qwen/Qwen2.5-Math-PRM-7B")              of the hub, in one of `PRM_FORMATS`
 
 The result is always one of our reward models: decoder, head with the model's weights, and the encoder of its form. No
 code of a model is run, and no pickle is read.
@@ -29,27 +29,27 @@ from cpmi_dagster.models.language_models import (
 from cpmi_dagster.models.model_files import check_weights_index, weights_files
 from cpmi_dagster.models.processors import resolve_device
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, copy_mapped, reading_model
-from cpmi_dagster.prm.judge_forms import FORMS, JudgeFiles, Layers, choose_form
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel, RewardModelConfig, load_reward_model
+from cpmi_dagster.prm.published_formats import PRM_FORMATS, Layers, ModelFiles, choose_format
 
 HEADS = ("score.", "classifier.", "lm_head.")
 PROBE = ("1 + 1?", ["1 + 1 = 2.", "So 2."])
 
 
-def load_judge(
+def load_prm(
     model: str | Path | LoadedRewardModel | LoadedModel,
     device: str = "auto",
     dtype: str = "auto",
     form: str | None = None,
     revision: str | None = None,
 ) -> LoadedRewardModel:
-    """Load a reward model to judge with.
+    """Load a reward model that was trained here, exported, or published by others.
 
     Args:
         model: local folder, hub id, or a loaded model, which is returned.
         device: auto (CUDA if available), or a torch device.
         dtype: auto (as saved), float32, bfloat16 or float16.
-        form: a key of `FORMS`; by default, the form by the model's files.
+        form: a key of `PRM_FORMATS`; by default, the form by the model's files.
         revision: hub commit, branch or tag.
 
     Raises:
@@ -74,8 +74,8 @@ def load_judge(
         if form:
             raise ModelError(f"`{name}` is a reward model trained here, whose form is known; leave the form out")
         return load_reward_model(folder, dtype, device)
-    files = JudgeFiles(name, config, _places_of_weights(folder))
-    form = choose_form(files, form)
+    files = ModelFiles(name, config, _places_of_weights(folder))
+    form = choose_format(files, form)
     identity = model_identity(name if revision and not expanded(name).is_dir() else str(folder), revision)
     tokenizer = load_tokenizer(str(folder))
     with reading_model(f"the reward model in {folder}"):
@@ -85,28 +85,28 @@ def load_judge(
         backbone, report = AutoModel.from_pretrained(folder, config=decoder, dtype=dtype, **DATA_ONLY, **SAFE_WEIGHTS)
     foreign = [key for key in report["unexpected_keys"] if not key.startswith(HEADS)]
     check_loaded(f"the reward model in {folder}", {**report, "unexpected_keys": foreign})
-    judge: Any = RewardModel.from_backbone(backbone, head_layers=len(layers))
-    head = judge.head.float()
+    prm: Any = RewardModel.from_backbone(backbone, head_layers=len(layers))
+    head = prm.head.float()
     ours = [head.output] if head.is_linear else [head.hidden, head.output]
     for layer, (weight, bias) in zip(ours, layers, strict=True):
         layer.weight.data.copy_(weight)
         layer.bias.data.copy_(torch.zeros(len(weight)) if bias is None else bias)
-    copy_mapped(judge.to(resolve_device(device))).eval()
-    check_causal(judge.backbone, identity)
-    return LoadedRewardModel(judge, tokenizer, identity, FORMS[form].encode, FORMS[form].mark)
+    copy_mapped(prm.to(resolve_device(device))).eval()
+    check_causal(prm.backbone, identity)
+    return LoadedRewardModel(prm, tokenizer, identity, PRM_FORMATS[form].encode, PRM_FORMATS[form].mark)
 
 
-def _layers(files: JudgeFiles, form: str, tokenizer: PreTrainedTokenizerBase, width: int) -> Layers:
+def _layers(files: ModelFiles, form: str, tokenizer: PreTrainedTokenizerBase, width: int) -> Layers:
     """The layers of a model's head.
 
     Raises:
         ModelError: tokenizer or weights do not fit the form.
     """
     try:
-        [probe] = FORMS[form].encode(tokenizer, [PROBE[0]], [PROBE[1]])
+        [probe] = PRM_FORMATS[form].encode(tokenizer, [PROBE[0]], [PROBE[1]])
         if len(probe.step_positions) != len(PROBE[1]):
             raise ModelError("its tokenizer or chat template loses the marks of the steps")
-        layers = FORMS[form].layers(files, tokenizer)
+        layers = PRM_FORMATS[form].layers(files, tokenizer)
         for (weight, _), height in zip(layers, [width, 1][-len(layers) :], strict=True):
             if list(weight.shape) != [height, width]:
                 shape, needed = list(weight.shape), [height, width]

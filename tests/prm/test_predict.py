@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from cpmi_dagster import judge
 from cpmi_dagster.cli.commands import app
 from cpmi_dagster.definitions import read_file
-from cpmi_dagster.prm.judging import OURS, first_error, judge_file
+from cpmi_dagster.prm.predict import OURS, first_error, predict_file
 from cpmi_dagster.trajectories.given_rows import table_rows
 
 pytestmark = pytest.mark.slow
@@ -38,9 +38,9 @@ class Files(NamedTuple):
     output: Path
 
     def judge(self, **options: Any) -> list[dict[str, Any]]:
-        """The rows that `judge_file` writes."""
+        """The rows that `predict_file` writes."""
         given = read_file(str(self.input), [self.output], keeps_empty=True)
-        rows = judge_file(self.prm, given, self.output, progress=lambda *_: None, **options)
+        rows = predict_file(self.prm, given, self.output, progress=lambda *_: None, **options)
         assert [json.loads(line) for line in self.output.read_text(encoding="utf-8").splitlines()] == rows
         return rows
 
@@ -127,7 +127,7 @@ def test_judgements_are_written_as_parquet_too(files_of):
     files = files_of(SOLUTIONS)
     rows = files.judge()
     files = files._replace(output=files.output.with_suffix(".parquet"))
-    judge_file(files.prm, read_file(str(files.input), [], keeps_empty=True), files.output, lambda *_: None)
+    predict_file(files.prm, read_file(str(files.input), [], keeps_empty=True), files.output, lambda *_: None)
     written = pl.read_parquet(files.output)
     assert written["probabilities"].to_list() == [row["probabilities"] for row in rows]
     assert written["reason"].to_list() == [row["reason"] for row in rows]

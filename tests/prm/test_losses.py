@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cpmi_dagster.prm.objectives import binary_cross_entropy, objective, process_q_ranking, squared_error
+from cpmi_dagster.prm.trainer import binary_cross_entropy, objective, process_q_ranking, squared_error
 
 OBJECTIVES = ["bce", "mse", "pqm"]
 Trajectory = list[tuple[float, float]]

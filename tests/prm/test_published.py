@@ -21,9 +21,9 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from cpmi_dagster.errors import ModelError, ScoringError
 from cpmi_dagster.prm import score_steps
-from cpmi_dagster.prm.judge_forms import FORMS, last_label_sign
-from cpmi_dagster.prm.judge_models import load_judge
-from cpmi_dagster.prm.judging import judge_file, judge_rows
+from cpmi_dagster.prm.predict import predict_file, predict_rows
+from cpmi_dagster.prm.published import load_prm
+from cpmi_dagster.prm.published_formats import PRM_FORMATS, last_label_sign
 from cpmi_dagster.trajectories.given_rows import read_table
 
 pytestmark = pytest.mark.slow
@@ -217,11 +217,11 @@ def by_hand(judged: Judged) -> list[list[float]]:
 @pytest.mark.parametrize("form", MAKERS)
 def test_a_model_of_others_judges_as_its_publisher_says(make, form):
     folder, judged = make(form)
-    assert set(FORMS) == {"export", *MAKERS} - {"one_label"}
+    assert set(PRM_FORMATS) == {"export", *MAKERS} - {"one_label"}
     expected = by_hand(judged)
     # an empty step is judged in a benchmark's rows alone
     solutions = [solution(steps, benchmark="prmbench") for steps in SOLUTIONS]
-    rows = judge_rows(load_judge(str(folder)), read_table(solutions, keeps_empty=True), 0.5, lambda _: None)
+    rows = predict_rows(load_prm(str(folder)), read_table(solutions, keeps_empty=True), 0.5, lambda _: None)
     assert len({round(value, 3) for steps in expected for value in steps}) >= 6
     for row, values in zip(rows, expected, strict=True):
         assert row["probabilities"] == pytest.approx(values, abs=2e-5)
@@ -251,15 +251,15 @@ def test_if_the_names_do_not_say_label_1_is_right_and_a_warning_says_so_and_name
 def test_a_model_of_another_form_or_of_none_is_refused_in_a_sentence(make):
     folder, _ = make("rlhflow", "my-model")
     with pytest.raises(ModelError, match="is a LlamaForCausalLM, which does not say how it judges"):
-        load_judge(str(folder))
+        load_prm(str(folder))
     with pytest.raises(ModelError, match="tokenizer does not write `ки` as one token"):
-        load_judge(str(folder), form="math_shepherd")
+        load_prm(str(folder), form="math_shepherd")
 
 
 def test_a_solution_that_is_too_long_or_has_the_mark_in_its_text_keeps_its_line_with_a_reason(make, tmp_path):
     folder, _ = make("qwen_prm", context=256)
     lines = [solution(["5"]), solution(["a<extra_0>b"], id="mark"), solution(["5"] * 90, id="long")]
-    rows = judge_file(str(folder), read_table(lines), tmp_path / "out.jsonl", lambda *_: None)
+    rows = predict_file(str(folder), read_table(lines), tmp_path / "out.jsonl", lambda *_: None)
     whole, mark, long = (row.get("reason", "") for row in rows)
     assert not whole
     assert "step 1 holds `<extra_0>`, which ends a step" in mark and "the model reads at most 256" in long
@@ -267,4 +267,4 @@ def test_a_solution_that_is_too_long_or_has_the_mark_in_its_text_keeps_its_line_
     with pytest.raises(
         ScoringError, match="with id mark has in its text `<extra_0>`, which marks the end of a step for prm@"
     ):
-        score_steps(load_judge(str(folder)), frame, 512)
+        score_steps(load_prm(str(folder)), frame, 512)
