@@ -61,6 +61,7 @@ def check_recipes(
 
 
 def _trained_with(recipe: Recipe, training: Training) -> Training:
+    """The training settings of a recipe."""
     try:
         return recipe.trained_with(training)
     except ValidationError as error:
@@ -71,6 +72,7 @@ def _trained_with(recipe: Recipe, training: Training) -> Training:
 
 
 def _check_differ(recipes: Sequence[Recipe]) -> None:
+    """Check that recipes differ in more than their names, and that their rows have different labels."""
     names: dict[str, str] = {}
     for recipe in recipes:
         first = names.setdefault(recipe.model_dump_json(exclude={"name"}), recipe.name)

@@ -202,6 +202,7 @@ class States:
         return [key for key in needed if self._rows_read(stage, key, partition) is not False]
 
     def _rows_read(self, stage: Stage, key: str, partition: str | None) -> bool | pl.Expr:
+        """The filter of the rows of an input that a partition depends on; True of all, False of none."""
         return partition is None or stage.depends_on(key, partition, self.settings)
 
     def partitions_read(self, stage: Stage, key: str, partition: str | None) -> Sequence[str | None]:
