@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from cpmi_dagster.benchmarks.judges import benchmarks_named, read_judged_lines
+from cpmi_dagster.benchmarks.predictions import benchmarks_named, read_prediction_lines
 from cpmi_dagster.benchmarks.registry import read_benchmark
 from cpmi_dagster.contracts.keys import FIGURES
 from cpmi_dagster.contracts.report_tables import TOPIC_OF
@@ -50,7 +50,7 @@ def evaluate(settings: Settings, predictions: Path, name: str, benchmark: str | 
             f"profile `{settings.profile}` has no benchmarks to evaluate on; add some to sources.benchmarks, or give "
             "another --profile"
         )
-    lines = read_judged_lines(predictions, benchmark)
+    lines = read_prediction_lines(predictions, benchmark)
     wanted = benchmarks_named(lines)
     sources = DataSources(settings)
     read = [
