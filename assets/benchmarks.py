@@ -9,9 +9,8 @@ import polars as pl
 
 from cpmi_dagster.assets.models import read_features
 from cpmi_dagster.benchmarks import best_of_n
-from cpmi_dagster.benchmarks.candidates import sample_candidates
-from cpmi_dagster.benchmarks.judges import judge_predictions as predictions_of_judge
-from cpmi_dagster.benchmarks.judges import read_judged_lines
+from cpmi_dagster.benchmarks.best_of_n import sample_candidates
+from cpmi_dagster.benchmarks.predictions import external_predictions, read_prediction_lines
 from cpmi_dagster.benchmarks.registry import PRMBENCH, STEP_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.settings import Judge
 from cpmi_dagster.contracts.keys import (
@@ -129,8 +128,8 @@ def judge_predictions(run: StageRun) -> StageOutput:
             identity, scored = _judged_by_model(run, name, judge, problems)
             identities.append(identity)
         else:
-            lines = [line for file in judge.files for line in read_judged_lines(Path(file.path), file.benchmark)]
-            scored = predictions_of_judge(lines, problems)
+            lines = [line for file in judge.files for line in read_prediction_lines(Path(file.path), file.benchmark)]
+            scored = external_predictions(lines, problems)
         frames.append(scored.select(pl.lit(name).alias("judge"), pl.all()))
     return StageOutput(pl.concat(frames), model=", ".join(identities))
 

@@ -34,7 +34,6 @@ from rich.console import Console
 from rich.table import Table
 
 from cpmi_dagster.alignment import align_questions
-from cpmi_dagster.benchmarks.first_errors import read_solutions
 from cpmi_dagster.benchmarks.label_quality import (
     IS_LAST,
     common_steps,
@@ -45,6 +44,7 @@ from cpmi_dagster.benchmarks.label_quality import (
 )
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
 from cpmi_dagster.benchmarks.predictions import with_probabilities
+from cpmi_dagster.benchmarks.processbench import read_solutions
 from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, holm, shown
 from cpmi_dagster.contracts.keys import PROBLEMS, PROCESSBENCH, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.files.bounded_reading import open_text

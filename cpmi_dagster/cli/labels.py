@@ -235,7 +235,7 @@ def evaluate(
     """ProcessBench and PRMBench figures of an external judge, from its step probabilities."""
     import polars as pl
 
-    from cpmi_dagster.benchmarks.judges import benchmarks_named, read_judged_lines
+    from cpmi_dagster.benchmarks.predictions import benchmarks_named, read_prediction_lines
     from cpmi_dagster.benchmarks.registry import read_benchmark
     from cpmi_dagster.contracts.tables import BenchmarkProblems
     from cpmi_dagster.reports import process_level
@@ -247,7 +247,7 @@ def evaluate(
             f"profile `{settings.profile}` has no benchmarks to evaluate on; add some to sources.benchmarks, or give "
             "another --profile"
         )
-    lines, sources = read_judged_lines(predictions, benchmark), DataSources(settings)
+    lines, sources = read_prediction_lines(predictions, benchmark), DataSources(settings)
     named, given = benchmarks_named(lines), settings.sources.benchmarks.items()
     read = [read_benchmark(key, sources.rows(source)) for key, source in given if key in named]
     problems, samples = pl.concat([BenchmarkProblems.create_empty(), *read]), settings.benchmarks.bootstrap_samples

@@ -26,7 +26,6 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
-from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.models.tokens import piece_ids, start_ids
 from cpmi_dagster.prm.settings import Training
@@ -144,7 +143,8 @@ def training_set(
         raise TrainingError(f"the training examples lack the column `{missing[0]}`; they need {', '.join(COLUMNS)}")
     labels, is_valid = pl.col("labels"), pl.element().is_between(0, 1) & pl.element().is_not_nan()
     fits = (labels.list.len() == pl.col("steps").list.len()) & labels.list.eval(is_valid.fill_null(False)).list.all()
-    if first := first_row(examples.filter(labels.is_null() | ~fits)):
+    if not (wrong := examples.filter(labels.is_null() | ~fits)).is_empty():
+        first = wrong.row(0, named=True)
         raise TrainingError(
             f"trajectory {first['trajectory_id']} has {len(first['steps'])} steps and the labels {first['labels']}; "
             "every step needs one soft label in [0, 1]"

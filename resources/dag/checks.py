@@ -9,7 +9,7 @@ from textwrap import shorten
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.benchmarks.shared_questions import shared_questions
+from cpmi_dagster.benchmarks.registry import shared_questions
 from cpmi_dagster.contracts.keys import (
     FIGURES,
     LOGPROBS,

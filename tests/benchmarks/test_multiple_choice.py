@@ -3,8 +3,8 @@
 import pytest
 
 from cpmi_dagster.answers.extraction import extract_answer
-from cpmi_dagster.benchmarks.choices import grade_answer
-from cpmi_dagster.benchmarks.question_sets import FOLIO_VERDICTS, LOGICNLI_VERDICTS
+from cpmi_dagster.benchmarks.multiple_choice import grade_answer
+from cpmi_dagster.benchmarks.readers import FOLIO_VERDICTS, LOGICNLI_VERDICTS
 
 ATOMS = ["a light atom", "x + 1", "x - 1", "(A) and (B)"]
 BY_LETTER = (

@@ -1,12 +1,14 @@
-"""Question sets for best-of-N in their published forms.
+"""Readers of benchmarks: published rows in, columns of `BenchmarkProblems` out.
 
-    gsm8k      question, answer (`… #### 18`)
-    math500    problem, answer, subject, unique_id
-    mmlu_stem  question, choices, answer (0-based option), subject (or `type`)
-    omni_math  problem, answer, domain
-    folio      premises (list, or text), conclusion, label (True, False, Uncertain)
-    logiqa2    id, text, question, options, answer (0-based option)
-    logicnli   id, facts, rules, statements, labels: one story, a problem per statement
+    gsm8k         question, answer (`… #### 18`)
+    math500       problem, answer, subject, unique_id
+    mmlu_stem     question, choices, answer (0-based option), subject (or `type`)
+    omni_math     problem, answer, domain
+    folio         premises (list, or text), conclusion, label (True, False, Uncertain)
+    logiqa2       id, text, question, options, answer (0-based option)
+    logicnli      id, facts, rules, statements, labels: one story, a problem per statement
+    processbench  id, problem, steps, label (0-based first wrong step, -1 for none), generator
+    prmbench      idx, classification, modified_question, modified_process, error_steps (1-based)
 
 Options become part of the question, and the answer the option's letter. FOLIO and LogicNLI become a question that
 names its verdicts; the verdicts are the `choices`:
@@ -14,16 +16,22 @@ names its verdicts; the verdicts are the `choices`:
     If people perform in school talent shows often, then …
     Does the following conclusion hold: Bonnie performs in school talent shows often.
     Answer with True, False or Uncertain.
+
+What is missing is named: benchmark `math500`, row 3: the field `answer` is missing; ….
 """
 
 import string
+from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
 from cpmi_dagster.answers.gold import gsm8k_answer
 from cpmi_dagster.answers.options import render_choices
-from cpmi_dagster.benchmarks.fields import reject_rows, required
-from cpmi_dagster.errors import BenchmarkError
+from cpmi_dagster.errors import BenchmarkError, SourceError
+from cpmi_dagster.trajectories.form_readers import NO_ERROR
+from cpmi_dagster.trajectories.math_shepherd import Trajectory
+from cpmi_dagster.trajectories.rows import Defect, Reading, read_row
 
 STEM_SUBJECTS = (
     "abstract_algebra", "astronomy", "college_biology", "college_chemistry", "college_computer_science",
@@ -35,6 +43,29 @@ FOLIO_VERDICTS = ("True", "False", "Uncertain")
 LOGICNLI_VERDICTS = ("entailment", "contradiction", "neutral", "self_contradiction")
 ROW_ID = pl.int_range(pl.len()).cast(pl.String).alias("problem_id")
 NO_ANSWER = "there is no gold answer; correct or remove the row"
+
+
+@dataclass(frozen=True)
+class Category:
+    """One kind of error of PRMBench: its name in the source, in the paper's tables, and its group."""
+
+    classification: str
+    short_name: str
+    group: str
+
+
+CATEGORIES: tuple[Category, ...] = (
+    Category("redundency", "NR", "Simplicity"),
+    Category("circular", "NCL", "Simplicity"),
+    Category("counterfactual", "ES", "Soundness"),
+    Category("step_contradiction", "SC", "Soundness"),
+    Category("domain_inconsistency", "DC", "Soundness"),
+    Category("confidence", "CI", "Soundness"),
+    Category("missing_condition", "PS", "Sensitivity"),
+    Category("deception", "DR", "Sensitivity"),
+    Category("multi_solutions", "MS", "Sensitivity"),
+)
+CLASSIFICATIONS: tuple[str, ...] = tuple(category.classification for category in CATEGORIES)
 
 
 def read_gsm8k(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -125,6 +156,108 @@ def read_logicnli(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
     return _with_verdicts(benchmark, problems, LOGICNLI_VERDICTS)
 
 
+def read_processbench(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """ProcessBench rows as `BenchmarkProblems`; the generator is the category.
+
+    Raises:
+        SourceError: a field is missing, there are no steps, or the label is not a step.
+    """
+    fields = required(benchmark, rows, id=pl.String())
+    read = _trajectories(benchmark, rows)
+    problems = fields.select(
+        pl.col("id").alias("problem_id"),
+        pl.Series("question", [each.question for each in read]),
+        pl.Series("steps", [each.steps for each in read], dtype=pl.List(pl.String())),
+        pl.Series("first_error", [_first_error(each) for each in read], dtype=pl.Int64()),
+    )
+    return problems.with_columns(rows["generator"].alias("category")) if "generator" in rows.columns else problems
+
+
+def _first_error(solution: Trajectory) -> int:
+    """The first step that people judged wrong, from 0; -1 if none is."""
+    judged = solution.truth or ()
+    return judged.index(False) if False in judged else NO_ERROR
+
+
+def read_prmbench(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """PRMBench rows as `BenchmarkProblems`; the id is `idx:classification`.
+
+    Raises:
+        SourceError: a field is missing, there are no steps, a category is unknown or a step number below 1.
+    """
+    fields = required(
+        benchmark,
+        rows,
+        idx=pl.String(),
+        classification=pl.String(),
+        error_steps=pl.List(pl.Int64()),
+    )
+    unknown = ~pl.col("classification").is_in(CLASSIFICATIONS)
+    reject_rows(benchmark, fields, unknown, f"`classification` is none of {', '.join(CLASSIFICATIONS)}")
+    below = pl.col("error_steps").list.min().fill_null(1) < 1
+    reject_rows(benchmark, fields, below, "`error_steps` has a number below 1, but counts from 1")
+    read = _trajectories(benchmark, rows)
+    return fields.select(
+        pl.format("{}:{}", "idx", "classification").alias("problem_id"),
+        pl.Series("question", [each.question for each in read]),
+        pl.Series("steps", [each.steps for each in read], dtype=pl.List(pl.String())),
+        pl.col("error_steps").list.eval(pl.element() - 1),
+        pl.col("classification").alias("category"),
+    )
+
+
+def required(benchmark: str, rows: pl.DataFrame, **fields: pl.DataType) -> pl.DataFrame:
+    """The named fields of every row, cast to their types.
+
+    Args:
+        benchmark: name used in errors.
+        **fields: polars type of each field.
+
+    Returns:
+        One column per field, in the order given, without nulls (nor null list items).
+
+    Raises:
+        BenchmarkError: there are no rows.
+        SourceError: a field is missing, null or of another type.
+    """
+    if rows.is_empty():
+        raise BenchmarkError(f"benchmark `{benchmark}` has no rows; check its source and split")
+    columns = []
+    for name, kind in fields.items():
+        if name not in rows.columns:
+            has = ", ".join(rows.columns)
+            raise SourceError(f"benchmark `{benchmark}`, row 0: the field `{name}` is missing; the source has {has}")
+        try:
+            column = rows[name].cast(kind, strict=False)
+        except pl.exceptions.InvalidOperationError as error:
+            raise SourceError(
+                f"benchmark `{benchmark}`: the field `{name}` is {rows[name].dtype}, not {kind}; check the source"
+            ) from error
+        missing = pl.col(name).is_null()
+        if kind == pl.List:
+            missing |= pl.col(name).list.eval(pl.element().is_null()).list.any()
+        complaint = f"the field `{name}` is missing or is not {kind}; correct or remove the row"
+        reject_rows(benchmark, column.to_frame(), missing, complaint)
+        columns.append(column)
+    return pl.DataFrame(columns)
+
+
+def reject_rows(benchmark: str, rows: pl.DataFrame, wrong: pl.Expr, complaint: str) -> None:
+    """Refuse rows for which `wrong` holds or is null.
+
+    Raises:
+        SourceError: names the benchmark, the first such row and the `complaint`.
+    """
+    bad = rows.select(wrong.fill_null(True).arg_true()).to_series()
+    if len(bad):
+        raise SourceError(f"benchmark `{benchmark}`, row {bad[0]}: {complaint}")
+
+
+def first_row(wrong: pl.DataFrame) -> dict[str, Any] | None:
+    """The first of some rows that an error is about; None if there are none."""
+    return None if wrong.is_empty() else wrong.row(0, named=True)
+
+
 def _lettered(problems: pl.DataFrame) -> pl.DataFrame:
     """Put the options under the question and turn the 0-based `answer` into its letter."""
     shown = [render_choices(row["question"], row["choices"]) for row in problems.iter_rows(named=True)]
@@ -146,3 +279,18 @@ def _with_verdicts(benchmark: str, problems: pl.DataFrame, verdicts: tuple[str, 
     complaint = f"the label is none of {', '.join(verdicts)}; correct or remove the row"
     reject_rows(benchmark, problems, ~pl.col("answer").is_in(verdicts), complaint)
     return problems.with_columns(choices=pl.lit(list(verdicts), dtype=pl.List(pl.String())))
+
+
+def _trajectories(benchmark: str, rows: pl.DataFrame) -> list[Trajectory]:
+    """The rows as every reader of trajectories reads them, with empty steps.
+
+    Raises:
+        SourceError: a row cannot be read.
+    """
+    solutions = []
+    for number, row in enumerate(rows.iter_rows(named=True)):
+        read = read_row(row, Reading(keeps_empty=True))
+        if isinstance(read, Defect):
+            raise SourceError(f"benchmark `{benchmark}`, row {number}: {read.reason}; correct or remove the row")
+        solutions.append(read)
+    return solutions

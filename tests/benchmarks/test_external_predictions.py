@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.judges import judge_predictions, read_judged_lines
+from cpmi_dagster.benchmarks.predictions import external_predictions, read_prediction_lines
 from cpmi_dagster.errors import CpmiError
 
 PROBLEMS = pl.DataFrame(
@@ -31,7 +31,7 @@ PRMBENCH: list[dict[str, Any]] = [
 def predictions(folder: Path, lines: list[dict[str, Any]]) -> pl.DataFrame:
     path = folder / "judge.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return judge_predictions(read_judged_lines(path, None), PROBLEMS)
+    return external_predictions(read_prediction_lines(path, None), PROBLEMS)
 
 
 def test_an_id_tells_its_benchmark_where_only_one_has_it_and_a_repeated_name_is_the_next_problem(tmp_path):
@@ -81,7 +81,7 @@ def test_files_that_the_benchmarks_own_evaluations_write_are_read_as_they_are(tm
         ([*GSM8K, GSM8K[0]], "line 3: `gsm8k-0` is judged again"),
         ([GSM8K[1], {"id": "gsm8k-0", "probabilities": [0.9]}], "line 2: `gsm8k-0` .* has 2 steps, but 1 prob"),
         ([{"id": "gsm8k-0", "probabilities": None, "reason": "it is too long"}], r"`gsm8k-0` .* \(it is too long\)"),
-        (GSM8K[1:], r"problem `gsm8k-0` of processbench_gsm8k has not been judged \(1 such problems\)"),
+        (GSM8K[1:], r"problem `gsm8k-0` of processbench_gsm8k has no predictions \(1 such problems\)"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_line(tmp_path, lines, message):
