@@ -9,9 +9,9 @@ import polars as pl
 from cpmi_dagster.benchmarks.fields import reject_rows, required
 from cpmi_dagster.benchmarks.prmbench import CLASSIFICATIONS
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.trajectories.form_readers import NO_ERROR
-from cpmi_dagster.trajectories.math_shepherd import Trajectory
-from cpmi_dagster.trajectories.rows import Defect, Reading, read_row
+from cpmi_dagster.trajectories.fields import NO_ERROR
+from cpmi_dagster.trajectories.readers import Trajectory
+from cpmi_dagster.trajectories.rows import Defect, RowFormat, read_row
 
 
 def read_processbench(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
@@ -72,7 +72,7 @@ def _trajectories(benchmark: str, rows: pl.DataFrame) -> list[Trajectory]:
     """
     solutions = []
     for number, row in enumerate(rows.iter_rows(named=True)):
-        read = read_row(row, Reading(keeps_empty=True))
+        read = read_row(row, RowFormat(keeps_empty=True))
         if isinstance(read, Defect):
             raise SourceError(f"benchmark `{benchmark}`, row {number}: {read.reason}; correct or remove the row")
         solutions.append(read)

@@ -24,7 +24,7 @@ from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.installed import program
-from cpmi_dagster.trajectories.solution_text import AUTO
+from cpmi_dagster.trajectories.steps import AUTO
 
 RevisionOption = Annotated[str | None, typer.Option(help="Commit of a model on the hub.")]
 BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_default)
@@ -176,7 +176,7 @@ def judge(
     """Judge a file of solutions with a reward model: a probability for every step, and the first wrong one."""
     from cpmi_dagster import definitions
     from cpmi_dagster.prm.judging import judge_file, unjudged
-    from cpmi_dagster.trajectories.given_columns import check_format
+    from cpmi_dagster.trajectories.given_rows import check_format
 
     if "-" in (input, str(output)):
         raise UsageError("`cpmi judge` reads and writes files, and no standard input or output; give both by name")
