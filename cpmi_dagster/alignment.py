@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
-from cpmi_dagster.answers.fences import boxed_answer
 from cpmi_dagster.answers.gold import answer_text, gsm8k_answer
+from cpmi_dagster.answers.plain_text import boxed_answer
 from cpmi_dagster.contracts.tables import ReferenceProblems, RejectedRows, Trajectories
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.text import encodable, number_text

@@ -21,9 +21,9 @@ import string
 import polars as pl
 
 from cpmi_dagster.answers.gold import gsm8k_answer
-from cpmi_dagster.answers.options import render_choices
 from cpmi_dagster.benchmarks.fields import reject_rows, required
 from cpmi_dagster.errors import BenchmarkError
+from cpmi_dagster.trajectories.choices import render_choices
 
 STEM_SUBJECTS = (
     "abstract_algebra", "astronomy", "college_biology", "college_chemistry", "college_computer_science",

@@ -22,8 +22,7 @@ from operator import attrgetter
 import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
-from cpmi_dagster.answers.fences import boxed_answer, unwrap
-from cpmi_dagster.answers.options import letter_of, letter_that, read_options
+from cpmi_dagster.answers.plain_text import boxed_answer, unwrap
 from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import HardNegatives
@@ -31,6 +30,7 @@ from cpmi_dagster.files.time_left import Advance, unseen
 from cpmi_dagster.generation.engine import RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.negatives.edits import HardNegative, propose
 from cpmi_dagster.negatives.settings import Negatives
+from cpmi_dagster.trajectories.choices import letter_of, letter_that, read_options
 from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question, render_target
 
 MODEL, OPTION = "model", "option"

@@ -19,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.answers.agreement import MOST_READ, doubt_gold_answers
+from cpmi_dagster.answers.gold import MOST_READ, doubt_gold_answers
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.columns import propose_fields
 from cpmi_dagster.trajectories.fields import name_in

@@ -22,8 +22,8 @@ from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import MalformedRow, ScoringError, UsageError, first_line
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.files.whole_files import whole_file
+from cpmi_dagster.trajectories.choices import name_choice
 from cpmi_dagster.trajectories.fields import read_list
-from cpmi_dagster.trajectories.given_choices import name_choice
 from cpmi_dagster.trajectories.rows import Row, RowFormat, Unreadable, name_trajectory, number_rows, separate_defects
 
 STEPS = "steps"

@@ -24,6 +24,7 @@ from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.trajectories.chats import ASSISTANT, USER, read_chat, unwrap_text
+from cpmi_dagster.trajectories.choices import as_stated, name_choice, with_options
 from cpmi_dagster.trajectories.fields import (
     NO_ERROR,
     Row,
@@ -41,7 +42,6 @@ from cpmi_dagster.trajectories.fields import (
     read_text,
     read_whole_number,
 )
-from cpmi_dagster.trajectories.given_choices import as_stated, name_choice, with_options
 from cpmi_dagster.trajectories.steps import (
     Splitting,
     clean,
