@@ -35,7 +35,7 @@ from cpmi_dagster.prm.model import RewardModel, decoder_of
 from cpmi_dagster.prm.objectives import loss_units, objective
 from cpmi_dagster.prm.settings import Head, Lora, Recipe, Training
 from cpmi_dagster.prm.trainer import CurvePoint, StepTrainer, learning_curve, training_arguments
-from cpmi_dagster.reading.row_reader import check_token_ids
+from cpmi_dagster.tree_forward.row_readers import check_token_ids
 
 HEAD_LAYERS: dict[Head, int] = {"two_layer": 2, "linear": 1}
 BEST_WEIGHTS = ".checkpoints"

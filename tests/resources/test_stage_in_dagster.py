@@ -14,7 +14,6 @@ from cpmi_dagster.contracts.keys import LOGPROBS, MODELS, NEGATIVES, REJECTED_TR
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import ScoringError, TransientError
 from cpmi_dagster.profiles.orchestration import Orchestration
-from cpmi_dagster.reading.tree_reader import OutOfMemory
 from cpmi_dagster.resources.dag.file_metadata import facts_of, preview
 from cpmi_dagster.resources.dag.home_resources import shown_resources
 from cpmi_dagster.resources.dag.making import asset_of, step_errors
@@ -22,6 +21,7 @@ from cpmi_dagster.resources.dag.presentation import asset_description, table_met
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.lake.parquet import Record
+from cpmi_dagster.tree_forward.tree_reader import OutOfMemory
 
 UNSCORED = ScoringError("a value is not finite")
 UNSCORED.add_note("among 9 trajectories from t1 on")
