@@ -27,11 +27,11 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.answers.gold import gsm8k_answer
-from cpmi_dagster.answers.options import render_choices
 from cpmi_dagster.errors import BenchmarkError, SourceError
-from cpmi_dagster.trajectories.form_readers import NO_ERROR
-from cpmi_dagster.trajectories.math_shepherd import Trajectory
-from cpmi_dagster.trajectories.rows import Defect, Reading, read_row
+from cpmi_dagster.trajectories.choices import render_choices
+from cpmi_dagster.trajectories.fields import NO_ERROR
+from cpmi_dagster.trajectories.readers import Trajectory
+from cpmi_dagster.trajectories.rows import Defect, RowFormat, read_row
 
 STEM_SUBJECTS = (
     "abstract_algebra", "astronomy", "college_biology", "college_chemistry", "college_computer_science",
@@ -289,7 +289,7 @@ def _trajectories(benchmark: str, rows: pl.DataFrame) -> list[Trajectory]:
     """
     solutions = []
     for number, row in enumerate(rows.iter_rows(named=True)):
-        read = read_row(row, Reading(keeps_empty=True))
+        read = read_row(row, RowFormat(keeps_empty=True))
         if isinstance(read, Defect):
             raise SourceError(f"benchmark `{benchmark}`, row {number}: {read.reason}; correct or remove the row")
         solutions.append(read)

@@ -25,7 +25,7 @@ from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import BenchmarkError, CpmiError, UsageError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.installed import program
-from cpmi_dagster.trajectories.solution_text import AUTO
+from cpmi_dagster.trajectories.steps import AUTO
 
 RevisionOption = Annotated[str | None, typer.Option(help="Commit of a model on the hub.")]
 REWARD_MODELS = "reward_models"
@@ -179,7 +179,7 @@ def judge(
     """Judge a file of solutions with a reward model: a probability for every step, and the first wrong one."""
     from cpmi_dagster import definitions
     from cpmi_dagster.prm.predict import predict_file, unpredicted
-    from cpmi_dagster.trajectories.given_columns import check_format
+    from cpmi_dagster.trajectories.given_rows import check_format
 
     if "-" in (input, str(output)):
         raise UsageError("`cpmi judge` reads and writes files, and no standard input or output; give both by name")

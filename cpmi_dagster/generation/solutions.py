@@ -19,9 +19,9 @@ from cpmi_dagster.files.text import encodable
 from cpmi_dagster.generation.engine import RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.tokens import start_ids
-from cpmi_dagster.trajectories.math_shepherd import Trajectory
-from cpmi_dagster.trajectories.rows import Defect, Reading, frame_of, read_row, row_of
-from cpmi_dagster.trajectories.solution_text import Splitting
+from cpmi_dagster.trajectories.readers import Trajectory
+from cpmi_dagster.trajectories.rows import Defect, RowFormat, frame_of, read_row, row_of
+from cpmi_dagster.trajectories.steps import Splitting
 from cpmi_dagster.trajectories.templates import render_question
 
 if TYPE_CHECKING:
@@ -110,4 +110,4 @@ def _read(row: Mapping[str, Any], steps: Splitting) -> Trajectory | Defect:
     if defect:
         return Defect(defect, row["question"], name)
     given = {field: row[field] for field in ("question", "gold_answer", "task", "split")}
-    return read_row({**given, "id": name, "solution": text}, Reading(steps=steps))
+    return read_row({**given, "id": name, "solution": text}, RowFormat(steps=steps))

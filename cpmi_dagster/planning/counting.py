@@ -21,10 +21,6 @@ from cpmi_dagster.models.tokens import find_longest_texts, piece_ids, prompt_ids
 from cpmi_dagster.negatives.hard_negatives import hard_negatives, negative_prompt
 from cpmi_dagster.planning.hardware import CPU, PlannedModel
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.reading.flex import padded_length
-from cpmi_dagster.reading.packing import rows_of, whole
-from cpmi_dagster.reading.probe import BY_DEVICE
-from cpmi_dagster.reading.tree_reader import LONGEST_ROW
 from cpmi_dagster.rewards.costs import SAMPLED, TARGET_TOKENS, Measured
 from cpmi_dagster.rewards.reward_type import Steps
 from cpmi_dagster.scoring.answer_trees import slices, trees_of, written_out
@@ -36,6 +32,10 @@ from cpmi_dagster.scoring.tokenization import (
     with_negative_lists,
 )
 from cpmi_dagster.trajectories.templates import render_step
+from cpmi_dagster.tree_forward.flex import padded_length
+from cpmi_dagster.tree_forward.probe import BY_DEVICE
+from cpmi_dagster.tree_forward.tree_reader import LONGEST_ROW
+from cpmi_dagster.tree_forward.trees import rows_of, whole
 
 
 def count_labels(

@@ -18,8 +18,16 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from cpmi_dagster.benchmarks.settings import Benchmarks
-from cpmi_dagster.trajectories.given_columns import STEPS, beside, give_back, plain, write_rows
-from cpmi_dagster.trajectories.given_rows import GivenRows, as_they_came, read_table
+from cpmi_dagster.trajectories.given_rows import (
+    STEPS,
+    GivenRows,
+    as_they_came,
+    beside,
+    give_back,
+    plain,
+    read_table,
+    write_rows,
+)
 from cpmi_dagster.trajectories.rows import Unreadable
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from cpmi_dagster.prm.published import load_prm
 from cpmi_dagster.rewards.labeling import LabelOptions, label_in_full, labeler_demand
 from cpmi_dagster.scoring.trajectories import load_named_model
 from cpmi_dagster.trajectories.chats import ASSISTANT, is_of_user, messages_of, read_chat, text_of
-from cpmi_dagster.trajectories.given_choices import LETTERS, LISTED, as_stated, name_choice, with_options
+from cpmi_dagster.trajectories.choices import LETTERS, LISTED, as_stated, name_choice, with_options
 from cpmi_dagster.trajectories.given_rows import own_reason, read_table, to_plain
 
 PRM = "prm"

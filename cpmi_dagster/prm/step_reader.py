@@ -17,11 +17,10 @@ from transformers import PreTrainedModel
 
 from cpmi_dagster.errors import ModelError, ScoringError
 from cpmi_dagster.prm.inputs import EncodedSolution
-from cpmi_dagster.reading.packing import PackedRow
-from cpmi_dagster.reading.probe import ADVICE, Probe, check_full_attention
-from cpmi_dagster.reading.row_reader import check_token_ids
-from cpmi_dagster.reading.tree_reader import TreeReader
-from cpmi_dagster.reading.trees import Branch, TokenTree, tree_of
+from cpmi_dagster.tree_forward.probe import ADVICE, Probe, check_full_attention
+from cpmi_dagster.tree_forward.row_readers import check_token_ids
+from cpmi_dagster.tree_forward.tree_reader import TreeReader
+from cpmi_dagster.tree_forward.trees import Branch, PackedRow, TokenTree, tree_of
 
 CPU_ROW_TOKENS = 2048
 """Activations of this many tokens fit a core's cache; longer rows take longer per token."""

@@ -44,7 +44,7 @@ from cpmi_dagster.prm.model import RewardModel, add_adapters, decoder_of
 from cpmi_dagster.prm.scoring import states_of
 from cpmi_dagster.prm.settings import Head, Recipe, Training
 from cpmi_dagster.prm.trainer import StepTrainer, learning_curve, training_arguments
-from cpmi_dagster.reading.row_reader import check_token_ids
+from cpmi_dagster.tree_forward.row_readers import check_token_ids
 
 HEAD_LAYERS: dict[Head, int] = {"two_layer": 2, "linear": 1}
 NO_CHECKPOINTS = ".checkpoints"

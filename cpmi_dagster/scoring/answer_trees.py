@@ -17,8 +17,8 @@ import polars as pl
 
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.models.tokens import TokenIds
-from cpmi_dagster.reading.trees import ROOT, GrowingTree, TokenTree
 from cpmi_dagster.scoring.tokenization import TokenizedTrajectory
+from cpmi_dagster.tree_forward.trees import ROOT, GrowingTree, TokenTree
 
 WINDOW_TRAJECTORIES = 32
 LARGEST_WINDOW = 8 * WINDOW_TRAJECTORIES

@@ -19,8 +19,6 @@ from cpmi_dagster.contracts.cost import Cost, Stopwatch
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, HardNegatives, RejectedTrajectories
 from cpmi_dagster.models.attention import layer_windows
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.reading.probe import check_full_attention
-from cpmi_dagster.reading.row_reader import check_token_ids
 from cpmi_dagster.scoring.answer_trees import Window, prefetch, slices, trees_of
 from cpmi_dagster.scoring.scorers import scorer_of
 from cpmi_dagster.scoring.settings import Scoring
@@ -32,6 +30,8 @@ from cpmi_dagster.scoring.tokenization import (
     tokenize_trajectories,
     with_negative_lists,
 )
+from cpmi_dagster.tree_forward.probe import check_full_attention
+from cpmi_dagster.tree_forward.row_readers import check_token_ids
 
 STAGE = "answer_logprobs"
 KEY = AnswerLogprobs.primary_key()

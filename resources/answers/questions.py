@@ -23,7 +23,6 @@ from cpmi_dagster.files.time_left import Advance, unseen
 from cpmi_dagster.generation.engine import Generation, RolloutEngine, SamplingWork, Stop, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.reading.probe import check_full_attention
 from cpmi_dagster.resources.answers.cache import COST, AnswerCache, shares_of
 from cpmi_dagster.scoring.answer_trees import slices
 from cpmi_dagster.scoring.cache_keys import WORK, logprob_keys, read_wanted, trajectory_keys
@@ -42,6 +41,7 @@ from cpmi_dagster.scoring.tokenization import (
     split_wanted,
     with_negative_lists,
 )
+from cpmi_dagster.tree_forward.probe import check_full_attention
 
 SCORE_KEY = {"prompt": pl.UInt64(), "answer": pl.UInt64()}
 SCORE = {"logprob_sum": pl.Float64(), "token_count": pl.Int64()}

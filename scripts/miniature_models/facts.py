@@ -22,10 +22,10 @@ from sklearn.metrics import roc_auc_score
 
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
+from cpmi_dagster.math_shepherd import parse_row
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
-from cpmi_dagster.reading.next_tokens import token_logprobs
-from cpmi_dagster.trajectories.math_shepherd import parse_row
 from cpmi_dagster.trajectories.templates import ANSWER_PREFIX, render_context, render_question, render_step
+from cpmi_dagster.tree_forward.next_tokens import token_logprobs
 from scripts.miniature_models.measure import stated_answer
 from scripts.miniature_world.question_rows import JsonRow
 from scripts.miniature_world.world import world_rows

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from cpmi_dagster.answers.verdicts import decide, is_equivalent
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import Generation
-from cpmi_dagster.negatives.edits import LONGEST_ANSWER, propose
 from cpmi_dagster.negatives.hard_negatives import (
+    LONGEST_ANSWER,
     TRAJECTORIES_PER_CALL,
     clean_sample,
     hard_negatives,
     heuristic_negatives,
+    propose,
 )
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question

@@ -14,7 +14,7 @@ from toy_models import random_reward_model
 from cpmi_dagster import explode_steps, judge, label, reward_function
 from cpmi_dagster.errors import ScoringError, SettingsError
 from cpmi_dagster.models.language_models import load_language_model
-from cpmi_dagster.trajectories.solution_text import split_steps
+from cpmi_dagster.trajectories.steps import split_steps
 
 ROOT = Path(__file__).resolve().parents[2]
 TRL_PYTHON = ROOT / ".venv-trl" / "bin" / "python"

@@ -8,9 +8,9 @@ import torch
 from scoring_examples import TRAJECTORIES, assert_same_values, random_model, scored
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.reading.probe import READERS, check_full_attention
 from cpmi_dagster.scoring.scorers import labeler_reader
 from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.tree_forward.probe import READERS, check_full_attention
 
 GEMMA2 = {"sliding_window": 2048, "attn_logit_softcapping": None}
 

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpmi_dagster.models.attention import check_terms, shown_mask
-from cpmi_dagster.reading.packing import PackedRow
-from cpmi_dagster.reading.row_reader import RowReader, upload
-from cpmi_dagster.reading.trees import Integers
+from cpmi_dagster.tree_forward.row_readers import RowReader, upload
+from cpmi_dagster.tree_forward.trees import Integers, PackedRow
 
 if TYPE_CHECKING:
     import torch

@@ -1,19 +1,35 @@
-r"""Propose fields of a file for ours, by their names and values.
+r"""Name the fields of a file as ours: rename them, propose which are which, and explain a file of another kind.
+
+    rename({"answer": 5, "a": 1}, {"gold_answer": "answer"})         {"a": 1, "gold_answer": 5}
+    use_file_names({"steps": "parts"}, "`steps.1`: it is empty")     "`parts.1`: it is empty"
 
     {"instruction": "2 + 3?", "system": "You are …", "output": "I add.\n\nSo 5.", "meta": {"gold": 5}}
-    -> {"question": "instruction", "solution": "output", "gold_answer": "meta.gold"}
+    -> propose_fields: {"question": "instruction", "solution": "output", "gold_answer": "meta.gold"}
 
 A wrong proposal would be followed, so a field is proposed only if both its name and its values fit.
 """
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import isfinite
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cpmi_dagster.answers.extraction import announced_answer
+from cpmi_dagster.errors import SourceError
+from cpmi_dagster.files.text import cut
 from cpmi_dagster.trajectories.chats import ASSISTANT, USER, is_chat, unwrap_text
-from cpmi_dagster.trajectories.fields import read_cell
+from cpmi_dagster.trajectories.fields import Row, read_cell
+from cpmi_dagster.trajectories.forms import FIELD_NAMES, NEEDED, drop_nulls
+from cpmi_dagster.trajectories.readers import QUESTION, SOLUTION
+
+NAMES_CHARACTERS = 200
+FIELD_IN_REASON = re.compile(r"(?<=`)[^`.]+(?=[`.])")
+ALSO_OF_OTHERS = ("input",)
+"""Field names of forms that other files give to questions."""
+LOADERS = {"json": (".json",), "csv": (".csv",), "parquet": (".parquet",), "arrow": (".arrow",)}
+"""Builders of `datasets.load_dataset` and the suffixes of their files."""
 
 DEEPEST, LEAST_CHARACTERS_OF_QUESTION = 3, 20
 MOST_WORDS_OF_ANSWER, LEAST_WORDS_OF_SOLUTION, LEAST_WORDS_OF_WORKED_ANSWER = 12, 3, 8
@@ -31,6 +47,56 @@ NO_TEXT = (
     "time|hash|count|num|number|length|len|tokens|score|is|has|correct|wrong|negative|rejected|original|modified|template"
 )
 NO_GOLD = f"{NO_TEXT}|model|student|pred|predicted|prediction|extracted|generated|response|output"
+
+
+def rename(row: Row, fields: Mapping[str, str]) -> Row:
+    """Rename the fields of a row.
+
+    Args:
+        fields: the file's name by our name, `{"gold_answer": "answer"}`; `a.b` is a nested field.
+
+    Raises:
+        SourceError: the row lacks a field.
+    """
+    named = {}
+    for name, field in fields.items():
+        try:
+            named[name] = _within(row, field)
+        except KeyError as error:
+            raise SourceError(
+                f"it has no field `{cut(field, NAMES_CHARACTERS)}` to read as `{name}`; {error.args[0]}"
+            ) from error
+    return {name: value for name, value in row.items() if name not in fields.values()} | named
+
+
+def _within(value: Any, path: str, outer: str = "") -> Any:
+    """The field at a path; a name with dots wins over a nested field. Fields of null are null.
+
+    Raises:
+        KeyError: there is no such field; the message lists those there are.
+    """
+    value = read_cell(value, "{") if outer else value
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise KeyError(f"`{outer}` is {type(value).__name__}, which has no fields")
+    if path in value:
+        return value[path]
+    dots = [place for place, sign in enumerate(path) if sign == "."]
+    for dot in reversed(dots):
+        if path[:dot] in value:
+            return _within(value[path[:dot]], path[dot + 1 :], f"{outer}.{path[:dot]}".lstrip("."))
+    raise KeyError(f"{f'`{outer}`' if outer else 'it'} has {list_columns(value)}")
+
+
+def list_columns(row: Row, fields: Mapping[str, str] = MappingProxyType({})) -> str:
+    """List the field names of a row as in its file, cut to `NAMES_CHARACTERS`."""
+    return cut(", ".join(str(fields.get(name, name)) for name in row), NAMES_CHARACTERS)
+
+
+def use_file_names(fields: Mapping[str, str], reason: str) -> str:
+    """Replace our field names in a reason by the file's: `steps.1` becomes `responses.1`."""
+    return FIELD_IN_REASON.sub(lambda name: fields.get(name[0], name[0]), reason)
 
 
 class Field(NamedTuple):
@@ -110,9 +176,7 @@ FIELDS = (
 )
 
 
-def propose_fields(
-    rows: Sequence[Mapping[str, Any]], wanted: Collection[str], followed: Collection[str] = ()
-) -> dict[str, str]:
+def propose_fields(rows: Sequence[Row], wanted: Collection[str], followed: Collection[str] = ()) -> dict[str, str]:
     """Propose a field of the file (`a.b` if nested) for each wanted field of `FIELDS`.
 
     Args:
@@ -134,7 +198,7 @@ def propose_fields(
     return proposed
 
 
-def _leaves(row: Mapping[str, Any], outer: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
+def _leaves(row: Row, outer: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
     """Names and values of the fields of a row that are not null, nested ones included."""
     for name, value in row.items():
         if isinstance(value, Mapping) and depth < DEEPEST:
@@ -151,3 +215,41 @@ def _likeliest(field: Field, names: Sequence[str]) -> str | None:
 
     candidates = [name for name in names if not has_word(name, field.others)]
     return next((name for pattern in field.words for name in candidates if has_word(name, pattern)), None)
+
+
+def refuse(row: Row, place: str, fields: Mapping[str, str]) -> SourceError:
+    """The error for a source whose first row has no form; it proposes `--map` options and a conversion.
+
+    Args:
+        row: the first row, by our names.
+        place: file or hub id.
+        fields: as for `rename`.
+    """
+    given = set(drop_nulls(row))
+    is_asked, is_solved = bool(given & set(QUESTION.split("|"))), bool(given & {*SOLUTION.split("|"), "steps"})
+    wanted = [name for name, is_there in {"question": is_asked, "solution": is_solved}.items() if not is_there]
+    others = {name: value for name, value in row.items() if name in ALSO_OF_OTHERS or name not in FIELD_NAMES}
+    proposed = propose_fields([others], ["messages"]) or propose_fields(
+        [others], wanted if is_solved else ["steps", *wanted]
+    )
+    if "steps" in proposed:
+        wanted = [name for name in wanted if name != "solution"]
+        proposed.pop("solution", None)
+    names = proposed if "messages" in proposed else dict.fromkeys(wanted, "FIELD") | proposed
+    maps = " ".join(f"--map {shlex.quote(f'{ours}={field}')}" for ours, field in ({**fields, **names}).items())
+    alone = "where it has questions alone, `--sample 4` samples their solutions; " if is_asked else ""
+    error = (
+        f"the trajectory source has columns {list_columns(row, fields)}; it needs {NEEDED}; {alone}name its fields, "
+        f"such as {maps}"
+    )
+    if set(proposed) != {"question", "solution"} or "." in "".join(proposed.values()):
+        return SourceError(error)
+    kind = next((kind for kind, ends in LOADERS.items() if any(end in place.lower() for end in ends)), None)
+    loaded = f'"{place}"' if kind is None else f'"{kind}", data_files="{place}"'
+    return SourceError(
+        f"{error}, or convert it:\n"
+        "    from datasets import load_dataset\n"
+        f'    rows = load_dataset({loaded}, split="train")\n'
+        f'    rows.map(lambda row: {{"question": row["{proposed["question"]}"], '
+        f'"solution": row["{proposed["solution"]}"]}}, remove_columns=rows.column_names).to_json("converted.jsonl")'
+    )

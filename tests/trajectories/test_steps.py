@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpmi_dagster.trajectories.math_shepherd import clean
-from cpmi_dagster.trajectories.solution_text import AUTO, BEGINS, split_steps
+from cpmi_dagster.trajectories.steps import AUTO, BEGINS, clean, split_steps
 
 PARTS = st.sampled_from(
     [

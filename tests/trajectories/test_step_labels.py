@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.contracts.tables import StepLabels, StepRewards
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.trajectories.own_labels import notes_on_others, own_rewards, read_step_labels
+from cpmi_dagster.trajectories.step_labels import external_rewards, notes_on_others, read_step_labels
 
 TRAJECTORIES = pl.DataFrame({"trajectory_id": ["t000000003", "t000000008"], "steps": [["x", "y"], ["z"]]})
 ROWS = [{"trajectory_id": "t000000003", "rewards": [0.5, -2]}, {"row_number": 8, "rewards": [1.5], "comment": "sure"}]
@@ -20,7 +20,7 @@ def test_labels_are_found_by_trajectory_or_by_row_and_those_of_others_are_left_o
     others = [{"row_number": 77, "rewards": [1.0, 0.0]}, {"trajectory_id": "other", "rewards": [1.0]}]
     labels = read_step_labels("judge", [*ROWS, *others])
     StepLabels.validate(labels)
-    assert own_rewards(labels, TRAJECTORIES).select(*KEY, "reward").sort(KEY).rows() == expected
+    assert external_rewards(labels, TRAJECTORIES).select(*KEY, "reward").sort(KEY).rows() == expected
     (note,) = notes_on_others(labels, TRAJECTORIES)
     assert note.startswith("`judge` also labels 2 trajectories")
 
@@ -37,7 +37,7 @@ def test_labels_are_found_by_trajectory_or_by_row_and_those_of_others_are_left_o
 )
 def test_labels_that_are_none_or_not_of_every_step_are_refused(rows, message):
     with pytest.raises(SourceError, match=message):
-        own_rewards(read_step_labels("judge", rows), TRAJECTORIES)
+        external_rewards(read_step_labels("judge", rows), TRAJECTORIES)
 
 
 @settings(max_examples=30)
@@ -47,7 +47,7 @@ def test_every_label_comes_back_under_its_step_whatever_the_order_of_rows(values
     steps = pl.DataFrame(
         {"trajectory_id": [f"t{n:09d}" for n in range(len(values))], "steps": [["s"] * len(v) for v in values]}
     )
-    found = own_rewards(read_step_labels("judge", random.sample(rows, len(rows))), steps)
+    found = external_rewards(read_step_labels("judge", random.sample(rows, len(rows))), steps)
     StepRewards.validate(found)
     lists = found.sort("trajectory_id", "step_index").group_by("trajectory_id", maintain_order=True).agg("reward")
     assert lists["reward"].to_list() == values

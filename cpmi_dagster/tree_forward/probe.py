@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cpmi_dagster.errors import ModelError, first_line
 from cpmi_dagster.models.attention import attention_implementation, layer_windows
 from cpmi_dagster.models.memory import is_out_of_memory
-from cpmi_dagster.reading import Reader
-from cpmi_dagster.reading.blocked import blocked_reader
-from cpmi_dagster.reading.flex import flex_reader
-from cpmi_dagster.reading.packing import PackedRow, Piece, lay_out, whole
-from cpmi_dagster.reading.row_reader import RowReader, masked_reader
-from cpmi_dagster.reading.trees import Branch, tree_of
+from cpmi_dagster.tree_forward import Reader
+from cpmi_dagster.tree_forward.flex import flex_reader
+from cpmi_dagster.tree_forward.row_readers import RowReader, blocked_reader, masked_reader
+from cpmi_dagster.tree_forward.trees import Branch, PackedRow, Piece, lay_out, tree_of, whole
 
 if TYPE_CHECKING:
     import torch

@@ -15,7 +15,8 @@ People's judgements are the `truth` that labels are measured against, not labels
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cpmi_dagster.answers.extraction import final_answer, without_tags
@@ -23,7 +24,10 @@ from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.trajectories.chats import ASSISTANT, USER, read_chat, unwrap_text
+from cpmi_dagster.trajectories.choices import as_stated, name_choice, with_options
 from cpmi_dagster.trajectories.fields import (
+    NO_ERROR,
+    Row,
     given_answer,
     name_in,
     read_cell,
@@ -32,23 +36,55 @@ from cpmi_dagster.trajectories.fields import (
     read_identifier,
     read_label,
     read_list,
+    read_object,
     read_optional,
     read_sure_label,
     read_text,
+    read_whole_number,
 )
-from cpmi_dagster.trajectories.given_choices import as_stated, name_choice, with_options
-from cpmi_dagster.trajectories.math_shepherd import Trajectory, clean, split_marked_text, strip_headers
-from cpmi_dagster.trajectories.solution_text import Splitting, split_steps
-from cpmi_dagster.trajectories.step_marks import read_marks, split_at_marks
+from cpmi_dagster.trajectories.steps import (
+    Splitting,
+    clean,
+    read_marks,
+    split_at_marks,
+    split_marked_text,
+    split_steps,
+    strip_headers,
+)
 
 QUESTION, SOLUTION, CHAT = "question|problem|prompt", "solution|response|completion", "messages|conversations"
 """Names of the fields for the question, for a solution that is one text, and for messages."""
 GOLD_ANSWER = "gold_answer|gold|ground_truth|reference_answer|answer"
 """Names of the gold-answer field; no form has its solution in `answer`."""
-RATING_OF_ERROR = NO_ERROR = -1
+RATING_OF_ERROR = -1
 SUBSET = re.compile(r"([a-z0-9]+)-\d+")
-WHOLE_NUMBER = re.compile(r"-?\d{1,9}(?:\.0+)?")
-Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """A question and its steps, with the other fields of the row.
+
+    Attributes:
+        question: stripped.
+        steps: stripped, without `Step i:` headers; empty for a question alone.
+        shepherd_labels: the source's label of each step, True for `+`; None without labels.
+        final_answer: stated by the last step, or None.
+        source_id: id of the row.
+        task: GSM8K, MATH or another; empty if unknown.
+        gold_answer: given by the row.
+        split: part of the source.
+        truth: people's judgement of each step; None for a step, or all steps, that nobody has judged.
+    """
+
+    question: str
+    steps: tuple[str, ...]
+    shepherd_labels: tuple[bool, ...] | None
+    final_answer: str | None
+    source_id: str | None = None
+    task: str = ""
+    gold_answer: str | None = None
+    split: str | None = None
+    truth: tuple[bool | None, ...] | None = None
 
 
 def read_math_shepherd(row: Row, _: Splitting) -> Trajectory:
@@ -74,7 +110,7 @@ def read_prm800k(row: Row, _: Splitting) -> Trajectory:
     """The annotator's path through sampled steps, up to the first error; neutral steps are right."""
     asked, judged = _with_paths(row, "question"), _with_paths(row, "label")
     path: list[tuple[str, bool]] = []
-    for step in read_list(judged, "label.steps", _read_object, least=0):
+    for step in read_list(judged, "label.steps", read_object, least=0):
         if (taken := _take(step)) is None:
             break
         path.append(taken)
@@ -88,13 +124,13 @@ def read_prm800k(row: Row, _: Splitting) -> Trajectory:
 
 def _take(step: Row) -> tuple[str, bool] | None:
     """Text and truth of the chosen or written completion, else of the first bad one; None without any."""
-    sampled = [] if step.get("completions") is None else read_list(step, "completions", _read_object, least=0)
+    sampled = [] if step.get("completions") is None else read_list(step, "completions", read_object, least=0)
     chosen = read_optional(step, "chosen_completion", read_whole_number)
     bad = [each for each in sampled if read_optional(each, "rating", read_whole_number) == RATING_OF_ERROR]
     if chosen is not None and 0 <= chosen < len(sampled):
         said, is_right = sampled[chosen], sampled[chosen] not in bad
     elif step.get("human_completion") is not None:
-        said, is_right = read_field(step, "human_completion", _read_object), True
+        said, is_right = read_field(step, "human_completion", read_object), True
     elif bad:
         said, is_right = bad[0], False
     else:
@@ -224,7 +260,7 @@ def _with_labels(row: Row, question: str, steps: Sequence[str]) -> Trajectory:
 
 def _with_paths(row: Row, name: str) -> dict[str, Any]:
     """The fields of a nested object by their paths."""
-    return {f"{name}.{inner}": value for inner, value in read_field(row, name, _read_object).items()}
+    return {f"{name}.{inner}": value for inner, value in read_field(row, name, read_object).items()}
 
 
 def _split(solution: str, name: str, splitting: Splitting) -> list[str]:
@@ -255,17 +291,3 @@ def _read_messages(value: Any) -> list[str]:
         if not clean(text):
             raise ValueError(f"the message of the {role} is empty")
     return [clean(encodable(text)) for text in texts]
-
-
-def _read_object(value: Any) -> Row:
-    if not isinstance(value, Mapping):
-        raise ValueError("it must be an object")
-    return value
-
-
-def read_whole_number(value: Any) -> int:
-    """Read a whole number; CSV writes it as text, pandas with missing values as 1.0."""
-    number = int(float(value)) if isinstance(value, str | float) and WHOLE_NUMBER.fullmatch(str(value)) else value
-    if isinstance(number, bool) or not isinstance(number, int) or number < NO_ERROR:
-        raise ValueError("it must be a whole number from -1")
-    return number

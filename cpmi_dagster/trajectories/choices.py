@@ -1,4 +1,8 @@
-"""Multiple-choice rows: gold answers that are the number of a choice, and questions without their options.
+r"""Multiple choice: the options that a question lists, and gold answers that are the number of a choice.
+
+Which is prime?\n(A) 4\n(B) 7                                        -> {"A": "4", "B": "7"}
+Which? $\textbf{(A)}\ 4 \qquad \textbf{(B)}\ 7$                      -> {"A": "4", "B": "7"}
+Which?\nA. 4\nB. 7                                                  -> {"A": "4", "B": "7"}
 
 {"choices": ["2", "3", "8"], "answer": 2}                            -> C      from 0, as MMLU
 {"A": "2", "B": "3", "C": "8", "answer": 3}                          -> C      from 1, as KMMLU
@@ -8,20 +12,84 @@ the same, and the solution states "8"                                -> 8
 
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from cpmi_dagster.answers.gold import answer_text
-from cpmi_dagster.answers.options import FEWEST, beginning_letter, letter_of, letter_that, read_options, render_choices
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.errors import MalformedRow
-from cpmi_dagster.trajectories.fields import read_cell, read_optional
+from cpmi_dagster.trajectories.fields import Row, read_cell, read_optional
 
 LISTED = ("choices", "options")
 LETTERS = string.ascii_uppercase
 _WHOLE = re.compile(r"\d{1,2}(?:\.0)?")
-_LETTER = re.compile(r"\W*(?:option\s+)?([A-Z])(?:[.):](?:\s.*)?)?\W*", re.IGNORECASE | re.DOTALL)
+_STATED_LETTER = re.compile(r"\W*(?:option\s+)?([A-Z])(?:[.):](?:\s.*)?)?\W*", re.IGNORECASE | re.DOTALL)
+
+FEWEST = 2
+_MARKS = (re.compile(r"(?<![A-Za-z0-9])\(([A-Z])\)"), re.compile(r"^[ \t]*\[?([A-Z])[\].):][ \t]+", re.MULTILINE))
+_AROUND = re.compile(r"\\(?:textbf|textrm|text|mathrm|mathbf|bf|rm)\s*\{?\s*$|\\q?quad|^\s*[}:.]|\\[ ,;]|~|\$")
+_LETTER = re.compile(r"(?:\\[a-z]+\{)?[\W_]*(?:(?:option|choice)\s+)?[\W_]*([A-Z])[\W_]*", re.IGNORECASE)
+_BEGINNING = re.compile(r"[\W_]*([A-Z])[.):]\s")
+_BETWEEN = {"", "or", "and"}
+"""What stands between letters that are only named."""
+
+
+def read_options(question: str) -> dict[str, str]:
+    """The longest list of options in a question, by letter from A, of equally long ones the last; empty below two."""
+    longest: dict[str, str] = {}
+    for mark in _MARKS:
+        found = list(mark.finditer(question))
+        for start in (number for number, match in enumerate(found) if match[1] == "A"):
+            run = found[start : start + len(LETTERS)]
+            count = next((n for n, match in enumerate(run) if match[1] != LETTERS[n]), len(run))
+            texts = _texts(question, run[:count]) if count >= max(FEWEST, len(longest)) else {}
+            if any(text.strip(" .,;:?!").lower() not in _BETWEEN for text in texts.values()):
+                longest = texts
+    return longest
+
+
+def _texts(question: str, marks: Sequence[re.Match[str]]) -> dict[str, str]:
+    ends = [*(match.start() for match in marks[1:]), len(question)]
+    texts = (question[match.end() : end] for match, end in zip(marks, ends, strict=True))
+    return {match[1]: _plain(text) for match, text in zip(marks, texts, strict=True)}
+
+
+def _plain(text: str) -> str:
+    """An option without the LaTeX around it; of the last one, its first line."""
+    line = text.strip().split("\n")[0]
+    before = None
+    while before != line:
+        before, line = line, _AROUND.sub(" ", line).strip().strip(",;").strip()
+    return line
+
+
+def is_letter(answer: str) -> bool:
+    """Whether an answer is the letter of an option, as multiple choice writes it: `B`, `(B)`."""
+    return answer.isupper() and letter_of(answer, dict.fromkeys(LETTERS, "")) is not None
+
+
+def letter_of(answer: str, options: Mapping[str, str]) -> str | None:
+    r"""The letter that an answer is: `B`, `(b)`, `\text{(B)}`, `option B`; None if it is none of the options'."""
+    match = _LETTER.fullmatch(answer.strip())
+    return match[1].upper() if match and match[1].upper() in options else None
+
+
+def beginning_letter(answer: str, options: Mapping[str, str]) -> str | None:
+    """The letter that an answer begins with, before the text of the option: `B. 7`, `(B) 7`."""
+    match = _BEGINNING.match(answer.strip())
+    return match[1] if match and match[1] in options else None
+
+
+def letter_that(options: Mapping[str, str], says: Callable[[str], bool]) -> str | None:
+    """The letter of the first option whose text says something."""
+    return next((letter for letter, text in options.items() if text and says(text)), None)
+
+
+def render_choices(question: str, choices: Sequence[str]) -> str:
+    """The question with its options under it, one a line, lettered from `(A)`."""
+    lines = [f"({letter}) {choice}" for letter, choice in zip(LETTERS, choices, strict=False)]
+    return "\n".join([question.strip(), *lines])
 
 
 class Choices(NamedTuple):
@@ -31,7 +99,7 @@ class Choices(NamedTuple):
     names: list[str]
 
 
-def name_choice(row: Mapping[str, Any], gold: str | None, value: Any, final_answer: str | None) -> str | None:
+def name_choice(row: Row, gold: str | None, value: Any, final_answer: str | None) -> str | None:
     """An answer of a row, where it is the number of a choice: its letter, or its text if the solution states that.
 
     Args:
@@ -78,7 +146,7 @@ def as_stated(question: str, gold: str | None, final_answer: str | None) -> str 
     return options[right] if by_letter and options[right] else gold
 
 
-def with_options(row: Mapping[str, Any], question: str) -> str:
+def with_options(row: Row, question: str) -> str:
     """The question with the choices of its row under it, if it lists no options and does not name all of them."""
     try:
         texts = _choices(row).texts
@@ -88,7 +156,7 @@ def with_options(row: Mapping[str, Any], question: str) -> str:
     return question if is_listed else render_choices(question, texts)
 
 
-def _choices(row: Mapping[str, Any]) -> Choices:
+def _choices(row: Row) -> Choices:
     """The choices of a row, a list or by name; none if it has none."""
     for field in LISTED:
         listed, names = read_optional(row, field, _read_list), None
@@ -115,5 +183,5 @@ def _read_list(value: Any) -> Any:
 
 
 def _is_letter(answer: str, count: int) -> bool:
-    letter = _LETTER.fullmatch(answer)
+    letter = _STATED_LETTER.fullmatch(answer)
     return letter is not None and letter[1].upper() in LETTERS[:count]

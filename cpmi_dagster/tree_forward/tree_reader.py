@@ -18,11 +18,10 @@ import numpy as np
 from cpmi_dagster.errors import ModelError, TransientError, first_line
 from cpmi_dagster.models.attention import attention_implementation
 from cpmi_dagster.models.memory import is_out_of_memory, release_memory
-from cpmi_dagster.reading import Reader
-from cpmi_dagster.reading.packing import PackedRow, rows_of, whole
-from cpmi_dagster.reading.probe import Probe, Take, choose_reader
-from cpmi_dagster.reading.row_reader import RowReader
-from cpmi_dagster.reading.trees import TokenTree
+from cpmi_dagster.tree_forward import Reader
+from cpmi_dagster.tree_forward.probe import Probe, Take, choose_reader
+from cpmi_dagster.tree_forward.row_readers import RowReader
+from cpmi_dagster.tree_forward.trees import PackedRow, TokenTree, rows_of, whole
 
 if TYPE_CHECKING:
     import torch

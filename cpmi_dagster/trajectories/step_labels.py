@@ -13,13 +13,14 @@ from collections.abc import Iterable
 from typing import Annotated
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from cpmi_dagster.contracts.tables import StepLabels, StepRewards
-from cpmi_dagster.errors import SourceError
+from cpmi_dagster.errors import SourceError, first_complaint
 from cpmi_dagster.files.bounded_reading import BoundedList
-from cpmi_dagster.trajectories.identifiers import name_trajectory
-from cpmi_dagster.trajectories.rows import Row, validate
+from cpmi_dagster.trajectories.rows import Row, Unreadable, name_trajectory
+
+ADVICE = "correct or remove the row"
 
 
 class StepLabelRow(BaseModel):
@@ -56,14 +57,17 @@ def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False
     """
     what, labels = f"step labels `{name}`", dict[str | None, list[float]]()
     for place, row in enumerate(rows):
-        label = validate(what, place, row, StepLabelRow, "correct or remove the row")
-        wrong = None
+        if isinstance(row, Unreadable):
+            raise SourceError(f"{what}, {row.place}: {row.reason}; correct or remove it")
+        where = f"{what}, row {place + 1}:"
+        try:
+            label = StepLabelRow.model_validate(dict(row))
+        except ValidationError as error:
+            raise SourceError(f"{where} {first_complaint(error)}; {ADVICE}") from error
         if probabilities and not all(0 <= reward <= 1 for reward in label.rewards):
-            wrong = "a reward is not in [0, 1]; fix it, or take `probabilities` out of the profile"
-        elif label.trajectory_id in labels:
-            wrong = f"`{label.trajectory_id}`: an earlier row labels the same trajectory; correct or remove the row"
-        if wrong:
-            raise SourceError(f"{what}, row {place + 1}: {wrong}")
+            raise SourceError(f"{where} a reward is not in [0, 1]; fix it, or take `probabilities` out of the profile")
+        if label.trajectory_id in labels:
+            raise SourceError(f"{where} `{label.trajectory_id}`: an earlier row labels the same trajectory; {ADVICE}")
         labels[label.trajectory_id] = label.rewards
     if not labels:
         raise SourceError(f"{what} have no rows; check the file, or take it out of the profile")
@@ -72,7 +76,7 @@ def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False
     return StepLabels.cast(numbered.explode("step_index", "reward").select(StepLabels.column_names()))
 
 
-def own_rewards(labels: pl.DataFrame, trajectories: pl.DataFrame) -> pl.DataFrame:
+def external_rewards(labels: pl.DataFrame, trajectories: pl.DataFrame) -> pl.DataFrame:
     """The labels of some trajectories as rows of `labels.step_rewards`.
 
     Args:
@@ -83,15 +87,22 @@ def own_rewards(labels: pl.DataFrame, trajectories: pl.DataFrame) -> pl.DataFram
         SourceError: a trajectory has no labels, or a wrong number of them.
     """
     wanted = trajectories.select("trajectory_id", steps=pl.col("steps").list.len())
-    for name in labels["name"].unique(maintain_order=True):
-        _check_cover(name, wanted, labels.filter(name=name))
+    for (name,), given in labels.group_by("name", maintain_order=True):
+        counted = given.group_by("trajectory_id").len("labels")
+        both = wanted.join(counted, on="trajectory_id", how="left", maintain_order="left")
+        lacking = both.filter(pl.col("labels").is_null())["trajectory_id"]
+        if len(lacking):
+            raise SourceError(
+                f"step labels `{name}` lack {len(lacking):,} selected trajectories, `{lacking[0]}` first; label them "
+                "too, or take the labels out of the profile"
+            )
+        for trajectory_id, steps, count in both.filter(pl.col("labels") != pl.col("steps")).iter_rows():
+            raise SourceError(
+                f"step labels `{name}`: trajectory `{trajectory_id}` has {steps} steps but {count} rewards; give every "
+                "step in alignment.trajectories one"
+            )
     chosen = labels.join(wanted, on="trajectory_id", how="semi")
     return StepRewards.cast(chosen.rename({"name": "reward_type"}).select(StepRewards.column_names()))
-
-
-def merge_rewards(rewards: pl.DataFrame, supplied: pl.DataFrame) -> pl.DataFrame:
-    """Concatenate computed and user-supplied rewards, sorted by key."""
-    return pl.concat([rewards, supplied]).sort(StepRewards.primary_key())
 
 
 def notes_on_others(labels: pl.DataFrame, selected: pl.DataFrame) -> list[str]:
@@ -102,20 +113,3 @@ def notes_on_others(labels: pl.DataFrame, selected: pl.DataFrame) -> list[str]:
         f"`{name}` also labels {count:,} trajectories that are unknown or not selected; they are left out"
         for name, count in counts.iter_rows()
     ]
-
-
-def _check_cover(name: str, wanted: pl.DataFrame, labels: pl.DataFrame) -> None:
-    """Refuse labels that lack a trajectory, or differ in number from its steps."""
-    counted = labels.group_by("trajectory_id").agg(pl.len().alias("labels"))
-    both = wanted.join(counted, on="trajectory_id", how="left", maintain_order="left")
-    lacking = both.filter(pl.col("labels").is_null())["trajectory_id"]
-    if len(lacking):
-        raise SourceError(
-            f"step labels `{name}` lack {len(lacking):,} selected trajectories, `{lacking[0]}` first; label them "
-            "too, or take the labels out of the profile"
-        )
-    for trajectory_id, steps, given in both.filter(pl.col("labels") != pl.col("steps")).iter_rows():
-        raise SourceError(
-            f"step labels `{name}`: trajectory `{trajectory_id}` has {steps} steps but {given} rewards; give every "
-            "step in alignment.trajectories one"
-        )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpmi_dagster.models.tokens import TokenIds
-from cpmi_dagster.reading.packing import PackedRow
-from cpmi_dagster.reading.row_reader import upload
+from cpmi_dagster.tree_forward.row_readers import upload
+from cpmi_dagster.tree_forward.trees import PackedRow
 
 if TYPE_CHECKING:
     import torch
