@@ -23,7 +23,7 @@ from cpmi_dagster.resources.dag import checks, jobs, run, sensors, status
 from cpmi_dagster.resources.dag.general_checks import currency_check
 from cpmi_dagster.resources.dag.home_resources import INPUTS, TableInputs, shown_resources
 from cpmi_dagster.resources.dag.making import asset_of
-from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress
+from cpmi_dagster.resources.dag.progress import Progress
 from cpmi_dagster.resources.dag.sensors import check_schedule
 from cpmi_dagster.resources.dag.stage import Stage, distinct, prefixed
 from cpmi_dagster.resources.dag.stage_run import Home
@@ -60,7 +60,7 @@ def home_of(
     """
     models, sources = LanguageModels(settings), DataSources(settings)
     needed = {key: stages[key] for key in needed_tables(settings) if key in stages}
-    return Home(settings, Lake.of(settings, prefix), models, sources, progress or LoggedProgress(), needed)
+    return Home(settings, Lake.of(settings, prefix), models, sources, progress or Progress(), needed)
 
 
 def build_definitions(home: Home, judge: Callable[[], States] | None = None) -> dg.Definitions:

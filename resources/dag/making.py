@@ -152,9 +152,9 @@ def bring_up_to_date(run: StageRun) -> StageOutput | None:
         output = None if is_made else _make(run)
         home.remake.discard(f"{stage.table} {run.partition}")
     seconds = time.monotonic() - began
-    records = [lake.record(*file) for file in states.files(stage, run.partition)]
-    rows = sum(record.rows for record in records if record)
-    home.progress.finish_partition(stage.name, run.partition, rows, seconds, skipped=is_made)
+    home.progress.finish_partition(
+        stage.name, run.partition, states.rows(stage, run.partition), seconds, skipped=is_made
+    )
     if output is None:
         run.log(f"{stage.name}{f' {run.partition}' if run.partition else ''}: skipped, unchanged")
     return output

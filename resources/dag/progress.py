@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
 
 from rich.console import Console
 from rich.markup import escape
@@ -28,31 +27,11 @@ LINE_EVERY_SECONDS = 60.0
 LEAST_SECONDS = 1.0
 
 
-class Progress(Protocol):
-    """Shows how far each stage is."""
+class Progress:
+    """Writes to the run's log how far a stage is, with the time left, every 15 seconds; Dagster shows the rest."""
 
     def start(self, label: str, total: int, log: Callable[[str], None]) -> Advance:
         """Begin `total` items of work; the returned function takes what was just finished."""
-        ...
-
-    def finish_partition(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
-        """Note that a partition of a stage is up to date: `rows` rows, made now or skipped."""
-        ...
-
-    def print(self, line: str) -> None:
-        """Show a sentence, such as that a lock is waited for."""
-        ...
-
-    def count_cached(self, stage: str, kept: int, asked: int) -> None:
-        """Note that of `asked` trajectories, prompts or solutions the answers to `kept` are known."""
-        ...
-
-
-class LoggedProgress:
-    """Writes a line with the time left to the run's log every 15 seconds."""
-
-    def start(self, label: str, total: int, log: Callable[[str], None]) -> Advance:
-        """See `Progress.start`."""
         work, last = TimeLeft(total), time.monotonic()
 
         def advance(count: int, done: float | None = None, left: float | None = None) -> None:
@@ -67,13 +46,13 @@ class LoggedProgress:
         return advance
 
     def finish_partition(self, stage: str, partition: str | None, rows: int, seconds: float, skipped: bool) -> None:
-        """Nothing: Dagster shows it."""
+        """Note that a partition of a stage is up to date: `rows` rows, made now or skipped."""
 
     def print(self, line: str) -> None:
-        """Nothing: it stands in the run's log."""
+        """Show a sentence, such as that a lock is waited for; it stands in the run's log, too."""
 
     def count_cached(self, stage: str, kept: int, asked: int) -> None:
-        """Nothing: Dagster shows the cost."""
+        """Note that of `asked` trajectories, prompts or solutions the answers to `kept` are known."""
 
 
 @dataclass
@@ -88,7 +67,7 @@ class _Tally:
     asked: int = 0
 
 
-class TerminalProgress:
+class TerminalProgress(Progress):
     """Shows bars on a terminal, and lines everywhere, unless quiet.
 
     A stage that was skipped, or made no rows within a second, has no line; these stages are counted.

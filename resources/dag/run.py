@@ -25,7 +25,7 @@ from cpmi_dagster.planning.training import TrainingPlan, plan_training
 from cpmi_dagster.profiles.partitions import partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.instance import at_work, open_instance, storage_errors
-from cpmi_dagster.resources.dag.progress import LoggedProgress, Progress, TerminalProgress
+from cpmi_dagster.resources.dag.progress import Progress, TerminalProgress
 from cpmi_dagster.resources.dag.runner import Outcome, Runner
 from cpmi_dagster.resources.dag.stage import Stage, distinct
 from cpmi_dagster.resources.dag.stage_run import Home
@@ -71,7 +71,7 @@ def run_profile(
     """
     whole = settings
     if _looks_at_few_shards(settings, shards, force):
-        first, made = _first_table(settings), home_of(settings, LoggedProgress()).stages
+        first, made = _first_table(settings), home_of(settings, Progress()).stages
         if first in chosen_tables(only, until, distinct(made.values())):
             # the rows are divided into shards first, then a few shards are run
             is_laid_out = Lake(settings.home).has_table(first)
@@ -232,7 +232,7 @@ def dry_run(
     home_of: HomeOf, settings: Settings, shards: Sequence[str], only: Sequence[str], force: bool, until: Sequence[str]
 ) -> DryRun:
     """What `run_profile` would do with the same arguments."""
-    home = home_of(settings, LoggedProgress())
+    home = home_of(settings, Progress())
     states, stages = home.states(), distinct(home.stages.values())
     wanted, to_make, tables, rows = chosen_tables(only, until, stages), [], 0, 0
     asks: dict[str, list[str]] = {}

@@ -147,18 +147,17 @@ class Runner:
 
     def _skips(self, states: States, stages: Sequence[Stage], partition: str | None) -> bool:
         """Whether a run would do nothing: each file is current and whole."""
-        began, lake = time.monotonic(), self.home.lake
+        began = time.monotonic()
         made = [(stage, name) for stage in stages for name in self.home.made_in_a_run(stage, partition)]
         for stage, name in made:
             if f"{stage.table} {name}" in self.home.remake or states.state(stage.table, name).kind != "current":
                 return False
-            if not all(lake.is_whole(*file) for file in states.files(stage, name)):  # reads every byte
+            if not states.is_whole(stage, name):
                 return False
         for stage, name in made:
-            records = [lake.record(*file) for file in states.files(stage, name)]
-            rows = sum(record.rows for record in records if record)
+            rows, seconds = states.rows(stage, name), time.monotonic() - began
             is_new = stage.run_partitioning == "shard" and partition in self.labelled_elsewhere
-            self.home.progress.finish_partition(stage.name, name, rows, time.monotonic() - began, skipped=not is_new)
+            self.home.progress.finish_partition(stage.name, name, rows, seconds, skipped=not is_new)
         return True
 
     def _execute(self, job: dg.JobDefinition, partition: str | None) -> dg.ExecuteInProcessResult:

@@ -127,7 +127,16 @@ class States:
         records = [self.lake.record(*file) for file in self.files(stage, partition)]
         if not all(record and record.key == key for record in records):
             return False
-        return not check or all(self.lake.is_whole(*file) for file in self.files(stage, partition))
+        return not check or self.is_whole(stage, partition)
+
+    def is_whole(self, stage: Stage, partition: str | None) -> bool:
+        """Whether every byte of the files of a partition is as it was written."""
+        return all(self.lake.is_whole(*file) for file in self.files(stage, partition))
+
+    def rows(self, stage: Stage, partition: str | None) -> int:
+        """The rows of a partition, of all tables of its stage."""
+        records = [self.lake.record(*file) for file in self.files(stage, partition)]
+        return sum(record.rows for record in records if record)
 
     def _judge(self, stage: Stage, partition: str | None) -> State:
         files = self.files(stage, partition)

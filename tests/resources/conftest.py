@@ -4,7 +4,7 @@ import pytest
 
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag import making
-from cpmi_dagster.resources.dag.progress import LoggedProgress
+from cpmi_dagster.resources.dag.progress import Progress
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.models.language_models import LanguageModels
@@ -20,4 +20,4 @@ def settings(tmp_path) -> Settings:
 def home(settings, monkeypatch) -> Home:
     """An empty home, whose database is not published: nobody asks."""
     monkeypatch.setattr(making, "publish", lambda *_: None)
-    return Home(settings, Lake.of(settings), LanguageModels(settings), DataSources(settings), LoggedProgress())
+    return Home(settings, Lake.of(settings), LanguageModels(settings), DataSources(settings), Progress())

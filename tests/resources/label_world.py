@@ -21,7 +21,7 @@ from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.profiles.partitions import is_needed, partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.making import bring_up_to_date
-from cpmi_dagster.resources.dag.progress import LoggedProgress
+from cpmi_dagster.resources.dag.progress import Progress
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.lake.lake import Lake
@@ -88,7 +88,7 @@ class World:
         by_table: dict[str, Stage] = {
             key: each for each in declared for key in each.tables if is_needed(key, self.settings)
         }
-        home = Home(self.settings, self.lake, models, DataSources(self.settings), LoggedProgress(), by_table)
+        home = Home(self.settings, self.lake, models, DataSources(self.settings), Progress(), by_table)
         return [
             each.table
             for each in declared
