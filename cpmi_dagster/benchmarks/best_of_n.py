@@ -37,7 +37,7 @@ from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.contracts.tables import CandidateSolutions
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.files.time_left import Advance, unseen
-from cpmi_dagster.generation.engine import RolloutEngine, SamplingWork, timed_generate
+from cpmi_dagster.generation.engine import Draws, RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.generation.monte_carlo import grade
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.trajectories.templates import render_question
@@ -103,11 +103,10 @@ def sample_candidates(
     """
     candidates, cost = [pl.DataFrame(schema=SCHEMA)], Cost.zero()
     work = SamplingWork({render_question(question): 1.0 for question in problems["question"]}, count, progress)
+    draws = Draws(sampling, count, derived_seed(seed, ["candidates"]))
     for part in growing_slices(problems, PROBLEMS_PER_CALL):
         prompts = [render_question(question) for question in part["question"]]
-        generations, spent = timed_generate(
-            engine, prompts, sampling, count, derived_seed(seed, ["candidates"]), work=work
-        )
+        generations, spent = timed_generate(engine, prompts, draws, work)
         pairs = [(problem, each) for problem, group in zip(part.to_dicts(), generations, strict=True) for each in group]
         answers = [extract_answer(each.text, not each.truncated) for _, each in pairs]
         # open questions are graded together, those with choices by the option meant

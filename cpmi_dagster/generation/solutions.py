@@ -16,7 +16,7 @@ from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.contracts.tables import SOLUTIONS_PER_QUESTION, SampledSolutions
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.text import encodable
-from cpmi_dagster.generation.engine import RolloutEngine, SamplingWork, timed_generate
+from cpmi_dagster.generation.engine import Draws, RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.tokens import start_ids
 from cpmi_dagster.trajectories.readers import Trajectory
@@ -53,7 +53,7 @@ def sample_solutions(
     """
     asked = questions.filter(pl.col("defect").is_null())
     prompts = [prompt(question) for question in asked["question"]]
-    generations, cost = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["solutions"]), work=work)
+    generations, cost = timed_generate(engine, prompts, Draws(sampling, count, derived_seed(seed, ["solutions"])), work)
     if work:
         work.finish(prompts, questions.height)
     rows = [

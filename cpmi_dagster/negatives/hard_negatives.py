@@ -28,7 +28,7 @@ from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.files.time_left import Advance, unseen
-from cpmi_dagster.generation.engine import RolloutEngine, SamplingWork, timed_generate
+from cpmi_dagster.generation.engine import Draws, RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.negatives.edits import rank_edits
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.trajectories.choices import letter_of, letter_that, read_options
@@ -223,6 +223,6 @@ def _sample(
 ) -> tuple[list[list[str]], Cost]:
     if engine is None:
         return [[] for _ in range(trajectories.height)], Cost.zero()
-    prompts, sampling = _prompts(trajectories, negatives), negatives.sampling
-    generations, cost = timed_generate(engine, prompts, sampling, negatives.samples, seed, stop="line", work=work)
+    draws = Draws(negatives.sampling, negatives.samples, seed, stop="line")
+    generations, cost = timed_generate(engine, _prompts(trajectories, negatives), draws, work)
     return [[generation.text for generation in group] for group in generations], cost

@@ -15,7 +15,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.contexts import PAPERS
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.generation.engine import timed_generate
+from cpmi_dagster.generation.engine import Draws, timed_generate
 from cpmi_dagster.generation.monte_carlo import prefixes_of
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model, weights_here
 from cpmi_dagster.models.memory import free_bytes
@@ -108,7 +108,7 @@ def _sample_rate(
 
     def sample(size: int) -> float:
         nonlocal spent
-        _, cost = timed_generate(engine, prompts[:size], sampling, count, settings.seed)
+        _, cost = timed_generate(engine, prompts[:size], Draws(sampling, count, settings.seed))
         spent = (cost.forward_tokens - cost.generated_tokens) / reading
         return cost.generated_tokens
 

@@ -4,8 +4,8 @@ cached_scores         labels.answer_logprobs      key: hashes of the text before
 cached_step_values    hidden states, judgements   key: hash of a solution, its question and steps
 CachingEngine         continuations               key: hash of a prompt, and the number of a sample
 
-engine.generate(["What is 2 + 3?\\n"], sampling, samples=8, seed=0)     first time: 8 continuations are sampled and kept
-engine.generate(["What is 2 + 3?\\n"], sampling, samples=10, seed=0)    then: samples 8 and 9
+engine.generate(["What is 2 + 3?\\n"], Draws(sampling, samples=8, seed=0))     first: 8 are sampled and kept
+engine.generate(["What is 2 + 3?\\n"], Draws(sampling, samples=10, seed=0))    then: samples 8 and 9
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,8 +20,7 @@ from cpmi_dagster.contracts.cost import Cost, Stopwatch
 from cpmi_dagster.contracts.seeded import text_hash
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.files.time_left import Advance, unseen
-from cpmi_dagster.generation.engine import Generation, RolloutEngine, SamplingWork, Stop, timed_generate
-from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.generation.engine import Draws, Generation, RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.resources.answers.cache import COST, AnswerCache, shares_of
 from cpmi_dagster.scoring.answer_trees import slices
@@ -225,17 +224,10 @@ class CachingEngine:
         return self.load()
 
     def generate(
-        self,
-        prompts: Sequence[str],
-        sampling: Sampling,
-        samples: int,
-        seed: int,
-        stop: Stop = "answer",
-        first: int = 0,
-        work: SamplingWork | None = None,
+        self, prompts: Sequence[str], draws: Draws, work: SamplingWork | None = None
     ) -> list[list[Generation]]:
-        """Continue every prompt `samples` times; see `RolloutEngine.generate`."""
-        numbers = pl.DataFrame({"sample": range(first, first + samples)}, schema={"sample": pl.Int64})
+        """Continue every prompt; see `RolloutEngine.generate`."""
+        numbers = pl.DataFrame({"sample": draws.numbers}, schema={"sample": pl.Int64})
         texts = pl.DataFrame({"prompt": [text_hash(each) for each in prompts], "asked": list(prompts)}, schema=PROMPT)
 
         def ask(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
@@ -247,7 +239,8 @@ class CachingEngine:
             for alike in ranges.partition_by("sample", "count", maintain_order=True):
                 start, count = alike.select("sample", "count").row(0)
                 asked = alike["asked"].to_list()
-                groups, spent = timed_generate(self._engine, asked, sampling, count, seed, stop, start, work)
+                missing = replace(draws, samples=count, first=start)
+                groups, spent = timed_generate(self._engine, asked, missing, work)
                 cost += spent
                 answers += [
                     (prompt, number, each.text, each.tokens, each.truncated, each.prompt_tokens)
@@ -261,4 +254,4 @@ class CachingEngine:
         self._used.append(answered.select([*CONTINUATION_KEY, *COST]))
         rows = answered.select(list(CONTINUATION)).iter_rows()
         singles = [Generation(*row) for row in rows]
-        return [singles[start : start + samples] for start in range(0, len(singles), samples)]
+        return [singles[start : start + draws.samples] for start in range(0, len(singles), draws.samples)]

@@ -111,7 +111,7 @@ class Solver:
     def prepare(self):
         pass
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0, work=None):
+    def generate(self, prompts, draws, work=None):
         return [[Generation(text, 3, False) for text in self.texts["(A)" in prompt]] for prompt in prompts]
 
 

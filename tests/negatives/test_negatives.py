@@ -127,8 +127,8 @@ class ScriptedEngine:
     def prepare(self):
         pass
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0, work=None):
-        self.asked.append((prompts, sampling, samples, seed, stop))
+    def generate(self, prompts, draws, work=None):
+        self.asked.append((prompts, draws.sampling, draws.samples, draws.seed, draws.stop))
         texts = [["12", f"{len(prompt)}.\nmore", *self.more] for prompt in prompts]
         return [[Generation(text, 3, False, prompt_tokens=10) for text in group] for group in texts]
 

@@ -159,8 +159,8 @@ class Engine:
 
     def prepare(self) -> None: ...
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0, work=None) -> list[list[Generation]]:
-        numbers = range(first, first + samples)
+    def generate(self, prompts, draws, work=None) -> list[list[Generation]]:
+        numbers, seed = draws.numbers, draws.seed
         self.world.ask([(self.key, prompt, number, seed) for prompt in prompts for number in numbers])
         values = [[derived_seed(seed, [prompt, number]) % 20 for number in numbers] for prompt in prompts]
         return [[Generation(f"The answer is: {value}\n", 1 + value, False, 3) for value in group] for group in values]
