@@ -37,7 +37,7 @@ test-fast: $(STAMP)-dev
 
 # ten steps of TRL's GRPO, in an environment that has it
 test-trl: $(STAMP)-dev .venv-trl/.installed
-	$(BIN)/python -m pytest tests/prm/test_training_rewards.py
+	$(BIN)/python -m pytest tests/prm/test_rl_rewards.py
 
 lint: $(STAMP)-dev
 	$(BIN)/ruff check .

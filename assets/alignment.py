@@ -6,7 +6,7 @@ import dagster as dg
 import polars as pl
 
 from cpmi_dagster.alignment import ReferenceIndex, align_trajectories, review_alignment
-from cpmi_dagster.answers.agreement import doubt_gold_answers
+from cpmi_dagster.answers.gold import doubt_gold_answers
 from cpmi_dagster.contracts.keys import REFERENCES, REJECTED_ROWS, SHEPHERD, TRAJECTORIES
 from cpmi_dagster.errors import LakeError
 from cpmi_dagster.resources.dag.presentation import preview

@@ -9,9 +9,8 @@ import polars as pl
 
 from cpmi_dagster.assets.models import read_features
 from cpmi_dagster.benchmarks import best_of_n
-from cpmi_dagster.benchmarks.candidates import sample_candidates
-from cpmi_dagster.benchmarks.judges import judge_predictions as predictions_of_judge
-from cpmi_dagster.benchmarks.judges import read_judged_lines
+from cpmi_dagster.benchmarks.best_of_n import sample_candidates
+from cpmi_dagster.benchmarks.predictions import external_predictions, read_prediction_lines
 from cpmi_dagster.benchmarks.registry import PRMBENCH, STEP_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.settings import Judge
 from cpmi_dagster.contracts.keys import (
@@ -129,15 +128,15 @@ def judge_predictions(run: StageRun) -> StageOutput:
             identity, scored = _judged_by_model(run, name, judge, problems)
             identities.append(identity)
         else:
-            lines = [line for file in judge.files for line in read_judged_lines(Path(file.path), file.benchmark)]
-            scored = predictions_of_judge(lines, problems)
+            lines = [line for file in judge.files for line in read_prediction_lines(Path(file.path), file.benchmark)]
+            scored = external_predictions(lines, problems)
         frames.append(scored.select(pl.lit(name).alias("judge"), pl.all()))
     return StageOutput(pl.concat(frames), model=", ".join(identities))
 
 
 def _judged_by_model(run: StageRun, name: str, judge: Judge, problems: pl.DataFrame) -> tuple[str, pl.DataFrame]:
     """Identity of a judge's model, and its predictions for the problems of its benchmarks."""
-    from cpmi_dagster.prm.judge_models import load_judge
+    from cpmi_dagster.prm.published import load_prm
     from cpmi_dagster.prm.scoring import score_steps
 
     assert judge.weights
@@ -151,7 +150,7 @@ def _judged_by_model(run: StageRun, name: str, judge: Judge, problems: pl.DataFr
 
     @cache
     def model() -> "LoadedRewardModel":
-        return load_judge(weights.name, run.models.device_of(weights), weights.dtype, judge.form, weights.revision)
+        return load_prm(weights.name, run.models.device_of(weights), weights.dtype, judge.form, weights.revision)
 
     def read(part: pl.DataFrame, advance: Callable[[int], None]) -> pl.DataFrame:
         return score_steps(model(), part, run.settings.benchmarks.prediction_batch_tokens, advance)
@@ -191,9 +190,8 @@ def _predictions(run: StageRun, problems: pl.DataFrame) -> StageOutput:
 
 def _scored(run: StageRun, solutions: pl.DataFrame) -> pl.DataFrame:
     """The key columns of solutions, step_index and probability by the recipe's model."""
-    from cpmi_dagster.prm.features import load_reward_head, score_features
-    from cpmi_dagster.prm.model import load_reward_model
-    from cpmi_dagster.prm.scoring import score_steps
+    from cpmi_dagster.prm.model import load_reward_head, load_reward_model
+    from cpmi_dagster.prm.scoring import score_features, score_steps
 
     recipe, settings = str(run.partition), run.settings
     trained = run.read(MODELS).row(0, named=True)

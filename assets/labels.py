@@ -25,7 +25,7 @@ from cpmi_dagster.contracts.keys import (
     TRAJECTORIES,
     TRUTH,
 )
-from cpmi_dagster.contracts.tables import HardNegatives
+from cpmi_dagster.contracts.tables import HardNegatives, StepRewards
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts, sample_trajectories
 from cpmi_dagster.negatives.hard_negatives import hard_negatives as sample_negatives
 from cpmi_dagster.resources.answers.questions import ADMISSION, ADMISSION_KEY, SCORE, SCORE_KEY, cached_scores
@@ -37,7 +37,7 @@ from cpmi_dagster.rewards import step_rewards as rewards
 from cpmi_dagster.rewards.reward_type import Evidence, Steps
 from cpmi_dagster.scoring import conditionings
 from cpmi_dagster.scoring.logprobs import ControlScores, ScoredAnswers
-from cpmi_dagster.trajectories import own_labels
+from cpmi_dagster.trajectories.step_labels import external_rewards
 
 SCORED_TEXTS = [
     "alignment/trajectories.question",
@@ -242,9 +242,9 @@ def step_rewards(run: StageRun) -> StageOutput:
         weights=chosen.fitted,
     )
     frame = rewards.step_rewards(evidence, chosen.types)
-    labels = own_labels.own_rewards(run.read(OWN_LABELS), trajectories)
+    labels = external_rewards(run.read(OWN_LABELS), trajectories)
     notes = rewards.notes_on_unlabelled(frame, evidence, chosen.types)
-    joined = own_labels.merge_rewards(frame, labels)
+    joined = pl.concat([frame, labels]).sort(StepRewards.primary_key())
     return StageOutput(joined, model=run.models.identity("labeler"), notes=notes)
 
 

@@ -30,12 +30,12 @@ def read_features(run: StageRun, solutions: pl.DataFrame, max_tokens: int | None
     Returns:
         The key columns, step_index and feature.
     """
-    from cpmi_dagster.prm import features
+    from cpmi_dagster.prm import scoring
 
     batch_tokens, chunk = run.settings.benchmarks.prediction_batch_tokens, run.settings.scoring.chunk_trajectories
 
     def read(part: pl.DataFrame, advance: Callable[[int], None]) -> pl.DataFrame:
-        return features.step_features(run.models.load("backbone"), part, batch_tokens, max_tokens, advance)
+        return scoring.step_features(run.models.load("backbone"), part, batch_tokens, max_tokens, advance)
 
     how = {"max_tokens": max_tokens}
     answers = run.answer_cache(run.models.spec("backbone"), STEPS_KEY, step_values(pl.List(pl.Float32())), how, shard)
@@ -66,8 +66,8 @@ def process_reward_models(run: StageRun) -> StageOutput:
 
     If the profile freezes the backbone, only the head is trained, on cached states.
     """
-    from cpmi_dagster.prm.examples import trainings
-    from cpmi_dagster.prm.own_scores import own_scores
+    from cpmi_dagster.prm.inputs import trainings
+    from cpmi_dagster.prm.scoring import training_set_scores
     from cpmi_dagster.prm.training import train_reward_model
 
     settings, recipe = run.settings, str(run.partition)
@@ -91,7 +91,7 @@ def process_reward_models(run: StageRun) -> StageOutput:
         features=features,
     )
     batch_tokens, device = settings.benchmarks.prediction_batch_tokens, run.models.device("backbone")
-    scores = own_scores(trained.path, examples, training, seed, features, batch_tokens, device)
+    scores = training_set_scores(trained.path, examples, training, seed, features, batch_tokens, device)
     model = _row(chosen, trained, folder, run.content_hash(SOFT_LABELS), scores)
     return StageOutput(
         model, model=trained.backbone, files=[folder], metadata={"truncated_trajectories": trained.truncated}

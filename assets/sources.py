@@ -26,8 +26,8 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.dag.stage import StageOutput, model_stage, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.trajectories.own_labels import read_step_labels
 from cpmi_dagster.trajectories.rows import number_rows
+from cpmi_dagster.trajectories.step_labels import read_step_labels
 from cpmi_dagster.trajectories.step_truth import read_judgements
 from cpmi_dagster.trajectories.templates import render_question
 from cpmi_dagster.trajectories.truth_fitting import SOLUTION_COLUMNS, fit_judgements

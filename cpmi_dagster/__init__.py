@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cpmi_dagster.component import CpmiLabels
-    from cpmi_dagster.prm.judging import judge
-    from cpmi_dagster.prm.training_rewards import reward_function
+    from cpmi_dagster.prm.predict import judge
+    from cpmi_dagster.prm.rl_rewards import reward_function
     from cpmi_dagster.reports.step_plots import plot_steps
     from cpmi_dagster.rewards.labeling import label
     from cpmi_dagster.rewards.labelled_rows import explode_steps
@@ -22,10 +22,10 @@ __all__ = ["CpmiLabels", "explode_steps", "judge", "label", "plot_steps", "rewar
 _MODULES = {
     "CpmiLabels": "component",
     "explode_steps": "rewards.labelled_rows",
-    "judge": "prm.judging",
+    "judge": "prm.predict",
     "label": "rewards.labeling",
     "plot_steps": "reports.step_plots",
-    "reward_function": "prm.training_rewards",
+    "reward_function": "prm.rl_rewards",
     "score_trajectories": "scoring.trajectories",
 }
 

@@ -22,22 +22,23 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
-from cpmi_dagster.answers.fences import boxed_answer
 from cpmi_dagster.answers.gold import answer_text, gsm8k_answer
+from cpmi_dagster.answers.plain_text import boxed_answer
 from cpmi_dagster.contracts.tables import ReferenceProblems, RejectedRows, Trajectories
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.files.text import encodable, number_text
 from cpmi_dagster.trajectories.fields import given_answer
-from cpmi_dagster.trajectories.identifiers import GIVEN, name_trajectory
 from cpmi_dagster.trajectories.question_key import compact, drawing, normal_key
-from cpmi_dagster.trajectories.rows import EXCERPT_CHARACTERS
+from cpmi_dagster.trajectories.rows import EXCERPT_CHARACTERS, name_trajectory
 
-FORMS: tuple[tuple[str, Callable[[str], Hashable]], ...] = (
+NORMALIZERS: tuple[tuple[str, Callable[[str], Hashable]], ...] = (
     ("exact", str),
     ("whitespace", compact),
     ("normalized", normal_key),
 )
 OWN_TASK, OWN_SPLIT, UNANSWERED = "OWN", "train", "none"
+GIVEN = "given"
+"""Match kind and source of gold answers that come with the trajectories."""
 NO_MATCH = "the question is in none of the reference problems"
 AMBIGUOUS = "the question fits reference problems with different answers"
 EMPTY_ANSWER = "the reference problem {} has an empty gold answer"
@@ -77,8 +78,8 @@ class ReferenceIndex:
         self._rows: list[int] = ordered["row"].to_list()
         self._answers = ordered["answer"].to_list() if "answer" in ordered.columns else None
         self._drawings = [drawing(question) for question in ordered["question"]]
-        self._places: dict[str, dict[Hashable, list[int]]] = {kind: defaultdict(list) for kind, _ in FORMS}
-        for kind, form in FORMS:
+        self._places: dict[str, dict[Hashable, list[int]]] = {kind: defaultdict(list) for kind, _ in NORMALIZERS}
+        for kind, form in NORMALIZERS:
             for place, question in enumerate(ordered["question"]):
                 self._places[kind][form(question)].append(place)
 
@@ -87,7 +88,7 @@ class ReferenceIndex:
         if not normal_key(question).text:
             return Match(None, reason=NO_MATCH)
         drawn = drawing(question)
-        for kind, form in FORMS:
+        for kind, form in NORMALIZERS:
             # one of two questions may lack the drawing; different drawings mean different problems
             fitting = self._places[kind].get(form(question), [])
             places = [place for place in fitting if not drawn or self._drawings[place] in ("", drawn)]

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.contracts.tables import SelectedTrajectories
-from cpmi_dagster.trajectories.identifiers import shard_key
+from cpmi_dagster.trajectories.rows import shard_key
 
 MIXED, PURE, UNLABELLED = "mixed", "pure", "unlabelled"
 GSM8K, MATH = "GSM8K", "MATH"

@@ -30,8 +30,7 @@ from cpmi_dagster.generation import decoding
 from cpmi_dagster.generation.decoding import Continuation, decode
 from cpmi_dagster.generation.monte_carlo import prefix_rollouts
 from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.generation.stopping import StopRule
-from cpmi_dagster.generation.token_sampling import draw_tokens
+from cpmi_dagster.generation.token_sampling import StopRule, draw_tokens
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.models.language_models import load_language_model
 from cpmi_dagster.models.tokens import TokenIds

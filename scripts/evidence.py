@@ -24,7 +24,7 @@ import argparse
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,6 @@ from rich.console import Console
 from rich.table import Table
 
 from cpmi_dagster.alignment import align_questions
-from cpmi_dagster.benchmarks.first_errors import read_solutions
 from cpmi_dagster.benchmarks.label_quality import (
     IS_LAST,
     common_steps,
@@ -45,6 +44,7 @@ from cpmi_dagster.benchmarks.label_quality import (
 )
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
 from cpmi_dagster.benchmarks.predictions import with_probabilities
+from cpmi_dagster.benchmarks.processbench import read_solutions
 from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, holm, shown
 from cpmi_dagster.contracts.keys import PROBLEMS, PROCESSBENCH, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.files.bounded_reading import open_text
@@ -59,6 +59,7 @@ from cpmi_dagster.rewards.registry import reward_label
 OURS = ("cpmi_incremental", "cpmi")
 SURPRISAL, ROLLOUTS, FLOOR, TO_BEAT = "step_surprisal", "mc", "uniform", "final_answer"
 FITTED = "right_so_far"
+LOOKED_AT = ("first_error", "step_length", *OURS)
 HEADS = (*OURS, FITTED, SURPRISAL, TO_BEAT, "final_answer_position", "step_length", FLOOR)
 AUTHORS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 CALCULATOR, ANSWER = re.compile(r"<<[^>]*>>"), "A: "
@@ -125,6 +126,9 @@ def answers(rungs: Sequence[Rung]) -> Iterator[Answer]:
     for name in ours:
         question = f"(d) {reward_label(name)}, MC, all steps"
         yield from paired(question, largest.steps, largest.steps, (name, ROLLOUTS), draws)
+    for name in LOOKED_AT:
+        question = f"(d) First wrong step found by {reward_label(name)}, by MC"
+        yield from paired(question, largest.steps, largest.steps, (name, ROLLOUTS), draws, first_errors_found)
 
 
 def first_errors_found(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resampled]:
@@ -139,16 +143,21 @@ def beside_free(question: str, folds: Folds, name: str) -> Iterator[Answer]:
 
 
 def paired(
-    question: str, ours: pl.DataFrame, other: pl.DataFrame, names: tuple[str, str], draws: tuple[int, int]
+    question: str,
+    ours: pl.DataFrame,
+    other: pl.DataFrame,
+    names: tuple[str, str],
+    draws: tuple[int, int],
+    measured: Callable[[pl.DataFrame, int, int], dict[str, Resampled]] = label_aucs,
 ) -> Iterator[Answer]:
-    """AUCs of one reward type in each of two homes, over the steps that both label, if there are any."""
+    """AUCs, or another figure, of a reward type in each of two homes, over steps that both label, if there are any."""
     named = [
         steps.filter(reward_type=name).with_columns(reward_type=pl.lit(side))
         for steps, name, side in zip((ours, other), names, ("ours", "other"), strict=True)
     ]
-    aucs = label_aucs(common_steps(pl.concat(named, how="diagonal"), "ours", "other"), *draws)
-    if len(aucs) == 2:
-        yield Answer(question, aucs["ours"], aucs["other"])
+    figures = measured(common_steps(pl.concat(named, how="diagonal"), "ours", "other"), *draws)
+    if len(figures) == 2:
+        yield Answer(question, figures["ours"], figures["other"])
 
 
 def label_table(rung: Rung) -> Table:

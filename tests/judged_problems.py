@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.benchmarks.prmbench import CLASSIFICATIONS
 from cpmi_dagster.benchmarks.processbench import AVERAGED
+from cpmi_dagster.benchmarks.readers import CLASSIFICATIONS
 
 LEVELS = 20
 THRESHOLDS = tuple(level / LEVELS for level in range(LEVELS + 1))

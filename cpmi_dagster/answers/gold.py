@@ -1,19 +1,26 @@
-r"""Read the gold answer of a data set: unwrap it, and write numbers plainly.
+r"""Read the gold answers of a data set, unwrapped, with plain numbers; and doubt them if its solutions state others.
 
     "He pays 3*400 = 1200.\n#### 1,200"     -> "1200"         "$\boxed{\frac16}$."   -> "\frac16"
     "**17**", "17\n", 17.0, numpy.int64(17)  -> "17"       1e-05, "1e-05"         -> "0.00001"
     None, ""                                 -> None       "nan", "(Not found)", [7], True  -> ValueError
 
-Files, `label`, `score`, `reward_function` and references all read gold answers by this function.
+Files, `label`, `score`, `reward_function` and references all read gold answers by `read_gold_answer`.
+
+    golds 2, 0, 1, 3  finals C, A, B, C  -> none of 4 solutions state their gold answer: the first states `C`, for `2`
+    golds 5, 7, 9, …  finals 5, C, A, …  -> all 6 wrong final answers are letters, where the gold answers are numbers
+
+Gold answers are doubted before a model is asked, since labels rest on them.
 """
 
 import re
+from collections.abc import Iterable
+from itertools import islice
 from numbers import Number
 from typing import Any
 
 from cpmi_dagster.answers.extraction import announced_answer
-from cpmi_dagster.answers.fences import unwrap
-from cpmi_dagster.answers.plain_text import plain_text
+from cpmi_dagster.answers.plain_text import plain_text, unwrap
+from cpmi_dagster.answers.verdicts import decide
 from cpmi_dagster.files.text import cut, encodable, number_text
 
 _MISSING = re.compile(r"nan|none|null|n/a|<na>|nat|-?inf|[-–—?_]+")
@@ -38,6 +45,18 @@ HASHES = "####"
 _THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _CALCULATION = "<<"
 """Starts a calculator annotation of GSM8K: `3*4=<<3*4=12>>12`."""
+
+MOST_READ = 1_000
+FEWEST, FEWEST_WRONG = 3, 5
+"""Answers below which nothing is said: of all solutions, and of wrong ones."""
+FEWEST_RIGHT = 0.02
+LONGEST_DOUBTED = 40
+ADVICE = "check which field has the gold answer (`--map gold_answer=FIELD`), and how both are written"
+ALL_WRONG = "if they are all wrong indeed, add right ones: nothing can be told apart among these"
+_KINDS = {
+    "letters": re.compile(r"\W*[A-Za-z]\W*"),
+    "numbers": re.compile(r"[^\w\\]*[+-]?\$?\d[\d,.\s]*%?[^\w\\]*"),
+}
 
 
 def read_gold_answer(value: Any) -> str | None:
@@ -99,3 +118,32 @@ def _has_lines(answer: str) -> bool:
     """Whether a text has line breaks outside a formula or matrix."""
     starts = [newline.start() for newline in re.finditer(r"(?<!\\)\n", answer)] if "\\begin" not in answer else []
     return any(answer.count("{", 0, start) <= answer.count("}", 0, start) for start in starts)
+
+
+def doubt_gold_answers(answers: Iterable[tuple[str | None, str | None]]) -> str | None:
+    """A sentence if (nearly) no solution states its gold answer, or all wrong ones state answers of another kind.
+
+    Args:
+        answers: gold answer and final answer of each solution; pairs that lack one do not count.
+    """
+    pairs = list(islice(((gold, final) for gold, final in answers if gold and final), MOST_READ))
+    verdicts = [decide(*pair) for pair in pairs]
+    others = [pair for pair, verdict in zip(pairs, verdicts, strict=True) if not verdict]
+    wrong = [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict is False]
+    count = len(pairs)
+    if not others or count < FEWEST:
+        return None
+    right = count - len(others)
+    gold, final = (cut(text, LONGEST_DOUBTED) for text in others[0])
+    if right <= FEWEST_RIGHT * count:
+        who = f"{f'only {right}' if right else 'none'} of {count:,} solutions state their gold answer"
+        return f"{who}: the first states `{final}`, for `{gold}`; {ADVICE}; {ALL_WRONG}"
+    golds, finals = {_kind(gold) for gold, _ in wrong}, {_kind(final) for _, final in wrong}
+    if len(wrong) >= FEWEST_WRONG and len(golds) == len(finals) == 1 and golds != finals:
+        [theirs], [meant] = finals, golds
+        return f"all {len(wrong):,} wrong final answers are {theirs}, where the gold answers are {meant}; {ADVICE}"
+    return None
+
+
+def _kind(answer: str) -> str:
+    return next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(answer)), "other texts")

@@ -10,8 +10,8 @@ import re
 from fractions import Fraction
 from itertools import pairwise, takewhile
 
-from cpmi_dagster.answers.fences import EAST_ASIAN
-
+EAST_ASIAN = r"々\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+"""Characters of a class: letters of Chinese, Japanese and Korean."""
 _UNITS = {
     ("length", 1): "1000 kilometer km kilometre, 1 meter metre, 0.1 decimeter, 0.01 centimeter cm centimetre, "
     "0.001 millimeter mm, 0.0254 inch in inches, 0.3048 foot ft feet, 0.9144 yard yd, 1609.344 mile mi",

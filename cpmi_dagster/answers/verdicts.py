@@ -13,10 +13,9 @@ from functools import lru_cache
 from math import log10
 
 from cpmi_dagster.answers import math_verify_pool
-from cpmi_dagster.answers.fences import EAST_ASIAN
 from cpmi_dagster.answers.forms import CONDITION, LIST, NAME, SET, TUPLE, Parts, Quantity, read_form
 from cpmi_dagster.answers.plain_text import plain_text
-from cpmi_dagster.answers.units import same_time_of_day, size_of, split_symbols
+from cpmi_dagster.answers.units import EAST_ASIAN, same_time_of_day, size_of, split_symbols
 from cpmi_dagster.answers.values import Undecidable, is_rounded, read_value, real_value, same
 
 CACHED_VERDICTS = 1 << 16

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cpmi_dagster.benchmarks.fields import first_row
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
+from cpmi_dagster.benchmarks.readers import first_row
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, Floats, Resampled, bootstrap_mean
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.rewards.controls import CORPUS_LABELS

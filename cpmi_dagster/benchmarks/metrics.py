@@ -12,8 +12,16 @@ ProcessBench-Math names only the first wrong step: steps before it count as corr
     first_error   step 0    step 1    step 2
     1             correct   wrong     wrong
     -1            correct   correct   correct
+
+Two people who have judged the same steps agree on a share of them, and beyond chance by Cohen's kappa:
+
+    step   first   second
+    a      right   right
+    b      right   wrong        they agree on 2 of 3 steps; kappa is 0.4
+    c      wrong   wrong
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -22,12 +30,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cpmi_dagster.benchmarks.predictions import with_probabilities
+from cpmi_dagster.benchmarks.predictions import with_probabilities, with_probability
 from cpmi_dagster.benchmarks.resampling import (
     CHANCE_DRAWS,
     Floats,
     Resampled,
+    bootstrap_mean,
     group_numbers,
+    question_weights,
     resampled_totals,
     weight_blocks,
 )
@@ -159,8 +169,7 @@ def scored_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFr
 def chance_wasserstein(problems: pl.DataFrame, seed: int) -> Resampled:
     """The distance that uniform random step scores have: the mean over `CHANCE_DRAWS` judges."""
     problems = problems.filter(benchmark=DISTRIBUTION_SUBSET)
-    unjudged = problems.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
-    steps = _with_truth(unjudged)
+    steps = _with_truth(with_probability(problems, 0.5))
     random, columns = np.random.default_rng(seed), (steps["correct"], steps["question"])
     judges = [bootstrap_wasserstein(random.random(steps.height), *columns, 0, 0) for _ in range(CHANCE_DRAWS)]
     return Resampled.of_judges(np.array([judge.value for judge in judges]), steps.height)
@@ -172,3 +181,37 @@ def _with_truth(judged: pl.DataFrame) -> pl.DataFrame:
     steps = steps.explode("step", "probability", empty_as_null=False)
     is_before = (pl.col("first_error") == -1) | (pl.col("step") < pl.col("first_error"))
     return steps.select("question", "probability", correct=is_before)
+
+
+class Agreement(NamedTuple):
+    """Agreement of two people.
+
+    Attributes:
+        alike: the share of steps of which both say the same.
+        kappa: Cohen's; None if chance alone has them agree, as both say the same of every step.
+    """
+
+    alike: Resampled
+    kappa: Resampled | None
+
+
+def agreement(
+    first: npt.ArrayLike, second: npt.ArrayLike, questions: npt.ArrayLike, samples: int, seed: int
+) -> Agreement:
+    """Agreement of two people, resampled over questions.
+
+    Args:
+        first: [steps] whether each is right, by one person.
+        second: [steps] by the other.
+        questions: [steps] question of each.
+    """
+    from sklearn.metrics import cohen_kappa_score
+
+    ours, theirs, numbers = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool), group_numbers(questions)
+    alike = bootstrap_mean(ours == theirs, samples, seed, questions)
+    if len({*ours.tolist(), *theirs.tolist()}) < 2:
+        return Agreement(alike, None)
+    weights = question_weights(int(numbers.max()) + 1, samples, seed)[:, numbers]
+    with warnings.catch_warnings(action="ignore"):  # a resample may leave it undefined
+        kappas = [cohen_kappa_score(ours, theirs, sample_weight=each, labels=[False, True]) for each in weights]
+    return Agreement(alike, Resampled.of(np.array(kappas), alike.n, alike.units))

@@ -35,35 +35,13 @@ import numpy.typing as npt
 import polars as pl
 
 from cpmi_dagster.benchmarks.predictions import with_probabilities
+from cpmi_dagster.benchmarks.readers import CATEGORIES, CLASSIFICATIONS
+from cpmi_dagster.benchmarks.registry import PRMBENCH
 from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Floats, Resampled, group_numbers, question_weights
 from cpmi_dagster.benchmarks.thresholds import Chosen, Tally, choose, cross_fitted_totals, totals_at
 from cpmi_dagster.errors import BenchmarkError
 
-PRMBENCH = "prmbench"
-
-
-@dataclass(frozen=True)
-class Category:
-    """One kind of error: its name in the source, in the paper's tables, and its group."""
-
-    classification: str
-    short_name: str
-    group: str
-
-
-CATEGORIES: tuple[Category, ...] = (
-    Category("redundency", "NR", "Simplicity"),
-    Category("circular", "NCL", "Simplicity"),
-    Category("counterfactual", "ES", "Soundness"),
-    Category("step_contradiction", "SC", "Soundness"),
-    Category("domain_inconsistency", "DC", "Soundness"),
-    Category("confidence", "CI", "Soundness"),
-    Category("missing_condition", "PS", "Sensitivity"),
-    Category("deception", "DR", "Sensitivity"),
-    Category("multi_solutions", "MS", "Sensitivity"),
-)
-CLASSIFICATIONS: tuple[str, ...] = tuple(category.classification for category in CATEGORIES)
-GROUPS: tuple[str, ...] = ("Simplicity", "Soundness", "Sensitivity")
+GROUPS: tuple[str, ...] = tuple(dict.fromkeys(category.group for category in CATEGORIES))
 OVERALL = "Overall"
 FIGURES: tuple[tuple[str, str], ...] = (
     *(("category", category.short_name) for category in CATEGORIES),
@@ -74,7 +52,6 @@ COUNTS = ("valid_passed", "wrong_passed", "valid_flagged", "wrong_flagged")
 F1_ALONE = "multi_solutions"
 Protocol = Literal["released", "best", "fixed"]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
-FIXED_THRESHOLD = 0.5
 CROSS_FITTED = f"{OVERALL}, cross-fitted"
 KINDS = 2
 """Cells of a category: valid steps, then wrong ones."""
@@ -102,12 +79,13 @@ class Steps:
 
     def thresholds(self, weights: Floats) -> Chosen:
         """The protocol's choice for every row of [1 + samples, questions] weights."""
-        rows = len(weights)
         if self.protocol == "fixed":
-            return Chosen(np.zeros(rows, dtype=np.intp), np.full(rows, FIXED_THRESHOLD))
+            return Chosen.fixed(weights)
         pooled = replace(self.tally, cells=self.tally.cells % KINDS, shape=(self.tally.shape[0], KINDS))
         return choose(
-            [pooled], weights, lambda flagged, rows: worth_of_threshold(flagged, pooled.below(ALL, rows), self.protocol)
+            [pooled],
+            weights,
+            lambda flagged, rows: protocol_objective(flagged, pooled.below(ALL, rows), self.protocol),
         )
 
     def counts(self, flagged: Floats) -> Floats:
@@ -260,7 +238,7 @@ def members(group: str) -> list[int]:
     return [number for number, category in enumerate(CATEGORIES) if category.group == group]
 
 
-def worth_of_threshold(flagged: Floats, everything: Floats, how: Protocol) -> Floats:
+def protocol_objective(flagged: Floats, everything: Floats, how: Protocol) -> Floats:
     """The figure that a protocol maximises.
 
     Args:
@@ -268,7 +246,7 @@ def worth_of_threshold(flagged: Floats, everything: Floats, how: Protocol) -> Fl
         everything: [..., 2] how many there are.
     """
     (valid_flagged, wrong_flagged), (valid, wrong) = (np.moveaxis(counts, -1, 0) for counts in (flagged, everything))
-    worth = f1_of_counts(wrong_flagged, valid_flagged, wrong - wrong_flagged)
+    reached = f1_of_counts(wrong_flagged, valid_flagged, wrong - wrong_flagged)
     if how == "best":
-        worth += f1_of_counts(valid - valid_flagged, wrong - wrong_flagged, valid_flagged)
-    return worth
+        reached += f1_of_counts(valid - valid_flagged, wrong - wrong_flagged, valid_flagged)
+    return reached

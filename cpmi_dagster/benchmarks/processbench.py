@@ -2,7 +2,17 @@
 
     {"id": "math-0", "problem": "Determine the remainder of 194 (mod 11).", "steps": ["To …", "Since …"], "label": 0}
 
-`label` is the 0-based first wrong step, -1 for none; `first_errors` has the rules that predict it.
+`label` is the 0-based first wrong step, -1 for none. A rule flags a step whose probability is below its threshold; the
+first flagged step is predicted, -1 if none is. So a problem is predicted correctly by the thresholds of one interval:
+
+    probabilities        first error   predicted by thresholds in
+    [0.9, 0.8, 0.3]      2             (0.3, 0.8]
+    [0.9, 0.8, 0.3]      0             (0.9, inf]: it flags step 0
+    [0.9, 0.8, 0.3]      -1            (-inf, 0.3]
+
+With patience 2 or 3 it takes that many consecutive steps below the threshold, and the first of them is predicted: the
+highest probability of each such window stands in for its first step. Inverted, each probability p is read as 1 - p.
+
 F1 = 2 err cor / (err + cor), of the accuracies on solutions with an error and without. All figures are shares, not
 percent. The rule with the best F1 is chosen:
 
@@ -17,29 +27,123 @@ by the rule that is best on the others; if the choice is made on GSM8K, that cha
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from cpmi_dagster.benchmarks.first_errors import NEVER, Readings, Scores, Solutions, read_solutions
-from cpmi_dagster.benchmarks.predictions import with_probabilities
+from cpmi_dagster.benchmarks.predictions import with_probabilities, with_probability
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
-from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS
-from cpmi_dagster.benchmarks.thresholds import Chosen
+from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Floats, Resampled, group_numbers, question_weights
+from cpmi_dagster.benchmarks.thresholds import Chosen, Tally, choose, cross_fitted_totals, totals_at
 from cpmi_dagster.errors import BenchmarkError
 
+DecisionRules = tuple[tuple[int, bool], ...]
+"""(patience, inverted) pairs that a protocol chooses from."""
+PLAIN: DecisionRules = ((1, False),)
+NEVER = np.inf
+"""Score of a step that no threshold flags, as behind the last one."""
+FIGURES = ("err", "cor", "f1")
 Protocol = Literal["paper", "official", "released", "fixed"]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
-RELEASED: Readings = tuple((patience, inverted) for inverted in (False, True) for patience in (1, 2, 3))
+RELEASED: DecisionRules = tuple((patience, inverted) for inverted in (False, True) for patience in (1, 2, 3))
 TUNED_ON: dict[Protocol, str] = {"official": "gsm8k", "released": "gsm8k"}
 """The subset whose rule holds for all subsets; under other protocols each has its own."""
-FIXED_THRESHOLD = 0.5
 AVERAGE = "average"
 CROSS_FITTED = "average, cross-fitted"
 ALL_SUBSETS: tuple[str, ...] = tuple(SUBSETS.values())
 AVERAGED: tuple[str, ...] = tuple(SUBSETS[name] for name in AVERAGED_BENCHMARKS)
+
+
+class Scores(NamedTuple):
+    """Figures of a subset, or of their average.
+
+    Attributes:
+        figures: [3, 1 + samples] by `FIGURES`; of chance [3, judges].
+        sizes: [2, 3] problems, and questions, that each figure is over.
+        rule: threshold, patience, inverted of the first row; empty if several were used.
+        of_judges: whether the figures are those of random judges.
+    """
+
+    figures: Floats
+    sizes: npt.NDArray[np.intp]
+    rule: Mapping[str, Any] = {}
+    of_judges: bool = False
+
+    def resampled(self, figure: str) -> Resampled:
+        """One figure with its resamples."""
+        place = FIGURES.index(figure)
+        count, questions = self.sizes[:, place].tolist()
+        figures = self.figures[place]
+        return Resampled.of_judges(figures, count) if self.of_judges else Resampled.of(figures, count, questions)
+
+
+@dataclass(frozen=True, eq=False)
+class Solutions:
+    """Solutions of a subset as one model has judged them.
+
+    Attributes:
+        scores: [problems, most steps] probabilities, `NEVER` behind the last step.
+        first_error: [problems] -1 for none.
+        question: [problems] number of each one's question.
+        weights: [1 + samples, questions] how often each question counts: see `question_weights`.
+    """
+
+    scores: Floats
+    first_error: np.ndarray
+    question: np.ndarray
+    weights: Floats
+    rules: DecisionRules = PLAIN
+
+    @cached_property
+    def class_counts(self) -> Floats:
+        """[questions, 2] how many solutions of each have an error, and how many have none."""
+        cells = 2 * self.question + (self.first_error < 0)
+        return np.bincount(cells, minlength=2 * self.weights.shape[1]).reshape(-1, 2).astype(np.float64)
+
+    @cached_property
+    def tallies(self) -> list[Tally]:
+        """Solutions that each rule judges right: cell 0 of those with an error, 1 of those without."""
+        inverted, tallies = np.where(np.isfinite(self.scores), 1 - self.scores, NEVER), []
+        cells, questions = (np.tile(column, 2) for column in ((self.first_error < 0).astype(np.intp), self.question))
+        for patience, is_inverted in self.rules:
+            low, high = right_intervals(inverted if is_inverted else self.scores, self.first_error, patience)
+            # judged right by thresholds above the low end, and wrong again by those above the high one
+            signs = np.outer([1.0, -1.0], low < high).reshape(-1)
+            tallies.append(Tally(np.concatenate([low, high]), signs, cells, questions, self.class_counts.shape))
+        return tallies
+
+    def best_rules(self, weights: Floats) -> Chosen:
+        """The rule and threshold with the highest F1 for every row of weights, the first of several."""
+
+        def half_f1(hits: Floats, rows: Floats) -> Floats:
+            wrong, right = (rows @ self.class_counts).T[..., None]
+            hit, passed = np.moveaxis(hits, -1, 0)
+            # as a fraction of whole numbers: equal ones are equal to the last bit
+            return hit * passed / np.maximum(hit * right + passed * wrong, 1)
+
+        return choose(self.tallies, weights, half_f1)
+
+    def scores_at(self, chosen: Chosen) -> Scores:
+        """The figures of each row of weights by the rule chosen in it."""
+        patience, inverted = self.rules[chosen.places[0]]
+        rule = {"threshold": float(chosen.thresholds[0]), "patience": patience, "inverted": inverted}
+        return self._scores(totals_at(self.tallies, chosen, self.weights), rule)
+
+    def cross_fitted_scores(self, seed: int) -> Scores:
+        """The figures with each part of the questions judged by the rule that is best on the others."""
+        return self._scores(cross_fitted_totals(self.tallies, self.best_rules, self.weights, seed))
+
+    def _scores(self, hits: Floats, rule: Mapping[str, Any] = {}) -> Scores:
+        """From [rows, 2] how many solutions with an error, and without, are judged right."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            err, cor = (hits / (self.weights @ self.class_counts)).T
+        sizes = np.array([self.class_counts.sum(axis=0), np.count_nonzero(self.class_counts, axis=0)], dtype=np.intp)
+        of_f1 = [sizes[0].sum(), sizes[1].min()]
+        return Scores(np.array([err, cor, f1_of_accuracies(err, cor)]), np.column_stack([sizes, of_f1]), rule)
 
 
 def processbench_scores(
@@ -72,7 +176,7 @@ def processbench_scores(
     for protocol, rows in scores.items():
         if protocol != "fixed" and AVERAGE in rows:
             tuned = [TUNED_ON[protocol]] if protocol in TUNED_ON else AVERAGED
-            refitted = {name: _read_as(judged[name], protocol).cross_fitted_scores(seed) for name in tuned}
+            refitted = {name: _with_rules(judged[name], protocol).cross_fitted_scores(seed) for name in tuned}
             rows[CROSS_FITTED] = _average(rows | refitted, {})
     return scores
 
@@ -105,8 +209,7 @@ def _by_subset(
 ) -> dict[str, Solutions]:
     """The subsets as they were judged, in the order of `SUBSETS`; without predictions every step has 0.5."""
     wanted = problems.filter(pl.col("benchmark").is_in([name for name, subset in SUBSETS.items() if subset in subsets]))
-    unjudged = wanted.with_columns(probabilities=pl.lit(0.5).repeat_by(pl.col("steps").list.len()))
-    judged = unjudged if predictions is None else with_probabilities(predictions, wanted)
+    judged = with_probability(wanted, 0.5) if predictions is None else with_probabilities(predictions, wanted)
     solutions = {}
     for place, (name, subset) in enumerate(SUBSETS.items()):
         if subset in subsets:
@@ -119,21 +222,19 @@ def _by_subset(
     return solutions
 
 
-def _read_as(solutions: Solutions, protocol: Protocol) -> Solutions:
-    """Solutions with the readings that a protocol chooses from."""
-    return replace(solutions, readings=RELEASED) if protocol == "released" else solutions
+def _with_rules(solutions: Solutions, protocol: Protocol) -> Solutions:
+    """Solutions with the rules that a protocol chooses from."""
+    return replace(solutions, rules=RELEASED) if protocol == "released" else solutions
 
 
 def _scores(judged: Mapping[str, Solutions], protocol: Protocol) -> dict[str, Scores]:
     """Every subset by the rule that the protocol chooses in every resample; the average if all four are there."""
 
     def rules_of(solutions: Solutions) -> Chosen:
-        rows = len(solutions.weights)
-        if protocol == "fixed":
-            return Chosen(np.zeros(rows, dtype=np.intp), np.full(rows, FIXED_THRESHOLD))
-        return solutions.best_rules(solutions.weights)
+        weights = solutions.weights
+        return Chosen.fixed(weights) if protocol == "fixed" else solutions.best_rules(weights)
 
-    read = {subset: _read_as(solutions, protocol) for subset, solutions in judged.items()}
+    read = {subset: _with_rules(solutions, protocol) for subset, solutions in judged.items()}
     tuned_on = TUNED_ON.get(protocol)
     shared = rules_of(read[tuned_on]) if tuned_on else None
     scores = {subset: solutions.scores_at(shared or rules_of(solutions)) for subset, solutions in read.items()}
@@ -146,3 +247,36 @@ def _average(scores: Mapping[str, Scores], rule: Mapping[str, Any]) -> Scores:
     """Plain means over the paper's subsets; each subset is resampled on its own."""
     figures, sizes = (np.array(column) for column in zip(*(scores[name][:2] for name in AVERAGED), strict=True))
     return Scores(figures.mean(axis=0), np.array([sizes[:, 0].sum(axis=0), sizes[:, 1].min(axis=0)]), rule)
+
+
+def f1_of_accuracies(err: npt.ArrayLike, cor: npt.ArrayLike) -> Floats:
+    """Harmonic mean of the accuracies on erroneous and on correct solutions, in any one unit; 0 if both are 0."""
+    wrong, right = np.asarray(err, dtype=np.float64), np.asarray(cor, dtype=np.float64)
+    total = wrong + right
+    return 2 * wrong * right / np.where(total == 0, 1, total)
+
+
+def right_intervals(scores: Floats, first_error: np.ndarray, patience: int = 1) -> tuple[Floats, Floats]:
+    """[problems] low and high: a problem is judged right by the thresholds t with low < t <= high.
+
+    Args:
+        scores: [problems, most steps] as in `Solutions`.
+        first_error: [problems] -1 for none.
+    """
+    problems, steps = scores.shape
+    padded = np.pad(scores, ((0, 0), (0, patience)), constant_values=NEVER)
+    runs = np.maximum.reduce([padded[:, after : steps + after] for after in range(patience)])
+    lowest_before = np.pad(np.minimum.accumulate(runs, axis=1), ((0, 0), (1, 0)), constant_values=NEVER)
+    each, erroneous = np.arange(problems), first_error >= 0
+    low = np.where(erroneous, runs[each, first_error.clip(0)], -np.inf)
+    return low, lowest_before[each, np.where(erroneous, first_error, steps)]
+
+
+def read_solutions(judged: pl.DataFrame, samples: int, seed: int, rules: DecisionRules = PLAIN) -> Solutions:
+    """One benchmark's rows of `with_probabilities` as arrays, with bootstrap resamples over questions."""
+    lengths = judged["probabilities"].list.len().to_numpy()
+    scores = np.full((len(judged), lengths.max()), NEVER)
+    scores[np.arange(lengths.max()) < lengths[:, None]] = judged["probabilities"].explode(empty_as_null=False)
+    question = group_numbers(judged["question"].to_numpy())
+    weights = question_weights(int(question.max()) + 1, samples, seed)
+    return Solutions(scores, judged["first_error"].to_numpy(), question, weights, rules)

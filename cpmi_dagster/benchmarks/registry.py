@@ -1,4 +1,4 @@
-"""The registry of benchmarks: their readers, figures, names and origins.
+r"""The registry of benchmarks: their readers, figures, names and origins, and the questions shared with training.
 
     QUESTION_SETS["math500"]              best-of-N accuracy, in the columns `MATH500 N=1`, … of the table best_of_n
     STEP_BENCHMARKS["processbench_math"]  F1 of the first wrong step, in the column `Math` of the table processbench
@@ -10,8 +10,16 @@ Every benchmark is brought to one shape, that of `sources.benchmark_problems`:
     prmbench           …:circular  Three pencils and…  –        –       [1. Let's …]  –            [2, 3, 4]
     gsm8k              0           Janet’s ducks lay…  –        18      –             –            –
 
-A new benchmark is a reader (`question_sets`, `step_sets`) and an entry here: profiles may name it, models are
-judged on it, and its figures stand in the report.
+A new benchmark is a reader in `readers` and an entry here: profiles may name it, models are judged on it, and its
+figures stand in the report.
+
+Some benchmarks take questions from the training splits of GSM8K and MATH. A question is shared if its text is the same,
+however it is typeset:
+
+    trained on                        benchmark                              shared
+    "Find $\dfrac12 + x$."            math500: "Find $\frac{1}{2}+x$."       yes
+    "Find $\dfrac12 + x$."            math500: "Find $\frac{1}{3}+x$."       no, other numbers
+    "Find $x$. [asy]draw(A);[/asy]"   math500: "Find $x$. [asy]draw(B); …"   no, other drawings
 """
 
 from collections.abc import Callable
@@ -20,13 +28,14 @@ from typing import Literal
 
 import polars as pl
 
-from cpmi_dagster.benchmarks import question_sets, step_sets
-from cpmi_dagster.benchmarks.prmbench import PRMBENCH
+from cpmi_dagster.benchmarks import readers
 from cpmi_dagster.contracts.registries import by_name
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.miniature.names import local_path
+from cpmi_dagster.trajectories.question_key import drawing, normal_key
 
+PRMBENCH = "prmbench"
 Reader = Callable[[str, pl.DataFrame], pl.DataFrame]
 """From a benchmark's name and its published rows to columns of `BenchmarkProblems`."""
 
@@ -73,7 +82,7 @@ class StepBenchmark(Benchmark):
 
 
 def _processbench(subset: str, label: str, *, shares_questions: bool = False) -> StepBenchmark:
-    name, read = f"processbench_{subset}", step_sets.read_processbench
+    name, read = f"processbench_{subset}", readers.read_processbench
     return StepBenchmark(name, label, read, "first_error", subset, in_average=True, shares_questions=shares_questions)
 
 
@@ -83,35 +92,35 @@ STEP_BENCHMARKS: dict[str, StepBenchmark] = by_name(
         _processbench("math", "Math"),
         _processbench("olympiadbench", "Olympiad", shares_questions=True),
         _processbench("omnimath", "Omni", shares_questions=True),
-        StepBenchmark(PRMBENCH, "PRMBench", step_sets.read_prmbench, "error_steps", shares_questions=True),
+        StepBenchmark(PRMBENCH, "PRMBench", readers.read_prmbench, "error_steps", shares_questions=True),
     )
 )
 """Every step benchmark by name, in the order of the report's columns."""
 
 QUESTION_SETS: dict[str, QuestionSet] = by_name(
     (
-        QuestionSet("gsm8k", "GSM8K", question_sets.read_gsm8k),
-        QuestionSet("math500", "MATH500", question_sets.read_math500),
-        QuestionSet("mmlu_stem", "MMLU-Stem", question_sets.read_mmlu_stem, shares_questions=True),
-        QuestionSet("omni_math", "Omni", question_sets.read_omni_math, shares_questions=True),
+        QuestionSet("gsm8k", "GSM8K", readers.read_gsm8k),
+        QuestionSet("math500", "MATH500", readers.read_math500),
+        QuestionSet("mmlu_stem", "MMLU-Stem", readers.read_mmlu_stem, shares_questions=True),
+        QuestionSet("omni_math", "Omni", readers.read_omni_math, shares_questions=True),
         QuestionSet(
             "folio",
             "FOLIO",
-            question_sets.read_folio,
+            readers.read_folio,
             "logic",
             origin="yale-nlp/FOLIO on the hub, after accepting its terms, or github.com/Yale-LILY/FOLIO",
         ),
         QuestionSet(
             "logiqa2",
             "LogiQA 2.0",
-            question_sets.read_logiqa2,
+            readers.read_logiqa2,
             "logic",
             origin="github.com/csitfun/LogiQA2.0, its test.txt saved as .jsonl",
         ),
         QuestionSet(
             "logicnli",
             "LogicNLI",
-            question_sets.read_logicnli,
+            readers.read_logicnli,
             "logic",
             origin="github.com/omnilabNLP/LogicNLI, its test_language.json with one story a line",
         ),
@@ -178,3 +187,37 @@ def check_benchmark_file(name: str, path: str | None) -> None:
     raise SourceError(
         f"the benchmark `{name}` is not at {path}; {advice}or remove it from sources.benchmarks and best_of_n"
     )
+
+
+def shared_questions(trajectories: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
+    """Questions that trajectories and benchmarks share, by benchmark.
+
+    Args:
+        trajectories: `Trajectories` columns of those to be trained on.
+        problems: `BenchmarkProblems` columns.
+
+    Returns:
+        benchmark, problems and trajectories (how many ask a question that both have), example (one of the questions),
+        tolerated (whether the benchmark is known to share questions with training splits); only benchmarks that share.
+    """
+    keyed = _keyed(trajectories.select("question_id", "question").unique("question_id"))
+    counted = trajectories.group_by("question_id").len("trajectories").join(keyed, on="question_id")
+    by_key = counted.group_by("key").agg(pl.col("trajectories").sum())
+    both = _keyed(problems.select("benchmark", "problem_id", "question")).join(by_key, on="key")
+    by_benchmark = both.sort("problem_id").group_by("benchmark", maintain_order=True)
+    shared = by_benchmark.agg(
+        problems=pl.len(),
+        trajectories=pl.struct("key", "trajectories").unique().struct.field("trajectories").sum(),
+        example=pl.first("question"),
+    )
+    tolerated = [name for name, entry in BENCHMARKS.items() if entry.shares_questions]
+    return shared.with_columns(tolerated=pl.col("benchmark").is_in(tolerated)).sort("benchmark")
+
+
+def _keyed(questions: pl.DataFrame) -> pl.DataFrame:
+    """Questions with `key`, equal for those that differ only in typesetting."""
+    keys: dict[str, str] = {}
+    for question in questions["question"].unique():
+        key = normal_key(question)
+        keys[question] = "\n".join([key.text, *key.numbers, drawing(question)])
+    return questions.with_columns(pl.Series("key", map(keys.__getitem__, questions["question"]), pl.String))

@@ -13,7 +13,8 @@ resamples, so the figures of two models can be subtracted resample by resample. 
 problems it judges is chosen again in every resample (`thresholds`); else its figure's interval would be too narrow.
 
 Resamples of few questions are alike, and an interval would be too narrow: below `FEWEST_UNITS` there is neither an
-interval nor a p-value, and of so few questions people are not shown the figure either.
+interval nor a p-value, and of so few questions people are not shown the figure either. An interval
+narrows with the root of the number judged: to halve it takes four times as many.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +33,8 @@ QUESTION = "question"
 INTERVAL = (0.025, 0.975)
 FEWEST_UNITS = 10
 """Resampled units from which an interval, a p-value or a verdict is taken."""
+HALF_WIDTH = 0.05
+"""Of an interval that is narrow enough."""
 CELLS_PER_BLOCK = 200_000
 CHANCE_DRAWS = 100
 """Random judges that the level of chance is averaged over."""
@@ -84,6 +87,18 @@ class Estimate:
     def scaled(self, factor: float) -> "Estimate":
         """The figure and its interval, multiplied by a factor above 0: 100 for percent."""
         return self.through(lambda value: factor * value)
+
+
+def share_lacking(figure: Estimate, half_width: float = HALF_WIDTH) -> float | None:
+    """Further judgements, as a multiple of those made, that narrow a figure's interval to ± `half_width`.
+
+    Returns:
+        None for a point or no interval, and if no number of them is enough.
+    """
+    if figure.low is None or figure.high is None or figure.low == figure.high or not half_width:
+        return None
+    times_too_wide = (figure.high - figure.low) / 2 / half_width
+    return max(0.0, times_too_wide * times_too_wide - 1)
 
 
 def shown(figure: Estimate) -> str:

@@ -20,6 +20,7 @@ from cpmi_dagster.benchmarks.resampling import Floats
 
 MOST_CHOICES = 250
 """Thresholds that a resample chooses from."""
+FIXED_THRESHOLD = 0.5
 FOLDS = 2
 """Parts of the questions between which thresholds are cross-fitted."""
 
@@ -30,6 +31,11 @@ class Chosen(NamedTuple):
     places: np.ndarray
     thresholds: Floats
 
+    @classmethod
+    def fixed(cls, weights: Floats) -> "Chosen":
+        """`FIXED_THRESHOLD` for every row, with the first tally."""
+        return cls(np.zeros(len(weights), dtype=np.intp), np.full(len(weights), FIXED_THRESHOLD))
+
 
 @dataclass(frozen=True, eq=False)
 class Tally:
@@ -37,14 +43,14 @@ class Tally:
 
     Attributes:
         values: [n]
-        each: [n] what each adds: 1, or -1 for the end of an interval.
+        signs: [n] what each adds: 1, or -1 for the end of an interval.
         cells: [n] from 0.
         questions: [n] from 0.
         shape: number of questions and of cells.
     """
 
     values: Floats
-    each: Floats
+    signs: Floats
     cells: np.ndarray
     questions: np.ndarray
     shape: tuple[int, int]
@@ -56,31 +62,31 @@ class Tally:
             thresholds: ascending.
             weights: [rows, questions] how often each question counts.
         """
-        each, questions, count = self.each, self.questions, self.shape[0]
+        signs, asked, count = self.signs, self.questions, self.shape[0]
         if len(weights) == 1:  # thresholds may be as many as steps: no table by question
-            each, questions, count, weights = each * weights[0, questions], np.zeros_like(questions), 1, np.ones((1, 1))
+            signs, asked, count, weights = signs * weights[0, asked], np.zeros_like(asked), 1, np.ones((1, 1))
         # the first threshold that a value is below; those behind it follow by running sums
         first, shape = np.searchsorted(thresholds, self.values, "right"), (count, len(thresholds) + 1, self.shape[1])
-        place = np.ravel_multi_index((questions, first, self.cells), shape)
-        counts = np.bincount(place, each, int(np.prod(shape))).reshape(shape)[:, :-1].cumsum(axis=1)
+        place = np.ravel_multi_index((asked, first, self.cells), shape)
+        counts = np.bincount(place, signs, int(np.prod(shape))).reshape(shape)[:, :-1].cumsum(axis=1)
         return (weights @ counts.reshape(count, -1)).reshape(len(weights), -1, self.shape[1])
 
 
-def choose(tallies: Sequence[Tally], weights: Floats, worth: Callable[[Floats, Floats], Floats]) -> Chosen:
+def choose(tallies: Sequence[Tally], weights: Floats, objective: Callable[[Floats, Floats], Floats]) -> Chosen:
     """The best tally and threshold for every row of weights, the first of several.
 
     Args:
         weights: [1 + samples, questions] as `question_weights` returns them.
-        worth: called with counts below thresholds [rows, thresholds, cells] and weights [rows, questions]; returns what
-            is maximised, [rows, thresholds].
+        objective: called with counts below thresholds [rows, thresholds, cells] and weights [rows, questions]; returns
+            what is maximised, [rows, thresholds].
     """
     every = [candidate_thresholds(tally.values[np.isfinite(tally.values)]) for tally in tallies]
     some = [each[np.linspace(0, len(each) - 1, min(len(each), MOST_CHOICES)).round().astype(int)] for each in every]
     parts = []
     for rows, tried in ((weights[:1], every), (weights[1:], some)):
         if len(rows):
-            worths = [worth(tally.below(each, rows), rows) for tally, each in zip(tallies, tried, strict=True)]
-            best = np.hstack(worths).argmax(axis=1)
+            reached = [objective(tally.below(each, rows), rows) for tally, each in zip(tallies, tried, strict=True)]
+            best = np.hstack(reached).argmax(axis=1)
             places = np.repeat(np.arange(len(tried)), [len(each) for each in tried])
             parts.append((places[best], np.concatenate(tried)[best]))
     return Chosen(*map(np.concatenate, zip(*parts, strict=True)))

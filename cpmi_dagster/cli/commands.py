@@ -30,7 +30,7 @@ from cpmi_dagster.cli.options import (
 )
 from cpmi_dagster.cli.status_view import show_status
 from cpmi_dagster.errors import CpmiError, UsageError
-from cpmi_dagster.trajectories.solution_text import AUTO
+from cpmi_dagster.trajectories.steps import AUTO
 
 __all__ = ["app", "labels", "main", "results"]
 

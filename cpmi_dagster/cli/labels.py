@@ -25,7 +25,7 @@ from cpmi_dagster.contracts.contexts import CONDITIONINGS
 from cpmi_dagster.errors import BenchmarkError, CpmiError, UsageError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.installed import program
-from cpmi_dagster.trajectories.solution_text import AUTO
+from cpmi_dagster.trajectories.steps import AUTO
 
 RevisionOption = Annotated[str | None, typer.Option(help="Commit of a model on the hub.")]
 REWARD_MODELS = "reward_models"
@@ -178,16 +178,16 @@ def judge(
 ) -> None:
     """Judge a file of solutions with a reward model: a probability for every step, and the first wrong one."""
     from cpmi_dagster import definitions
-    from cpmi_dagster.prm.judging import judge_file, unjudged
-    from cpmi_dagster.trajectories.given_columns import check_format
+    from cpmi_dagster.prm.predict import predict_file, unpredicted
+    from cpmi_dagster.trajectories.given_rows import check_format
 
     if "-" in (input, str(output)):
         raise UsageError("`cpmi judge` reads and writes files, and no standard input or output; give both by name")
     check_format(output, "judgements")
     given = definitions.read_file(input, [output], keeps_empty=True, fields=parse_fields(map or []), steps=split)
     with views.bar(ERR, "judging", quiet) as advance:
-        rows = judge_file(prm, given, output, advance, threshold, device, dtype, form, revision)
-    rejected = unjudged(given, rows)
+        rows = predict_file(prm, given, output, advance, threshold, device, dtype, form, revision)
+    rejected = unpredicted(given, rows)
     for name, reason in rejected.items():
         ERR.warn(f"{name} was not judged: {reason}")
     if rejected:
@@ -235,7 +235,7 @@ def evaluate(
     """ProcessBench and PRMBench figures of an external judge, from its step probabilities."""
     import polars as pl
 
-    from cpmi_dagster.benchmarks.judges import benchmarks_named, read_judged_lines
+    from cpmi_dagster.benchmarks.predictions import benchmarks_named, read_prediction_lines
     from cpmi_dagster.benchmarks.registry import read_benchmark
     from cpmi_dagster.contracts.tables import BenchmarkProblems
     from cpmi_dagster.reports import process_level
@@ -247,7 +247,7 @@ def evaluate(
             f"profile `{settings.profile}` has no benchmarks to evaluate on; add some to sources.benchmarks, or give "
             "another --profile"
         )
-    lines, sources = read_judged_lines(predictions, benchmark), DataSources(settings)
+    lines, sources = read_prediction_lines(predictions, benchmark), DataSources(settings)
     named, given = benchmarks_named(lines), settings.sources.benchmarks.items()
     read = [read_benchmark(key, sources.rows(source)) for key, source in given if key in named]
     problems, samples = pl.concat([BenchmarkProblems.create_empty(), *read]), settings.benchmarks.bootstrap_samples

@@ -16,7 +16,7 @@ from cpmi_dagster.errors import UsageError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.installed import own_version
 from cpmi_dagster.models.settings import DtypeOrAuto
-from cpmi_dagster.trajectories.solution_text import Splitting
+from cpmi_dagster.trajectories.steps import Splitting
 
 if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings

@@ -20,8 +20,8 @@ from torch import nn
 from transformers import AutoModelForTokenClassification
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.prm.judge_forms import LABELS
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
+from cpmi_dagster.prm.published_formats import LABELS
 
 WEIGHTS = "model.safetensors"
 PROCESS_REWARD_MODELS = {"qwen2": "Qwen2ForProcessRewardModel"}

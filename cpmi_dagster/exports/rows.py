@@ -27,10 +27,11 @@ from cpmi_dagster.benchmarks.thresholds import candidate_thresholds
 from cpmi_dagster.errors import UsageError
 from cpmi_dagster.exports import FormName
 from cpmi_dagster.files.text import counted
+from cpmi_dagster.math_shepherd import render_row
 from cpmi_dagster.rewards.dataset import KEY
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.reward_type import PROBABILITY
-from cpmi_dagster.trajectories.math_shepherd import MARKER, render_row
+from cpmi_dagster.trajectories.steps import MARKER
 
 DEFAULT_FORM: FormName = "trl"
 FORMS: Mapping[FormName, Mapping[str, str]] = {

@@ -24,8 +24,7 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.generation.stopping import StopRule
-from cpmi_dagster.generation.token_sampling import draw_tokens
+from cpmi_dagster.generation.token_sampling import StopRule, draw_tokens
 from cpmi_dagster.models.attention import layer_windows
 from cpmi_dagster.models.tokens import TokenIds, find_longest_texts
 

@@ -1,7 +1,7 @@
 """Generation at any OpenAI-compatible server: vLLM, SGLang, llama.cpp, or a hosted model.
 
     engine = EndpointEngine("http://127.0.0.1:8000/v1", "Qwen/Qwen3-4B-Base", identity)
-    engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
+    engine.generate([render_question("What is 2 + 3?")], Draws(sampling, samples=8, seed=0))
 
     POST http://127.0.0.1:8000/v1/completions
     {"model": "Qwen/Qwen3-4B-Base", "prompt": "…step by step.\\n", "max_tokens": 512, "seed": 1715, …}
@@ -29,10 +29,8 @@ from anyio.from_thread import start_blocking_portal
 
 from cpmi_dagster.errors import ModelError, TransientError
 from cpmi_dagster.files.text import cut, encodable, printable
-from cpmi_dagster.generation.engine import NO_ROOM, Generation, SamplingWork, Stop
-from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.generation.stopping import cut_at_stop
-from cpmi_dagster.generation.token_sampling import prompt_seed
+from cpmi_dagster.generation.engine import NO_ROOM, Draws, Generation, SamplingWork, Stop
+from cpmi_dagster.generation.token_sampling import cut_at_stop, prompt_seed
 
 LONGEST_CONNECT = 30.0
 MOST_TOKENS = 2**31
@@ -75,47 +73,41 @@ class EndpointEngine:
         """Does nothing: the server has loaded its model."""
 
     def generate(
-        self,
-        prompts: Sequence[str],
-        sampling: Sampling,
-        samples: int,
-        seed: int,
-        stop: Stop = "answer",
-        first: int = 0,
-        work: SamplingWork | None = None,
+        self, prompts: Sequence[str], draws: Draws, work: SamplingWork | None = None
     ) -> list[list[Generation]]:
-        """Continue every prompt `samples` times; see `RolloutEngine.generate`.
+        """Continue every prompt; see `RolloutEngine.generate`.
 
         Raises:
             ModelError: the endpoint refuses a request, or fails after all retries.
         """
+        sampling, samples = draws.sampling, draws.samples
         asked = [
             {
                 "prompt": prompt,
-                "seed": prompt_seed(prompt, seed) + first + sample,
+                "seed": prompt_seed(prompt, draws.seed) + draws.first + sample,
                 "max_tokens": sampling.max_new_tokens,
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
                 # optional, for servers that do not accept them
                 **({"top_k": sampling.top_k} if sampling.top_k else {}),
-                **({"stop": ["\n"]} if stop == "line" else {}),
+                **({"stop": ["\n"]} if draws.stop == "line" else {}),
             }
             for prompt in prompts
             for sample in range(samples)
         ]
         with start_blocking_portal(name="completions") as portal:
-            texts = portal.call(self._complete, asked, samples, stop, work)
+            texts = portal.call(self._complete, asked, draws, work)
         return [texts[start : start + samples] for start in range(0, len(texts), samples)]
 
     async def _complete(
-        self, asked: Sequence[dict[str, Any]], samples: int, stop: Stop, work: SamplingWork | None
+        self, asked: Sequence[dict[str, Any]], draws: Draws, work: SamplingWork | None
     ) -> list[Generation]:
         places = asyncio.Semaphore(self.requests_in_flight)
 
         async def ask(number: int, request: dict[str, Any]) -> Generation:
             async with places:
-                place = f"prompt {number // samples + 1} of {len(asked) // samples}"
-                drawn = await self._ask(client, request, place, stop) if request["prompt"] else NO_ROOM
+                place = f"prompt {number // draws.samples + 1} of {len(asked) // draws.samples}"
+                drawn = await self._ask(client, request, place, draws.stop) if request["prompt"] else NO_ROOM
             if work:
                 work.ended(request["prompt"])
             return drawn

@@ -1,6 +1,6 @@
 """The interface of generation engines.
 
-engine.generate(["…Solution: Let's think step by step.\\n"], sampling, samples=2, seed=0)
+engine.generate(["…Solution: Let's think step by step.\\n"], Draws(sampling, samples=2, seed=0))
 -> [[Generation("She earned 12 / 60 = 0.2.\\nThe answer is: 10\\n", tokens=24, truncated=False), Generation(…)]]
 """
 
@@ -13,6 +13,30 @@ from cpmi_dagster.files.time_left import Advance
 from cpmi_dagster.generation.settings import Sampling
 
 Stop = Literal["answer", "line"]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The continuations that are drawn of every prompt.
+
+    Attributes:
+        sampling: how tokens are drawn.
+        samples: continuations per prompt.
+        seed: same prompt, sampling and seed give the same continuations, whatever the other prompts are.
+        stop: `answer` ends a continuation after a line that states the final answer, `line` after any line.
+        first: number of the first sample; earlier samples are skipped and do not change later ones.
+    """
+
+    sampling: Sampling
+    samples: int
+    seed: int
+    stop: Stop = "answer"
+    first: int = 0
+
+    @property
+    def numbers(self) -> range:
+        """Numbers of the samples."""
+        return range(self.first, self.first + self.samples)
 
 
 @dataclass(frozen=True)
@@ -86,40 +110,22 @@ class RolloutEngine(Protocol):
         ...
 
     def generate(
-        self,
-        prompts: Sequence[str],
-        sampling: Sampling,
-        samples: int,
-        seed: int,
-        stop: Stop = "answer",
-        first: int = 0,
-        work: SamplingWork | None = None,
+        self, prompts: Sequence[str], draws: Draws, work: SamplingWork | None = None
     ) -> list[list[Generation]]:
-        """Continue every prompt `samples` times.
+        """Continue every prompt `draws.samples` times.
 
         Args:
             prompts: texts to continue; equal prompts get equal continuations.
-            samples: continuations per prompt.
-            seed: same prompt, sampling and seed give the same continuations, whatever the other prompts are.
-            stop: `answer` ends a continuation after a line that states the final answer, `line` after any line.
-            first: number of the first sample; earlier samples are skipped and do not change later ones.
             work: is noted of each continuation as it ends.
 
         Returns:
-            One list of `samples` generations per prompt, in the order of the prompts.
+            One list of generations per prompt, in the order of the prompts.
         """
         ...
 
 
 def timed_generate(
-    engine: RolloutEngine,
-    prompts: Sequence[str],
-    sampling: Sampling,
-    samples: int,
-    seed: int,
-    stop: Stop = "answer",
-    first: int = 0,
-    work: SamplingWork | None = None,
+    engine: RolloutEngine, prompts: Sequence[str], draws: Draws, work: SamplingWork | None = None
 ) -> tuple[list[list[Generation]], Cost]:
     """`engine.generate` and its cost; equal prompts are sampled once, and prompt tokens count once for all samples."""
     engine.prepare()
@@ -127,7 +133,7 @@ def timed_generate(
         work.ready()
     stopwatch = Stopwatch()
     distinct = list(dict.fromkeys(prompts))
-    groups = engine.generate(distinct, sampling, samples, seed, stop, first, work)
+    groups = engine.generate(distinct, draws, work)
     generated = sum(generation.tokens for group in groups for generation in group)
     read = sum(group[0].prompt_tokens for group in groups if group)
     by_prompt = dict(zip(distinct, groups, strict=True))

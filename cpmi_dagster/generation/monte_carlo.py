@@ -21,9 +21,9 @@ from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed, uniform_number
 from cpmi_dagster.contracts.tables import Rollouts
 from cpmi_dagster.files.time_left import Advance, unseen
-from cpmi_dagster.generation.engine import Generation, RolloutEngine, SamplingWork, timed_generate
+from cpmi_dagster.generation.engine import Draws, Generation, RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.generation.stopping import states_answer
+from cpmi_dagster.generation.token_sampling import states_answer
 from cpmi_dagster.trajectories.templates import render_context
 
 TRAJECTORIES_PER_CALL = 64
@@ -81,10 +81,11 @@ def prefix_rollouts(
     """
     rollouts, cost = [pl.DataFrame(schema=ROLLOUT_COLUMNS)], Cost.zero()
     work = SamplingWork(_expected_characters(trajectories, shortest, longest), count, progress)
+    draws = Draws(sampling, count, derived_seed(seed, ["rollouts"]))
     for part in growing_slices(trajectories, TRAJECTORIES_PER_CALL):
         prefixes = list(prefixes_of(part, shortest, longest))
         prompts = [prefix.prompt for prefix in prefixes]
-        groups, spent = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["rollouts"]), work=work)
+        groups, spent = timed_generate(engine, prompts, draws, work)
         pairs = [(prefix, *each) for prefix, group in zip(prefixes, groups, strict=True) for each in enumerate(group)]
         answers = [prefix.answer(generation) for prefix, _, generation in pairs]
         verdicts = grade([prefix.gold_answer for prefix, *_ in pairs], answers, comparison)

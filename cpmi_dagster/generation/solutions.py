@@ -16,12 +16,12 @@ from cpmi_dagster.contracts.seeded import derived_seed
 from cpmi_dagster.contracts.tables import SOLUTIONS_PER_QUESTION, SampledSolutions
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.text import encodable
-from cpmi_dagster.generation.engine import RolloutEngine, SamplingWork, timed_generate
+from cpmi_dagster.generation.engine import Draws, RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.models.tokens import start_ids
-from cpmi_dagster.trajectories.math_shepherd import Trajectory
-from cpmi_dagster.trajectories.rows import Defect, Reading, frame_of, read_row, row_of
-from cpmi_dagster.trajectories.solution_text import Splitting
+from cpmi_dagster.trajectories.readers import Trajectory
+from cpmi_dagster.trajectories.rows import Defect, RowFormat, frame_of, read_row, row_of
+from cpmi_dagster.trajectories.steps import Splitting
 from cpmi_dagster.trajectories.templates import render_question
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def sample_solutions(
     """
     asked = questions.filter(pl.col("defect").is_null())
     prompts = [prompt(question) for question in asked["question"]]
-    generations, cost = timed_generate(engine, prompts, sampling, count, derived_seed(seed, ["solutions"]), work=work)
+    generations, cost = timed_generate(engine, prompts, Draws(sampling, count, derived_seed(seed, ["solutions"])), work)
     if work:
         work.finish(prompts, questions.height)
     rows = [
@@ -110,4 +110,4 @@ def _read(row: Mapping[str, Any], steps: Splitting) -> Trajectory | Defect:
     if defect:
         return Defect(defect, row["question"], name)
     given = {field: row[field] for field in ("question", "gold_answer", "task", "split")}
-    return read_row({**given, "id": name, "solution": text}, Reading(steps=steps))
+    return read_row({**given, "id": name, "solution": text}, RowFormat(steps=steps))

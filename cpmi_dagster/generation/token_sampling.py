@@ -1,4 +1,4 @@
-"""Draw tokens by temperature, top-k and top-p, with random numbers that belong to the prompt.
+"""Tokens of a continuation: drawn by temperature, top-k and top-p, until a text or a line ends.
 
 Every prompt has a stream of random numbers, seeded by (seed, prompt), so the result depends neither on other prompts
 nor on the caller's random state.
@@ -6,12 +6,22 @@ nor on the caller's random state.
     logits     [2.0, 1.0, 0.5, -1.0]      top_k 3, top_p 0.9, temperature 1
     kept       [0.63, 0.23, 0.14]         0.63 + 0.23 < 0.9, so the third stays
     number     0.80                       between 0.63 and 0.86: token 1
+
+A continuation ends at the end-of-text token, or at the end of a line that stops it. A token may contain more than the
+newline, such as `.\\n\\n`: the text is cut, the token counts.
+
+    stop = "answer"   "48 / 2 = 24\\nThe answer is: 24\\nProblem:"  →  "48 / 2 = 24\\nThe answer is: 24\\n"
+                      "#### 24\\n" also ends a text
+    stop = "line"     "24\\nProblem:"  →  "24\\n"
 """
 
+import re
 from typing import TYPE_CHECKING
 
 from cpmi_dagster.contracts.seeded import derived_seed
+from cpmi_dagster.generation.engine import Generation, Stop
 from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.models.language_models import LoadedModel
 
 if TYPE_CHECKING:
     import torch
@@ -19,6 +29,13 @@ if TYPE_CHECKING:
 NUCLEUS_GUESS = 64
 STREAM = 0
 """Part of every prompt's seed; a change would change all kept texts and the published figures."""
+LAST_LINE: dict[Stop, re.Pattern[str]] = {
+    "answer": re.compile(r"(?:the answer is\s*:|####)[^\S\n]*\S[^\n]*\n", re.IGNORECASE),
+    "line": re.compile(r"\n"),
+}
+TAIL_TOKENS = 64
+TOKEN_ENDINGS = "token endings"
+"""Key of `LoadedModel.remembered`."""
 
 
 def prompt_seed(prompt: str, seed: int) -> int:
@@ -65,3 +82,58 @@ def draw_tokens(logits: "torch.Tensor", numbers: "torch.Tensor", sampling: Sampl
     chosen = torch.searchsorted(cumulative, (numbers * cumulative[:, -1])[:, None])
     chosen = chosen.clamp(max=cumulative.shape[-1] - 1)
     return (chosen if tokens is None else tokens.gather(1, chosen))[:, 0]
+
+
+def states_answer(line: str) -> bool:
+    """Whether a line states the final answer, as `… The answer is: 24` and `#### 24` do."""
+    return LAST_LINE["answer"].search(line.rstrip("\n") + "\n") is not None
+
+
+def cut_at_stop(text: str, stop: Stop, met_limit: bool, tokens: int, prompt_tokens: int) -> Generation:
+    """Cut a continuation after its first stopping line; without one it is truncated if it met the limit."""
+    last_line = LAST_LINE[stop].search(text)
+    kept = text[: last_line.end()] if last_line else text
+    return Generation(kept, tokens, truncated=met_limit and not last_line, prompt_tokens=prompt_tokens)
+
+
+class StopRule:
+    """Finds rows that have just ended; only rows whose newest token contains a newline are decoded."""
+
+    def __init__(self, loaded: LoadedModel, stop: Stop) -> None:
+        self._tokenizer = loaded.tokenizer
+        self._last_line = LAST_LINE[stop]
+        if TOKEN_ENDINGS not in loaded.remembered:  # 152,000 tokens take a second to decode
+            loaded.remembered[TOKEN_ENDINGS] = _token_endings(loaded)
+        self._ends_text, self._ends_line = loaded.remembered[TOKEN_ENDINGS]
+
+    def ended(self, tokens: "torch.Tensor", counts: "torch.Tensor", active: "torch.Tensor") -> "torch.Tensor":
+        """Whether each active row ended with its newest token, (rows,).
+
+        Args:
+            tokens: continuations, (rows, limit); the first `counts` tokens of a row are valid.
+            counts: tokens of each row, (rows,), all positive.
+            active: rows to look at, (rows,).
+        """
+        newest = tokens.gather(1, (counts - 1)[:, None])[:, 0]
+        ended = self._ends_text[newest] & active
+        rows = (self._ends_line[newest] & active & ~ended).nonzero()[:, 0].tolist()
+        if rows:
+            ends = counts[rows].tolist()
+            tails = [tokens[row, max(0, end - TAIL_TOKENS) : end].tolist() for row, end in zip(rows, ends, strict=True)]
+            texts = self._tokenizer.batch_decode(tails)
+            ended[[row for row, text in zip(rows, texts, strict=True) if self._last_line.search(text)]] = True
+        return ended
+
+
+def _token_endings(loaded: LoadedModel) -> "tuple[torch.Tensor, torch.Tensor]":
+    """Whether each token ends a text, and whether it contains a newline; (vocabulary,) each."""
+    import torch
+
+    tokens = range(loaded.model.config.get_text_config().vocab_size)
+    configured = getattr(loaded.model.generation_config, "eos_token_id", None)
+    last = [loaded.tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])]
+    texts = loaded.tokenizer.batch_decode([[token] for token in tokens])
+    return (
+        torch.tensor([token in last for token in tokens], device=loaded.device),
+        torch.tensor(["\n" in text for text in texts], device=loaded.device),
+    )

@@ -1,7 +1,7 @@
 """Generation with vLLM in this process (extra `[vllm]`), prefix caching on.
 
     engine = VllmEngine("Qwen/Qwen3-4B-Base", "49e3418…", "bfloat16", batch_sequences=256, identity=identity)
-    engine.generate([render_question("What is 2 + 3?")], sampling, samples=8, seed=0)
+    engine.generate([render_question("What is 2 + 3?")], Draws(sampling, samples=8, seed=0))
 
 Prompts are tokenised as by the scorer. vLLM stops at a string, not at a line that states the answer: with `stop =
 "answer"` it samples to the end of text or the limit, and the text is cut here. Tokens after the cut count, and so does
@@ -14,10 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.generation.engine import NO_ROOM, Generation, SamplingWork, Stop
-from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.generation.stopping import cut_at_stop
-from cpmi_dagster.generation.token_sampling import prompt_seed
+from cpmi_dagster.generation.engine import NO_ROOM, Draws, Generation, SamplingWork
+from cpmi_dagster.generation.token_sampling import cut_at_stop, prompt_seed
 from cpmi_dagster.models.language_models import load_tokenizer, model_folder
 from cpmi_dagster.models.tokens import prompt_ids
 
@@ -47,29 +45,22 @@ class VllmEngine:
         _ = self._tokenizer, self._llm
 
     def generate(
-        self,
-        prompts: Sequence[str],
-        sampling: Sampling,
-        samples: int,
-        seed: int,
-        stop: Stop = "answer",
-        first: int = 0,
-        work: SamplingWork | None = None,
+        self, prompts: Sequence[str], draws: Draws, work: SamplingWork | None = None
     ) -> list[list[Generation]]:
-        """Continue every prompt `samples` times; see `RolloutEngine.generate`.
+        """Continue every prompt; see `RolloutEngine.generate`.
 
         Raises:
             ModelError: vLLM is not installed, or cannot load the model.
         """
-        vllm, llm = self._llm
+        (vllm, llm), sampling, stop = self._llm, draws.sampling, draws.stop
         ids = prompt_ids(self._tokenizer, prompts)
         room = int(llm.llm_engine.model_config.max_model_len) - sampling.max_new_tokens
-        generations = [[NO_ROOM] * samples for _ in prompts]
+        generations = [[NO_ROOM] * draws.samples for _ in prompts]
         asked = [number for number, tokens in enumerate(ids) if 0 < len(tokens) <= room]
         settings = [
             vllm.SamplingParams(
-                n=samples,
-                seed=prompt_seed(prompts[number], seed) + first,
+                n=draws.samples,
+                seed=prompt_seed(prompts[number], draws.seed) + draws.first,
                 temperature=sampling.temperature,
                 top_p=sampling.top_p,
                 top_k=sampling.top_k,
@@ -86,7 +77,7 @@ class VllmEngine:
                 for text in sorted(output.outputs, key=lambda text: text.index)
             ]
             if work:
-                for _ in range(samples):
+                for _ in range(draws.samples):
                     work.ended(prompts[number])
         return generations
 

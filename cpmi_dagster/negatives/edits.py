@@ -1,4 +1,4 @@
-r"""Heuristic wrong answers: the gold answer with one change (section 5.1).
+r"""Edits of a gold answer, each with one change (section 5.1).
 
 18            19 (plus_minus_1), 16 (plus_minus_2)       180           198 (plus_minus_10_percent)
 \frac{2}{3}   \frac{1}{3} (fraction_parts)              \frac{2}{3}   \frac{3}{2} (fraction_swap)
@@ -6,68 +6,43 @@ r"""Heuristic wrong answers: the gold answer with one change (section 5.1).
 x^2-3x        x^2+3x (operator_substitution)            (3, -2)       (3, 2) (sign_inversion)
 x^2-3x        x^2-4x (inner_number)                     \pi           2\pi (multiple)
 \text{(B)}    \text{(C)} (letter)                       \text{odd}    \text{even} (word)
+\text{Evelyn} \text{Alice} (phrase)
 
 Reducible fractions and roots that the gold answer does not have, and values that are no probability, come last.
 """
 
 import math
-import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain, pairwise, zip_longest
+from itertools import chain, pairwise
+from string import ascii_uppercase
 from typing import NamedTuple
 
 from cpmi_dagster.answers.forms import Quantity, read_form
 from cpmi_dagster.answers.plain_text import plain_text
 from cpmi_dagster.answers.values import real_value
-from cpmi_dagster.negatives.words import FAULTY, GROUP_OF, LAST_RESORT, LESS_LIKELY, LIKELY, Edit, exchange_words
 
-LONGEST_ANSWER, CACHED_GOLDS = 400, 1 << 14
-_PROBABILITY = re.compile(r"\b(?:probabilit(?:y|ies)|chances?|likelihood)\b", re.IGNORECASE)
+LIKELY, LESS_LIKELY, LAST_RESORT, FAULTY = range(4)
 
-
-class HardNegative(NamedTuple):
-    """A wrong answer and its source: `model`, or the name of the heuristic."""
-
-    answer: str
-    source: str
+Edit = tuple[int, str, str]
+"""Rank (0 is likely), edited answer, name of the heuristic."""
 
 
-def propose(gold: str, seed: int, question: str = "") -> Iterator[HardNegative]:
-    """Propose edits of a gold answer, likely ones first, the heuristics in turn, shuffled by the seed.
-
-    Texts are distinct and differ from the gold answer as texts; the caller checks that they differ in value.
-
-    Args:
-        gold: has no edits if it is longer than `LONGEST_ANSWER` characters.
-        question: if it asks for a probability, edits outside [0, 1] come last.
-    """
-    answer = gold.strip()
-    if len(answer) > LONGEST_ANSWER:
-        return
-    rng = random.Random(f"{seed}:{gold}".encode("utf-8", "surrogatepass"))
-    for tier in _tiers(answer, bool(_PROBABILITY.search(question))):
-        queues = [rng.sample(edits, len(edits)) for edits in rng.sample(tier, len(tier))]
-        for turn in zip_longest(*queues):
-            yield from (negative for negative in turn if negative and negative.answer != gold)
-
-
-@lru_cache(maxsize=CACHED_GOLDS)
-def _tiers(answer: str, is_probability: bool) -> list[list[list[HardNegative]]]:
-    """The edits of an answer by tier, likely ones first, and within a tier by heuristic."""
+@lru_cache(maxsize=1 << 14)
+def rank_edits(answer: str, is_probability: bool) -> list[list[list[tuple[str, str]]]]:
+    """The edits of an answer and their heuristics, by tier, likely ones first, and within a tier by heuristic."""
     faults = _count_faults(answer, is_probability)
-    tiers: dict[int, dict[str, list[HardNegative]]] = defaultdict(lambda: defaultdict(list))
+    tiers: dict[int, dict[str, list[tuple[str, str]]]] = defaultdict(lambda: defaultdict(list))
     seen = {answer}
-    makers = (_change_numbers, _invert_signs, _swap_fractions, _exchange_operators, _multiply, exchange_words)
-    for rank, edited, heuristic in sorted(
-        chain.from_iterable(make(answer) for make in makers), key=lambda edit: edit[0]
-    ):
+    makers = (_change_numbers, _invert_signs, _swap_fractions, _exchange_operators, _multiply, _exchange_words)
+    edits = chain.from_iterable(make(answer) for make in makers)
+    for rank, edited, heuristic in sorted(edits, key=lambda edit: edit[0]):
         if edited not in seen and _has_digits_of_base(edited):
             seen.add(edited)
             more = sum(map(int.__gt__, _count_faults(edited, is_probability), faults))
-            tiers[rank + FAULTY * more][heuristic].append(HardNegative(edited, heuristic))
+            tiers[rank + FAULTY * more][heuristic].append((edited, heuristic))
     return [list(tiers[rank].values()) for rank in sorted(tiers)]
 
 
@@ -117,7 +92,6 @@ _BEFORE = [
 _FUNCTION = r"\\(?:sin|cos|tan|cot|sec|csc|log|ln)(?![a-z])"
 _SYMBOL = rf"(?:[a-z](?![A-Za-z])|[a-z]{{2,3}}(?![A-Za-z])|\\(?:pi|theta|alpha|sqrt)(?![a-z])|{_FUNCTION})"
 _FACTOR = re.compile(rf"\s*(?:{_SYMBOL}|[A-Z](?![A-Za-z]))")
-_EXPONENT = re.compile(r"[eE][-+]?[0-9]")
 _SCIENTIFIC = re.compile(r"(?:\\times|\\cdot|[*×·xX])\s*10\s*(?=\^|\*\*|[⁰¹²³⁴-⁹⁻])")
 _MORE_OF_TERM = re.compile(rf"\s*(?:[-+:/]|\\[dtc]?frac)|{_FACTOR.pattern}")
 
@@ -186,7 +160,7 @@ def _move(answer: str, number: _Number, offset: int) -> str | None:
     if scaled < number.least:
         return None
     text, before, after = number.write(scaled), answer[: number.start], answer[number.start + len(number.text) :]
-    if text == "1" and number.role == "inner" and _FACTOR.match(after) and not _EXPONENT.match(after):
+    if text == "1" and number.role == "inner" and _FACTOR.match(after) and not re.match(r"[eE][-+]?[0-9]", after):
         return before + after.lstrip()
     return before + (f"{{{text}}}" if len(text) > 1 and _BARE_ARGUMENT.search(before) else text) + after
 
@@ -284,3 +258,42 @@ def _multiply(answer: str) -> Iterator[Edit]:
         pieces = [answer[start:end] for start, end in pairwise([0, *some, len(answer)])]
         for factor in "2345":
             yield LESS_LIKELY if factor < "4" else LAST_RESORT, factor.join(pieces), "multiple"
+
+
+_WORDS = [str.split(group, ", ") for group in (
+    "January, February, March, April, May, June, July, August, September, October, November, December",
+    "one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve",
+    "Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday",
+    "north, northeast, east, southeast, south, southwest, west, northwest",
+    "odd, even, neither, both, cannot be determined",
+    "yes, no, maybe, sometimes, cannot be determined",
+    "true, false, undefined, sometimes, cannot be determined",
+    "circle, ellipse, parabola, hyperbola, line, two lines, point, empty",
+    "triangle, square, rectangle, rhombus, trapezoid, pentagon, hexagon, octagon",
+    "red, orange, yellow, green, blue, purple, gray, white, black, brown, pink",
+    "Alice, Ben, Carla, David, Evelyn, Frank, Maria, Sam, Angela, Briana",
+)]  # fmt: skip
+_PHRASES = ("none", "all of them", "cannot be determined", "no solution", "undefined")
+GROUP_OF = {word.lower(): group for group in reversed(_WORDS) for word in group}
+_TEXT = re.compile(r"\\(?:text\w*|mbox|mathrm|mathbf)\{([^{}]*)\}")
+_WORD = re.compile(r"[A-Za-z]+(?: [A-Za-z]+)*")
+_LETTER = re.compile(r"(?<![a-z\\])[A-Z](?![a-z])")
+
+
+def _exchange_words(answer: str) -> Iterator[Edit]:
+    """Exchange one letter, word or name for another of its kind, or a phrase for a stock phrase."""
+    if not re.search(r"[0-9a-z+=^_-]", re.sub(r"\\[A-Za-z]+", "", answer)):
+        letters = _LETTER.findall(answer)
+        last = max(5, 1 + ascii_uppercase.find(max(letters, default="A")))
+        others = [option for option in ascii_uppercase[:last] if option not in letters][-5:]
+        for match in _LETTER.finditer(answer):
+            yield from ((LIKELY, answer[: match.start()] + other + answer[match.end() :], "letter") for other in others)
+    spans = [match.span(1) for match in _TEXT.finditer(answer)] or ([] if "\\" in answer else [(0, len(answer))])
+    for match in (match for start, end in spans for match in _WORD.finditer(answer, start, end)):
+        word, before, after = match[0], answer[: match.start()], answer[match.end() :]
+        group, rank, heuristic = GROUP_OF.get(word.lower(), ()), LIKELY, "word"
+        if not group and len(word) > 2 and not word.isupper() and not re.search(r"[0-9]", answer):
+            is_name = word[0].isupper() and " " not in word
+            group, rank, heuristic = GROUP_OF["alice"] if is_name else _PHRASES, LESS_LIKELY, "phrase"
+        for other in group:
+            yield rank, before + (other.capitalize() if word[0].isupper() else other) + after, heuristic

@@ -12,37 +12,46 @@ depend on the others in its batch.
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from operator import attrgetter
+from typing import NamedTuple
 
 import polars as pl
 
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
-from cpmi_dagster.answers.fences import boxed_answer, unwrap
-from cpmi_dagster.answers.options import letter_of, letter_that, read_options
+from cpmi_dagster.answers.plain_text import boxed_answer, unwrap
 from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.files.time_left import Advance, unseen
-from cpmi_dagster.generation.engine import RolloutEngine, SamplingWork, timed_generate
-from cpmi_dagster.negatives.edits import HardNegative, propose
+from cpmi_dagster.generation.engine import Draws, RolloutEngine, SamplingWork, timed_generate
+from cpmi_dagster.negatives.edits import rank_edits
 from cpmi_dagster.negatives.settings import Negatives
+from cpmi_dagster.trajectories.choices import letter_of, letter_that, read_options
 from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question, render_target
 
 MODEL, OPTION = "model", "option"
 LETTERS = dict.fromkeys("ABCDEFGH", "")
 """Options that are not known."""
 ANSWER = attrgetter("answer")
-MOST_PROPOSALS = 64
+LONGEST_ANSWER, MOST_PROPOSALS = 400, 64
 TRAJECTORIES_PER_CALL = 64
 _REPEATED_PREFIX = re.compile(r"^(?:the\s+(?:final\s+)?answer\s+is\s*:?\s*)+", re.IGNORECASE)
 _CALCULATION = re.compile(r"<<|>>|^[-$]*[0-9.,]+\s*=|=\s*$")
 """Calculator annotations, a number followed by `=`, an equation without its right side."""
+_PROBABILITY = re.compile(r"\b(?:probabilit(?:y|ies)|chances?|likelihood)\b", re.IGNORECASE)
 _BRACKETS = (("([", ")]"), ("{", "}"))
+
+
+class HardNegative(NamedTuple):
+    """A wrong answer and its source: `model`, or the name of the heuristic."""
+
+    answer: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,25 @@ def heuristic_negatives(gold: str, count: int, seed: int, question: str = "") ->
         return others[:count]
     edits = islice(propose(gold, seed, question), MOST_PROPOSALS)
     return list(islice(BUILT_IN.distinct(gold, edits, ANSWER), count))
+
+
+def propose(gold: str, seed: int, question: str = "") -> Iterator[HardNegative]:
+    """Propose edits of a gold answer, likely ones first, the heuristics in turn, shuffled by the seed.
+
+    Texts are distinct and differ from the gold answer as texts; the caller checks that they differ in value.
+
+    Args:
+        gold: has no edits if it is longer than `LONGEST_ANSWER` characters.
+        question: if it asks for a probability, edits outside [0, 1] come last.
+    """
+    answer = gold.strip()
+    if len(answer) > LONGEST_ANSWER:
+        return
+    rng = random.Random(f"{seed}:{gold}".encode("utf-8", "surrogatepass"))
+    for tier in rank_edits(answer, bool(_PROBABILITY.search(question))):
+        queues = [rng.sample(edits, len(edits)) for edits in rng.sample(tier, len(tier))]
+        for turn in zip_longest(*queues):
+            yield from (HardNegative(*edit) for edit in turn if edit and edit[0] != gold)
 
 
 def clean_sample(text: str, max_characters: int) -> str | None:
@@ -195,6 +223,6 @@ def _sample(
 ) -> tuple[list[list[str]], Cost]:
     if engine is None:
         return [[] for _ in range(trajectories.height)], Cost.zero()
-    prompts, sampling = _prompts(trajectories, negatives), negatives.sampling
-    generations, cost = timed_generate(engine, prompts, sampling, negatives.samples, seed, stop="line", work=work)
+    draws = Draws(negatives.sampling, negatives.samples, seed, stop="line")
+    generations, cost = timed_generate(engine, _prompts(trajectories, negatives), draws, work)
     return [[generation.text for generation in group] for group in generations], cost

@@ -21,16 +21,21 @@ from cpmi_dagster.models.tokens import find_longest_texts, piece_ids, prompt_ids
 from cpmi_dagster.negatives.hard_negatives import hard_negatives, negative_prompt
 from cpmi_dagster.planning.hardware import CPU, PlannedModel
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.reading.flex import padded_length
-from cpmi_dagster.reading.packing import rows_of, whole
-from cpmi_dagster.reading.probe import BY_DEVICE
-from cpmi_dagster.reading.tree_reader import LONGEST_ROW
 from cpmi_dagster.rewards.costs import SAMPLED, TARGET_TOKENS, Measured
 from cpmi_dagster.rewards.reward_type import Steps
-from cpmi_dagster.scoring.admission import TokenizedTrajectory, admit
 from cpmi_dagster.scoring.answer_trees import slices, trees_of, written_out
 from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.scoring.tokenization import (
+    TokenizedTrajectory,
+    render_trajectories,
+    tokenize_trajectories,
+    with_negative_lists,
+)
 from cpmi_dagster.trajectories.templates import render_step
+from cpmi_dagster.tree_forward.flex import padded_length
+from cpmi_dagster.tree_forward.probe import BY_DEVICE
+from cpmi_dagster.tree_forward.tree_reader import LONGEST_ROW
+from cpmi_dagster.tree_forward.trees import rows_of, whole
 
 
 def count_labels(
@@ -57,9 +62,9 @@ def count_labels(
         if demand.negatives and settings.negatives.samples:
             sampled += _negatives(chunk, settings, models["labeler"])
         if demand.conditionings:
-            tokens, admitted = scored_tokens(chunk, answers, models["labeler"], scoring, demand.negatives != 0)
+            tokens, readable = scored_tokens(chunk, answers, models["labeler"], scoring, demand.negatives != 0)
             scored += models["labeler"].cost(tokens)
-            for each in admitted:
+            for each in readable:
                 gold, *others = (len(target) * len(each.prompts) for _, target in sorted(each.targets.items()))
                 targets += [(each.trajectory_id, *context, gold, sum(others)) for context in each.contexts]
     if negatives:
@@ -89,14 +94,16 @@ def scored_tokens(
     """
     device, total, scored = "cpu" if labeler.card.name == CPU else "cuda", 0, []
     reader = BY_DEVICE[device][0] if scoring.reader == "auto" else scoring.reader
-    for part in slices(trajectories):
-        tokenizer, context_length = labeler.tokenizer, labeler.context_length
-        admitted, _ = admit(part, negatives, tokenizer, context_length, scoring, contrasted=contrasted)
-        scored += admitted
+    for part in slices(with_negative_lists(trajectories, negatives)):
+        rendered, _ = render_trajectories(part, scoring, contrasted)
+        readable = tokenize_trajectories(
+            rendered, labeler.tokenizer, labeler.context_length, scoring.layout
+        ).trajectories
+        scored += readable
         if scoring.scorer == "reference":
-            total += sum(len(before) + len(target) for _, before, target in written_out(admitted))
+            total += sum(len(before) + len(target) for _, before, target in written_out(readable))
             continue
-        trees = [answers.tree for answers in trees_of(admitted)]
+        trees = [answers.tree for answers in trees_of(readable)]
         rows = rows_of(whole(*trees), scoring.row_tokens or LONGEST_ROW[device])
         total += sum(padded_length(len(row)) if reader == "flex" else len(row) for row in rows)
     return total, scored

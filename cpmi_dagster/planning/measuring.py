@@ -15,7 +15,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.contexts import PAPERS
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.generation.engine import timed_generate
+from cpmi_dagster.generation.engine import Draws, timed_generate
 from cpmi_dagster.generation.monte_carlo import prefixes_of
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model, weights_here
 from cpmi_dagster.models.memory import free_bytes
@@ -23,9 +23,9 @@ from cpmi_dagster.models.processors import resolve_device
 from cpmi_dagster.negatives.hard_negatives import hard_negatives
 from cpmi_dagster.planning.hardware import FLOPS_PER_PARAMETER, Hardware, PlannedModel
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.scoring.admission import admit
 from cpmi_dagster.scoring.answer_trees import trees_of
 from cpmi_dagster.scoring.scorers import labeler_reader
+from cpmi_dagster.scoring.tokenization import render_trajectories, tokenize_trajectories, with_negative_lists
 
 SECONDS = 5.0
 """Of reading, and again of sampling; the last size may take as long again."""
@@ -82,8 +82,9 @@ def read_rate(model: LoadedModel, trajectories: pl.DataFrame, settings: Settings
     trajectories = trajectories.drop_nulls("gold_answer")
     scoring = settings.scoring.model_copy(update={"conditionings": settings.demand.conditionings or (PAPERS,)})
     negatives = hard_negatives(trajectories, None, settings.negatives, settings.seed).negatives
-    admitted, _ = admit(trajectories, negatives, model.tokenizer, model.context_length, scoring)
-    reader, trees = labeler_reader(model, scoring), [answers.tree for answers in trees_of(admitted)]
+    rendered, _ = render_trajectories(with_negative_lists(trajectories, negatives), scoring)
+    tokenized = tokenize_trajectories(rendered, model.tokenizer, model.context_length, scoring.layout)
+    reader, trees = labeler_reader(model, scoring), [answers.tree for answers in trees_of(tokenized.trajectories)]
     if not trees:
         raise ModelError(f"none of the first {trajectories.height:,} trajectories with a gold answer can be read")
 
@@ -107,7 +108,7 @@ def _sample_rate(
 
     def sample(size: int) -> float:
         nonlocal spent
-        _, cost = timed_generate(engine, prompts[:size], sampling, count, settings.seed)
+        _, cost = timed_generate(engine, prompts[:size], Draws(sampling, count, settings.seed))
         spent = (cost.forward_tokens - cost.generated_tokens) / reading
         return cost.generated_tokens
 

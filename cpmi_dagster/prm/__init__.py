@@ -1,4 +1,4 @@
-"""Process reward models: inputs, objectives, training and scoring.
+"""Process reward models: inputs, training, scoring and predictions.
 
 Importing this package is cheap: torch and transformers are imported on first use of a name.
 """

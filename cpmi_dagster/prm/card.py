@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from cpmi_dagster.prm.fitting import TrainedModel
+from cpmi_dagster.prm.launch import TrainedModel
 from cpmi_dagster.prm.settings import Recipe, Training
 
 HEADS = {"two_layer": "two layers, ReLU between them", "linear": "one linear layer"}

@@ -18,12 +18,13 @@ from typing import Any
 
 import torch
 from huggingface_hub.dataclasses import strict
+from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.configuration_utils import SubConfigSpec
 from transformers.modeling_outputs import TokenClassifierOutput
 
-from cpmi_dagster.errors import ModelError
+from cpmi_dagster.errors import ModelError, TrainingError, first_line
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.models.attention import check_causal
 from cpmi_dagster.models.language_models import LoadedModel, load_tokenizer, model_identity
@@ -31,6 +32,7 @@ from cpmi_dagster.models.model_files import check_digests, check_weights_index
 from cpmi_dagster.models.processors import resolve_device
 from cpmi_dagster.models.safe_loading import DATA_ONLY, SAFE_WEIGHTS, check_loaded, copy_mapped, reading_model
 from cpmi_dagster.prm.inputs import EncodedSolution, Encoder, encode_solutions
+from cpmi_dagster.prm.settings import Lora
 
 
 @strict
@@ -75,6 +77,13 @@ class RewardHead(nn.Module):
         """Hidden states (..., hidden size) -> logits (...)."""
         features = states if self.is_linear else self.hidden(states).relu()
         return self.output(features).squeeze(-1)
+
+    @torch.no_grad()
+    def standardise(self, mean: Tensor, deviation: Tensor) -> None:
+        """Change the first layer, in place, so that the head standardises the states that it reads."""
+        first = self.output if self.is_linear else self.hidden
+        first.weight.div_(deviation.to(first.weight.device))
+        first.bias.sub_(first.weight @ mean.to(first.weight.device))
 
 
 class RewardModel(PreTrainedModel):
@@ -134,6 +143,32 @@ def decoder_of(model: LoadedModel) -> PreTrainedModel:
         raise ModelError(f"{model.identity} has no decoder that a reward head fits on; choose another models.backbone")
     check_causal(decoder, model.identity)
     return decoder
+
+
+def add_adapters(model: RewardModel, lora: Lora) -> Any:
+    """Put low-rank adapters on linear layers of the backbone, in place, and freeze its weights.
+
+    Returns:
+        peft's `LoraModel`, whose `merge_and_unload` merges the adapters into the backbone.
+
+    Raises:
+        TrainingError: peft is not installed, or the backbone has no layer of these names.
+    """
+    try:
+        from peft import LoraConfig
+        from peft.tuners.lora import LoraModel
+    except ImportError as error:
+        raise TrainingError("training.lora needs peft; install it with `pip install cpmi-dagster[lora]`") from error
+    modules = lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules)
+    config = LoraConfig(r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=modules)  # pyright: ignore[reportArgumentType]
+    try:
+        adapters = LoraModel(model.backbone, config, "default")
+    except ValueError as error:
+        raise TrainingError(f"training.lora.target_modules: {first_line(error)}") from error
+    for parameter in adapters.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()  # half precision would lose small updates
+    return adapters
 
 
 AutoConfig.register(RewardModelConfig.model_type, RewardModelConfig, exist_ok=True)
@@ -198,3 +233,23 @@ def load_reward_model(folder: str | Path, dtype: str = "auto", device: str = "au
     check_loaded(f"the reward model in {place}", report)
     placed = copy_mapped(model.to(target))
     return LoadedRewardModel(placed.eval(), tokenizer, identity)
+
+
+def load_reward_head(folder: Path) -> RewardHead:
+    """Load the head of a trained reward model without its backbone.
+
+    Raises:
+        ModelError: the folder holds no reward model.
+    """
+    with reading_model(f"the reward model in {folder}"):
+        config = AutoConfig.from_pretrained(folder, **DATA_ONLY)
+        if not isinstance(config, RewardModelConfig):
+            raise ModelError(f"{folder} holds no reward model as training writes it")
+        head = RewardHead(config)  # float32, as saved
+        weights: dict[str, Tensor] = {}
+        for file in sorted(folder.glob("*.safetensors")):
+            with safe_open(file, framework="pt") as stored:
+                names = [name for name in stored.keys() if name.startswith("head.")]  # noqa: SIM118
+                weights |= {name.removeprefix("head."): stored.get_tensor(name) for name in names}
+        head.load_state_dict(weights)
+    return head.eval()

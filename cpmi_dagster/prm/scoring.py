@@ -1,4 +1,4 @@
-"""The probability that each step of a solution is right, by a reward model.
+"""Values of each step of a solution by a reward model: its probability to be right, or the hidden state at its end.
 
 in   benchmark         problem_id  question       steps
      processbench_math math-3      What is ...    [First, ..., Then ...]
@@ -6,63 +6,32 @@ out  benchmark         problem_id  step_index  probability
      processbench_math math-3      0           0.93
      processbench_math math-3      1           0.21
 
-Solutions are read as token trees, in which a common beginning stands once, or one by one by a model that cannot read
-trees. Probabilities equal those of each solution alone, up to rounding.
+Hidden states of a frozen backbone are read once, and every head learns from them and scores them:
+
+     trajectory_id     step_index  feature
+     t000000017        0           [0.31, -1.20, …]     (hidden size)
 """
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
-import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
-from cpmi_dagster.errors import ModelError, ScoringError
-from cpmi_dagster.prm.inputs import EncodedSolution
-from cpmi_dagster.prm.model import LoadedRewardModel
-from cpmi_dagster.reading.packing import PackedRow
-from cpmi_dagster.reading.probe import ADVICE, Probe, check_full_attention
-from cpmi_dagster.reading.row_reader import check_token_ids
-from cpmi_dagster.reading.tree_reader import TreeReader
-from cpmi_dagster.reading.trees import Branch, TokenTree, tree_of
+from cpmi_dagster.contracts.seeded import uniform_number
+from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.prm.inputs import encode_solutions, validation_questions
+from cpmi_dagster.prm.model import LoadedRewardModel, RewardHead, decoder_of, load_reward_head, load_reward_model
+from cpmi_dagster.prm.settings import Training
+from cpmi_dagster.prm.step_reader import StepReader, read_steps
 
-CPU_ROW_TOKENS = 2048
-"""Activations of this many tokens fit a core's cache; longer rows take longer per token."""
-WINDOW_TOKENS = 8 * CPU_ROW_TOKENS
-PROBE = ("Ana has 48 shells.", (["48 / 2 = 24", "48 + 24 = 72"], ["48 + 24 = 72", "72"], ["48 / 2 = 24", "24"]))
-TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 0.01, "bfloat16": 0.05}
-"""Bound of rounding of a hidden state, relative to the largest number of all. SmolLM2-135M rounds by 3e-7, 7e-4, 0.013
-in float32, float16, bfloat16; if it attends to other branches, its states differ by 0.11."""
-WARNED = "warned of one by one"
-"""Key of `remembered`."""
-ReadEnds = Callable[[Tensor], Tensor]
-"""Hidden states (steps, hidden size) -> values, one row per step."""
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class StepReader:
-    """A decoder and the encoder of its solutions.
-
-    Attributes:
-        model: decoder in evaluation mode.
-        encode: questions, steps -> encoded solutions.
-        identity: name in errors.
-        context_length: most tokens of a solution.
-        mark: as in `LoadedRewardModel`.
-        remembered: cache of facts about the model within the process.
-    """
-
-    model: PreTrainedModel
-    encode: Callable[[Sequence[str], Sequence[Sequence[str]]], list[EncodedSolution]]
-    identity: str
-    context_length: int
-    mark: str = ""
-    remembered: dict[str, Any] = field(default_factory=dict)
+STATES = "hidden states"
+"""Key in `LoadedModel.remembered` of the decoder and of what is known about reading it."""
+MOST_SCORED = 2_000
+"""Most solutions of a training set that are scored, as a large one takes long: those held out, then a random draw."""
 
 
 def score_steps(
@@ -96,180 +65,103 @@ def score_steps(
     return read_steps(reader, solutions, "probability", read, batch_tokens, progress)
 
 
-def read_steps(
-    reader: StepReader,
-    solutions: pl.DataFrame,
-    column: str,
-    read: ReadEnds,
-    batch_tokens: int,
-    progress: Callable[[int], None] | None = None,
-) -> pl.DataFrame:
-    """Apply `read` to the hidden state at the end of each step; other arguments as of `score_steps`.
-
-    Returns:
-        The other columns of `solutions`, `step_index` and `column`; one row per step.
-
-    Raises:
-        ScoringError: a solution is longer than the model's context or contains its mark of steps, or a value is not
-            a finite number.
-        ModelError: the tokenizer is another model's.
-    """
-    judged = solutions.filter(pl.col("steps").list.len() > 0)
-    rows = judged.drop("question", "steps")
-    encoded = reader.encode(judged["question"].to_list(), judged["steps"].to_list())
-    for index, (solution, steps) in enumerate(zip(encoded, judged["steps"], strict=True)):
-        if len(solution.step_positions) + solution.dropped_steps != len(steps):
-            raise ScoringError(
-                f"the solution with {_name(rows, index)} has in its text `{reader.mark}`, which marks the end of a "
-                f"step for {reader.identity}; leave it out or use another reward model"
-            )
-        if solution.step_positions and len(solution.token_ids) > reader.context_length:
-            raise ScoringError(
-                f"the solution with {_name(rows, index)} has {len(solution.token_ids)} tokens, but {reader.identity} "
-                f"reads at most {reader.context_length}; leave it out or use a reward model with a longer context"
-            )
-    check_token_ids(reader.model, reader.identity, (max(solution.token_ids, default=0) for solution in encoded))
-    advance = progress or (lambda count: None)
-    advance(solutions.height - judged.height)
-    by_solution = step_values(encoded, reader, read, batch_tokens, advance)
-    for index, values in enumerate(by_solution):
-        if not np.isfinite(values).all():
-            step = int(np.isfinite(values).reshape(len(values), -1).all(1).argmin())
-            raise ScoringError(
-                f"the {column} of {_name(rows, index)}, step_index {step} is not a finite number, as after a "
-                "training that diverged; read in float32, or train the model again"
-            )
-    counts = [len(solution.step_positions) for solution in encoded]
-    every = np.concatenate([values for values in by_solution if len(values)] or [np.empty(0)])
-    steps = [step for count in counts for step in range(count)]
-    results = pl.DataFrame([pl.Series("step_index", steps, pl.Int64), _to_series(column, every)])
-    if not rows.width:
-        return results
-    return pl.concat([rows[np.repeat(np.arange(len(counts)), counts)], results], how="horizontal")
-
-
-def step_values(
-    encoded: Sequence[EncodedSolution],
-    reader: StepReader,
-    read: ReadEnds,
-    batch_tokens: int,
-    advance: Callable[[int], None] = lambda _: None,
-) -> list[np.ndarray]:
-    """The values of the steps of each solution, in order.
-
-    Args:
-        read: hidden states at the ends of some steps -> values.
-        batch_tokens: most tokens read at once; a longer solution is read alone.
-        advance: called with the number of solutions just read.
-    """
-    by_solution = [np.empty(0)] * len(encoded)
-    with_steps = [index for index, solution in enumerate(encoded) if solution.step_positions]
-    advance(len(encoded) - len(with_steps))
-    if not with_steps:
-        return by_solution
-    try:
-        trees = _tree_reader(reader, read, batch_tokens, max(len(encoded[index].token_ids) for index in with_steps))
-    except ModelError as error:
-        _warn_once(reader, [encoded[index] for index in with_steps], error)
-        for index in with_steps:
-            with torch.inference_mode():
-                by_solution[index] = read(_read_alone(reader.model, encoded[index])).cpu().numpy()
-            advance(1)
-        return by_solution
-    windows = list(_windows(encoded, with_steps))
-    grown = (([_solution_tree([encoded[index] for index in window])], len(window)) for window in windows)
-    for window, values in zip(windows, trees.read(grown, advance), strict=True):
-        bounds = np.cumsum([len(encoded[index].step_positions) for index in window])[:-1]
-        for index, part in zip(window, np.split(values.by_tree[0], bounds), strict=True):
-            by_solution[index] = part
-    return by_solution
-
-
-def _warn_once(reader: StepReader, solutions: Sequence[EncodedSolution], error: ModelError) -> None:
-    """Warn that solutions are read one by one, with how many times the tokens of their trees that is."""
-    if WARNED not in reader.remembered:
-        reader.remembered[WARNED] = True
-        tokens = sum(len(solution.token_ids) for solution in solutions)
-        logger.warning(
-            "%s reads solutions one by one: a pass for each of %d solutions, and %.1f times the tokens of token trees "
-            "(%s); the values are right, and a model that reads token trees is faster",
-            reader.identity,
-            len(solutions),
-            tokens / len(_solution_tree(solutions)),
-            str(error).removesuffix(f"; {ADVICE}"),
-        )
-
-
-def _tree_reader(reader: StepReader, read: ReadEnds, batch_tokens: int, longest: int) -> TreeReader:
-    """A tree reader whose values are those of `read`.
-
-    Raises:
-        ModelError: the decoder cannot read trees with branches of `longest` tokens.
-    """
-    check_full_attention(reader.model, longest)
-    is_cpu = reader.model.device.type == "cpu"
-    passes = max(1, min(torch.get_num_threads(), batch_tokens // CPU_ROW_TOKENS)) if is_cpu else 1
-
-    row_tokens = min(batch_tokens, CPU_ROW_TOKENS) if is_cpu else batch_tokens
-    take = lambda output, row: read(_end_states(output, row))  # noqa: E731
-    return TreeReader(reader, take, lambda: _probe(reader), row_tokens=row_tokens, passes=passes)
-
-
-def _end_states(output: Any, row: PackedRow) -> Tensor:
-    states = output.last_hidden_state[0]
-    return states[torch.from_numpy(row.places).to(states.device)]
-
-
-def _probe(reader: StepReader) -> Probe:
-    """Three short solutions of a question, compared by their hidden states, since scores hide differences."""
-    question, solutions = PROBE
-    encoded = reader.encode([question] * len(solutions), solutions)
-    with torch.inference_mode():
-        expected = torch.cat([_read_alone(reader.model, solution) for solution in encoded])
-    tolerance = TOLERANCE[str(reader.model.dtype).removeprefix("torch.")] * float(expected.abs().max())
-    return Probe([_branch(solution) for solution in encoded], _end_states, expected, tolerance)
-
-
-def _read_alone(decoder: PreTrainedModel, solution: EncodedSolution) -> Tensor:
-    """The states at the ends of a solution's steps, (steps, hidden size)."""
-    tokens = torch.tensor([solution.token_ids], device=decoder.device)
-    states = decoder(input_ids=tokens, use_cache=False).last_hidden_state[0]
-    return states[torch.tensor(solution.step_positions, dtype=torch.long, device=states.device)]
-
-
-def _windows(encoded: Sequence[EncodedSolution], chosen: Sequence[int]) -> Iterator[list[int]]:
-    """Indices of the chosen solutions, sorted by their tokens, about `WINDOW_TOKENS` tokens at a time."""
-    window: list[int] = []
-    size = 0
-    for index in sorted(chosen, key=lambda index: encoded[index].token_ids):
-        window.append(index)
-        size += len(encoded[index].token_ids)
-        if size >= WINDOW_TOKENS:
-            yield window
-            window, size = [], 0
-    if window:
-        yield window
-
-
-def _solution_tree(encoded: Sequence[EncodedSolution]) -> TokenTree:
-    return tree_of(map(_branch, encoded))
-
-
-def _branch(solution: EncodedSolution) -> Branch:
-    return Branch(solution.token_ids, solution.step_positions)
-
-
-def _name(rows: pl.DataFrame, index: int) -> str:
-    named = ", ".join(f"{column} {value}" for column, value in rows.row(index, named=True).items())
-    return named or f"row {index + 1}"
-
-
 def probabilities(logits: Tensor) -> Tensor:
     """Convert logits to probabilities, float64."""
     return logits.float().double().sigmoid()
 
 
-def _to_series(name: str, values: np.ndarray) -> pl.Series:
-    if values.ndim == 1:
-        return pl.Series(name, values, pl.Float64)
-    return pl.Series(name, values, pl.Array(pl.Float32, values.shape[1])).arr.to_list()
+def step_features(
+    model: LoadedModel,
+    solutions: pl.DataFrame,
+    batch_tokens: int,
+    max_tokens: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> pl.DataFrame:
+    """The last hidden state of a model's decoder at the last token of every step.
+
+    Args:
+        solutions: as for `score_steps`.
+        batch_tokens: most tokens read at once, padding included.
+        max_tokens: whole steps beyond this or the model's context are dropped, as in training; if None, a longer
+            solution is an error.
+        progress: called with the number of solutions just read.
+
+    Returns:
+        The other columns of `solutions`, `step_index` and `feature`, a list of float32.
+
+    Raises:
+        ModelError: the model has no decoder, or the decoder is not causal.
+        ScoringError: a solution is longer than the model's context, or a state is not finite.
+    """
+    if STATES not in model.remembered:
+        model.remembered[STATES] = decoder_of(model), {}
+    decoder, remembered = model.remembered[STATES]
+    limit = None if max_tokens is None else min(max_tokens, model.context_length)
+    encode = partial(encode_solutions, model.tokenizer, max_tokens=limit)
+    reader = StepReader(decoder, encode, model.identity, model.context_length, remembered=remembered)
+    return read_steps(reader, solutions, "feature", Tensor.float, batch_tokens, progress)
+
+
+@torch.inference_mode()
+def score_features(head: RewardHead, features: pl.DataFrame) -> pl.DataFrame:
+    """The probability that each step is right: rows of `step_features`, with `probability` for `feature`."""
+    states = _states(features) if features.height else torch.empty(0, head.output.in_features)
+    return features.drop("feature").with_columns(probability=pl.Series(probabilities(head(states)).numpy()))
+
+
+def states_of(examples: pl.DataFrame, features: pl.DataFrame) -> list[Tensor]:
+    """Hidden states of each example, (steps that fit, hidden size)."""
+    wanted = features.join(examples, on="trajectory_id", how="semi").sort("trajectory_id", "step_index")
+    states, counts = _states(wanted), wanted.group_by("trajectory_id", maintain_order=True).len()
+    known = dict(zip(counts["trajectory_id"], states.split(counts["len"].to_list()), strict=True))
+    return [known.get(name, states[:0]) for name in examples["trajectory_id"]]
+
+
+def _states(features: pl.DataFrame) -> Tensor:
+    """The hidden states of a frame, (rows, hidden size)."""
+    width = len(features["feature"][0]) if features.height else 0
+    return torch.tensor(features["feature"].explode().to_numpy()).reshape(features.height, width)
+
+
+def training_set_scores(
+    model: Path,
+    examples: pl.DataFrame,
+    training: Training,
+    seed: int,
+    features: pl.DataFrame | None,
+    batch_tokens: int,
+    device: str,
+) -> pl.DataFrame:
+    """Step probabilities of at most `MOST_SCORED` solutions, beside their soft labels.
+
+    Args:
+        model: folder of the trained model.
+        examples, features: as for `train_reward_model`.
+        seed: seed of the validation split, and of the draw.
+        batch_tokens: most tokens read at once.
+
+    Returns:
+        trajectory_id, step_index, probability, label, held_out; without steps beyond `training.max_tokens`.
+    """
+    held_out = validation_questions(examples["question_id"], training.validation_share, seed)
+    drawn = [uniform_number(seed, ["own_scores", name]) for name in examples["trajectory_id"]]
+    marked = examples.with_columns(held_out=pl.col("question_id").is_in(list(held_out)), drawn=pl.Series(drawn))
+    chosen = marked.sort(~pl.col("held_out"), "drawn").head(MOST_SCORED).sort("trajectory_id")
+    if features is None:
+        loaded = load_reward_model(model, device=device)
+        limit = min(training.max_tokens, loaded.context_length)
+        fitting = replace(loaded, encoder=partial(encode_solutions, max_tokens=limit))
+        scores = score_steps(fitting, chosen.select("trajectory_id", "question", "steps"), batch_tokens)
+    else:
+        known = features.select("trajectory_id", "step_index", "feature")
+        scores = score_features(load_reward_head(model), known.join(chosen, on="trajectory_id", how="semi"))
+    labelled = scores.join(
+        chosen.select("trajectory_id", "labels", "held_out"), on="trajectory_id", maintain_order="left"
+    )
+    return labelled.select(
+        "trajectory_id",
+        "step_index",
+        "probability",
+        pl.col("labels").list.get(pl.col("step_index")).alias("label"),
+        "held_out",
+    )

@@ -1,4 +1,11 @@
-"""A `transformers.Trainer` with step losses and a learning rate for the head; it prints nothing.
+"""A `transformers.Trainer` with losses over steps and a learning rate for the head; it prints nothing.
+
+A loss takes step logits and soft labels (Eq. 5 and the objectives table):
+
+    logits   [[ 2.0, -1.0,  0.0]]      one row per trajectory, padded
+    labels   [[ 0.9,  0.2,  0.0]]      soft labels in [0, 1]
+    mask     [[ yes,  yes,   no]]      which entries are steps
+    bce = mean of 0.327 and 0.513 = 0.420
 
 The learning curve has about a hundred training losses, and validation losses from before the first step:
 
@@ -9,6 +16,7 @@ The learning curve has about a hundred training losses, and validation losses fr
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,17 +24,19 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import Sampler
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.models.memory import training_tokens
-from cpmi_dagster.prm.examples import LabelledSolution, TrainingSet
-from cpmi_dagster.prm.inputs import pad_batch, pad_rows
-from cpmi_dagster.prm.model import RewardModel
-from cpmi_dagster.prm.objectives import Loss
-from cpmi_dagster.prm.settings import Training
+from cpmi_dagster.prm.inputs import LabelledSolution, TrainingSet
+from cpmi_dagster.prm.model import RewardHead, RewardModel
+from cpmi_dagster.prm.settings import Objective, Recipe, Training
 
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Logits, labels and mask, (trajectories, steps) -> a scalar."""
+CORRECT_FROM = 0.5
 CurvePoint = dict[str, Any]
 CURVE_SPLITS = {"loss": "train", "eval_loss": "validation"}
 CURVE_SPACING = 0.01
@@ -63,9 +73,10 @@ class SimilarLengthSampler(Sampler[int]):
 
 
 class StepTrainer(Trainer):
-    """Minimises a loss over step logits; the head has its own learning rate.
+    """Minimises a loss over step logits, of a model that reads tokens or a head that reads hidden states.
 
-    A batch whose activations do not fit the memory is read in parts, with the same gradient.
+    The head has its own learning rate. A batch of tokens whose activations do not fit the memory is read in parts, with
+    the same gradient.
     """
 
     loss_is_scaled_for_ga = False
@@ -74,43 +85,42 @@ class StepTrainer(Trainer):
 
     def __init__(
         self,
-        recipe: str,
-        model: RewardModel,
+        recipe: Recipe,
+        model: RewardModel | RewardHead,
         arguments: TrainingArguments,
-        loss: Loss,
         training: Training,
         data: TrainingSet,
         progress: Callable[[int], None],
-        units: Callable[[Tensor], Tensor],
+        collate: Callable[[Sequence[LabelledSolution]], dict[str, Tensor]],
     ) -> None:
         """Make a trainer.
 
         Args:
-            recipe: name of the recipe, for errors.
-            units: see `loss_units`.
             arguments: made of `training` by `training_arguments`.
             progress: called with the number of examples just trained on, including those before a checkpoint.
+            collate: from examples to a batch of the model's inputs, `step_mask` and `labels`.
         """
-        self.recipe, self.step_loss, self.head_learning_rate = recipe, loss, training.head_learning_rate
+        self.recipe, self.head_learning_rate = recipe, training.head_learning_rate
+        self.step_loss = objective(recipe.objective, training.pqm_margin)
         self.examples, self.progress, self.reported = round(len(data.train) * training.epochs), progress, 0
-        self.lengths = [len(example.encoded.token_ids) for example in data.train]
-        by_length: Any = sorted(data.validation, key=lambda example: len(example.encoded.token_ids))
+        self.lengths = [example.tokens for example in data.train]
+        by_length: Any = sorted(data.validation, key=lambda example: example.tokens)
         train: Any = data.train
         super().__init__(model, arguments, collate, train_dataset=train, eval_dataset=by_length or None)
         self.remove_callback(PrinterCallback)
-        self.units, config = units, model.backbone.config
+        self.most_tokens: int | None = None
         # processes that read different numbers of parts would wait for each other
-        is_alone = arguments.world_size == 1
-        bytes_each = 2 if arguments.bf16 else 4
-        fitting = training_tokens(config, bytes_each, arguments.device, training.gradient_checkpointing)
-        self.most_tokens = fitting if is_alone else None
+        if isinstance(model, RewardModel) and arguments.world_size == 1:
+            config, bytes_each = model.backbone.config, 2 if arguments.bf16 else 4
+            self.most_tokens = training_tokens(config, bytes_each, arguments.device, training.gradient_checkpointing)
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
         """The mean loss of a batch; adds its gradient, part by part."""
-        parts, whole = split_batch(inputs, self.most_tokens), self.units(inputs["step_mask"]).sum().clamp(min=1)
+        units = partial(loss_units, self.recipe.objective)
+        parts, whole = split_batch(inputs, self.most_tokens), units(inputs["step_mask"]).sum().clamp(min=1)
         losses = []
         for part in parts:
-            self._share = float(self.units(part["step_mask"]).sum() / whole)
+            self._share = float(units(part["step_mask"]).sum() / whole)
             losses.append(super().training_step(model, part, num_items_in_batch))
         self._share = 1.0
         return torch.stack(losses).sum()
@@ -118,10 +128,11 @@ class StepTrainer(Trainer):
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Mean loss of a batch of `collate`."""
+        """Mean loss of a batch."""
         read = {name: tensor for name, tensor in inputs.items() if name not in ("labels", "step_mask")}
         outputs = model(**read)
-        loss = self.step_loss(outputs.logits, inputs["labels"], inputs["step_mask"]) * self._share
+        logits = outputs if isinstance(outputs, Tensor) else outputs.logits
+        loss = self.step_loss(logits, inputs["labels"], inputs["step_mask"]) * self._share
         return (loss, outputs) if return_outputs else loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -130,9 +141,14 @@ class StepTrainer(Trainer):
         Raises:
             TrainingError: a loss is not finite.
         """
+        step = self.state.global_step
         for key in CURVE_SPLITS:
-            check_loss(self.recipe, self.state.global_step, logs.get(key, 0.0))
-        done = round(self.examples * self.state.global_step / max(self.state.max_steps, 1))
+            if not math.isfinite(loss := logs.get(key, 0.0)):
+                raise TrainingError(
+                    f"training recipe {self.recipe.name} has a loss of {loss} at optimiser step {step}; lower "
+                    "training.learning_rate or training.head_learning_rate"
+                )
+        done = round(self.examples * step / max(self.state.max_steps, 1))
         if done > self.reported:
             self.progress(done - self.reported)
             self.reported = done
@@ -152,15 +168,6 @@ class StepTrainer(Trainer):
                 group["params"] = [parameter for parameter in group["params"] if id(parameter) not in of_head]
                 optimizer.add_param_group({**group, "params": head, "lr": self.head_learning_rate})
         return self.optimizer
-
-
-def check_loss(recipe: str, step: int, loss: float) -> None:
-    """Raise a TrainingError if a loss is not finite."""
-    if not math.isfinite(loss):
-        raise TrainingError(
-            f"training recipe {recipe} has a loss of {loss} at optimiser step {step}; lower training.learning_rate or "
-            "training.head_learning_rate"
-        )
 
 
 def learning_curve(log_history: Sequence[dict[str, Any]]) -> list[CurvePoint]:
@@ -217,20 +224,15 @@ def training_arguments(training: Training, seed: int, validate: bool, on_cpu: bo
     return arguments
 
 
-def collate(examples: Sequence[LabelledSolution]) -> dict[str, Tensor]:
-    """Pad examples to a batch of the model's inputs, `step_mask` and `labels`."""
-    inputs, step_mask = pad_batch([example.encoded for example in examples])
-    labels, _ = pad_rows([example.labels for example in examples], torch.float32)
-    return {**inputs, "step_mask": step_mask, "labels": labels}
-
-
 def split_batch(batch: Mapping[str, Tensor], most_tokens: int | None) -> list[dict[str, Tensor]]:
     """Parts of a batch of `collate` of at most so many tokens with padding, or of one solution; None splits nothing."""
+    if most_tokens is None:
+        return [dict(batch)]
     tokens, steps = (batch[name].sum(dim=1).tolist() for name in ("attention_mask", "step_mask"))
     bounds, longest = [0], 0
     for row, count in enumerate(tokens):
         longest = max(longest, count)
-        if most_tokens is not None and row > bounds[-1] and longest * (row + 1 - bounds[-1]) > most_tokens:
+        if row > bounds[-1] and longest * (row + 1 - bounds[-1]) > most_tokens:
             bounds.append(row)
             longest = count
     parts = []
@@ -239,3 +241,60 @@ def split_batch(batch: Mapping[str, Tensor], most_tokens: int | None) -> list[di
         widths = {name: longest if name in ("input_ids", "attention_mask") else most_steps for name in batch}
         parts.append({name: each[first:end, : widths[name]] for name, each in batch.items()})
     return parts
+
+
+def objective(name: Objective, margin: float = 4.0) -> Loss:
+    """A loss by name; `margin` is zeta of PQM."""
+    pqm = partial(process_q_ranking, margin=margin)
+    losses: dict[Objective, Loss] = {"bce": binary_cross_entropy, "mse": squared_error, "pqm": pqm}
+    return losses[name]
+
+
+def loss_units(name: Objective, mask: Tensor) -> Tensor:
+    """The units that a loss is the mean over, in each trajectory: its steps, or of PQM itself, if it has any."""
+    return mask.any(dim=1) if name == "pqm" else mask.sum(dim=1)
+
+
+def binary_cross_entropy(logits: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+    """Cross-entropy with soft labels, mean over the N steps of the batch (Eq. 5).
+
+    Args:
+        logits: (trajectories, steps).
+        labels: (trajectories, steps), soft labels in [0, 1].
+        mask: (trajectories, steps), boolean: which entries are steps.
+    """
+    return _mean_over_steps(binary_cross_entropy_with_logits(logits, labels, reduction="none"), mask)
+
+
+def squared_error(logits: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+    """Squared difference between probability and soft label, mean over the steps of the batch; arguments as above."""
+    return _mean_over_steps((logits.sigmoid() - labels).square(), mask)
+
+
+def process_q_ranking(logits: Tensor, labels: Tensor, mask: Tensor, margin: float = 4.0) -> Tensor:
+    """PQM: every correct step outranks the correct ones before it and, by a margin, all wrong ones.
+
+    `L = (1/|I|) sum_{t in I} -log(e^{Q_t} / (sum_{q<=t, q in {0} u C} e^{Q_q} + sum_{w in W} e^{Q_w + margin}))`
+
+    C are the steps of soft label >= 0.5, W the others, Q_0 = 0, and I = C, joined by 0 when W is not empty. Averaged
+    per trajectory, then over the trajectories that have steps. Arguments as above.
+    """
+    start = torch.zeros_like(logits[:, :1])
+    values = torch.cat([start, logits], dim=1)
+    correct = torch.cat([torch.ones_like(mask[:, :1]), mask & (labels >= CORRECT_FROM)], dim=1)
+    wrong = torch.cat([torch.zeros_like(mask[:, :1]), mask & (labels < CORRECT_FROM)], dim=1)
+
+    anchors = correct.clone()
+    anchors[:, 0] = wrong.any(dim=1)
+    # the denominator of every t: correct steps up to it, and all wrong ones raised by the margin
+    positions = torch.arange(values.shape[1], device=values.device)
+    competes = (correct.unsqueeze(1) & (positions <= positions.unsqueeze(1))) | wrong.unsqueeze(1)
+    raised = torch.where(wrong, values + margin, values).unsqueeze(1)
+    losses = torch.where(competes, raised, torch.finfo(values.dtype).min).logsumexp(dim=2) - values
+    counts = anchors.sum(dim=1)
+    per_trajectory = torch.where(anchors, losses, 0).sum(dim=1) / counts.clamp(min=1)
+    return per_trajectory.sum() / (counts > 0).sum().clamp(min=1)
+
+
+def _mean_over_steps(losses: Tensor, mask: Tensor) -> Tensor:
+    return torch.where(mask, losses, 0).sum() / mask.sum().clamp(min=1)

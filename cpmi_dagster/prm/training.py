@@ -6,51 +6,49 @@ One row of the examples is a trajectory with the soft label of each step:
     t000000017     3f9a...      Weng earns $12 ...    [She earned 0.2 a minute., That is 10.]    [0.91, 0.64]
 
 The result is a folder for `load_reward_model`: config.json, safetensors, tokenizer, README.md and the hashes of these
-files. It appears when it is complete; a killed training resumes from its last checkpoint.
+files. It appears when it is complete; a killed training resumes from its last checkpoint, which is in `transformers`'
+format and is loaded as weights only, never as code:
 
-With `training.accelerate` several processes train:
-
-    this process   writes job.json, examples.parquet and accelerate.yaml into a folder, and runs
-                   accelerate launch --config_file accelerate.yaml -m cpmi_dagster.prm.training FOLDER
-    the others     end when the pipe from this process closes; the first writes the model, and prints to this process:
-                   cpmi {"done": 8}     cpmi {"trained": {"curve": [...], ...}}     cpmi {"error": "the loss ..."}
+    checkpoints/checkpoint-40/   model.safetensors  optimizer.pt  scheduler.pt  rng_state.pth  trainer_state.json
+    checkpoints/checkpoint-80/   trainer_state.json is written last: a checkpoint without it is not complete
 """
 
 import json
-import os
+import random
 import shutil
-import subprocess
 import sys
-from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
+import numpy as np
 import polars as pl
-import yaml
+import torch
+from accelerate.utils.memory import clear_device_cache, find_executable_batch_size
+from transformers import PreTrainedTokenizerBase, set_seed
 
-from cpmi_dagster.errors import CpmiError, TrainingError
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.files.whole_files import written_at_once
-from cpmi_dagster.models.language_models import LoadedModel
+from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.models.model_files import weights_hash, write_digests
+from cpmi_dagster.models.safe_loading import quiet_transformers
 from cpmi_dagster.models.settings import LanguageModel
 from cpmi_dagster.prm.card import model_card
-from cpmi_dagster.prm.fitting import Job, TrainedModel, fit
-from cpmi_dagster.prm.settings import Recipe, Training
+from cpmi_dagster.prm.inputs import StateScale, collate, training_set
+from cpmi_dagster.prm.launch import Job, TrainedModel, launch, train_launched
+from cpmi_dagster.prm.model import RewardModel, add_adapters, decoder_of
+from cpmi_dagster.prm.scoring import states_of
+from cpmi_dagster.prm.settings import Head, Recipe, Training
+from cpmi_dagster.prm.trainer import StepTrainer, learning_curve, training_arguments
+from cpmi_dagster.tree_forward.row_readers import check_token_ids
 
-ONE_PROCESS: Mapping[str, Any] = {
-    "compute_environment": "LOCAL_MACHINE",
-    "distributed_type": "NO",
-    "machine_rank": 0,
-    "num_machines": 1,
-    "num_processes": 1,
-}
-"""Defaults of accelerate's configuration."""
-MESSAGE = "cpmi "
-LAST_LINES = 3
+HEAD_LAYERS: dict[Head, int] = {"two_layer": 2, "linear": 1}
+NO_CHECKPOINTS = ".checkpoints"
+"""Folder that a trainer makes, though nothing is saved in it."""
 
 
 def train_reward_model(
@@ -92,93 +90,143 @@ def train_reward_model(
     configuration = changed.accelerate or ({"gpu_ids": gpu} if gpu and features is None else None)
     with written_at_once(output) as folder:
         advance = progress or (lambda count: None)
-        trained = _launch(job, configuration, folder, advance) if configuration else fit(job, folder, advance)
+        trained = launch(job, configuration, folder, advance) if configuration else fit(job, folder, advance)
         card = model_card(recipe, changed, trained, data_version, output.name)
         (folder / "README.md").write_text(card, encoding="utf-8")
         write_digests(folder)
     return replace(trained, path=output, weights_fingerprint=weights_hash(output))
 
 
-def _launch(job: Job, configuration: Mapping[str, Any], folder: Path, progress: Callable[[int], None]) -> TrainedModel:
-    """Train a job under `accelerate launch`.
+@dataclass(frozen=True)
+class _Start:
+    """The model before its first step; `dtype` is that of the saved backbone."""
+
+    model: RewardModel
+    tokenizer: PreTrainedTokenizerBase
+    identity: str
+    on_cpu: bool
+    dtype: torch.dtype
+    adapters: Any
+
+
+def fit(job: Job, folder: Path, progress: Callable[[int], None]) -> TrainedModel:
+    """Train, and write the model into a folder.
+
+    If memory runs out, batches are halved and accumulated twice as often, which keeps the size of an update.
 
     Args:
-        job: as for `fit`; each process loads its backbone.
-        configuration: written by `accelerate config`.
+        folder: an existing folder, into which the first process writes weights, configuration and tokenizer.
+        progress: called with the number of trajectories just trained on.
 
     Raises:
-        TrainingError: a process failed; the message has its last lines of output.
+        ModelError: the backbone cannot be loaded.
+        TrainingError: the examples cannot be trained on, or the loss stopped being finite.
     """
+    whole = job.training.batch_size
+    sizes = (whole >> halvings for halvings in range(whole.bit_length()))
+
+    def attempt(batch_size: int) -> TrainedModel:
+        if batch_size < whole:
+            clear_device_cache(garbage_collection=True)  # of the attempt before
+        set_seed(job.seed)
+        accumulation = job.training.gradient_accumulation * (whole // batch_size)
+        changed = {"batch_size": batch_size, "gradient_accumulation": accumulation}
+        if job.features is not None:
+            changed |= {"checkpoints": 0, "bf16": False}  # a head is trained in minutes, and in full precision
+        elif job.checkpoints is None:
+            changed["checkpoints"] = 0
+        return _fit(job, job.training.model_copy(update=changed), folder, progress)
+
+    with quiet_transformers(), _isolate_randomness():
+        if environment_variable("WORLD_SIZE") not in ("", "1"):
+            return attempt(whole)  # other processes would wait for the one that tries again
+        return find_executable_batch_size(attempt, next(sizes), lambda: next(sizes, 0))()
+
+
+def _fit(job: Job, training: Training, folder: Path, progress: Callable[[int], None]) -> TrainedModel:
+    start, started = _start(job), time.perf_counter()
+    limit = min(training.max_tokens, start.model.config.context_length)
+    states = None if job.features is None else states_of(job.examples, job.features)
+    data = training_set(job.examples, start.tokenizer, limit, training.validation_share, job.seed, states)
+    scale, on_cpu = None if states is None else StateScale.of(data.train), start.on_cpu
+    if scale is None:
+        largest = (max(example.encoded.token_ids) for example in (*data.train, *data.validation))
+        check_token_ids(start.model.backbone, start.identity, largest)
+        learner, batched = start.model, collate
+    else:
+        learner, batched, on_cpu = start.model.head, scale.collate, on_cpu or not torch.cuda.is_available()
+    saves = job.checkpoints or folder / NO_CHECKPOINTS
+    arguments = training_arguments(training, job.seed, bool(data.validation), on_cpu, saves)
+    trainer = StepTrainer(job.recipe, learner, arguments, training, data, progress, batched)
+    checkpoint = last_checkpoint(job.checkpoints)
+    trainer.args.eval_on_start = bool(data.validation) and checkpoint is None
+    trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.accelerator.wait_for_everyone()
+    # all processes take part in gathering the weights that FSDP shards
+    weights = trainer.accelerator.get_state_dict(trainer.model_wrapped) if trainer.is_fsdp_enabled else None
+    curve = learning_curve(trainer.state.log_history)
+    if trainer.is_world_process_zero():
+        shutil.rmtree(folder / NO_CHECKPOINTS, ignore_errors=True)
+        if weights is not None:
+            start = _start(job)
+            start.model.load_state_dict(weights)
+        if scale is not None:
+            start.model.head.standardise(*scale)
+        _save(start, folder)
+    return TrainedModel(curve, data.train_steps, time.perf_counter() - started, start.identity, data.truncated)
+
+
+def _save(trained: _Start, folder: Path) -> None:
+    if trained.adapters is not None:
+        trained.adapters.merge_and_unload()
+    trained.model.backbone.to(trained.dtype)
+    trained.model.cpu().save_pretrained(folder)
+    trained.tokenizer.save_pretrained(folder)
+    for file in folder.glob("*.safetensors"):
+        shutil.copymode(folder / "config.json", file)  # safetensors writes files that only their owner reads
+
+
+def last_checkpoint(folder: Path | None) -> str | None:
+    """The newest complete checkpoint in a folder, or None."""
+    states = [] if folder is None else list(folder.glob("checkpoint-*/trainer_state.json"))
+    for state in sorted(states, key=lambda path: -int(path.parent.name.removeprefix("checkpoint-"))):
+        try:
+            json.loads(state.read_text(encoding="utf-8"))
+        except ValueError:
+            continue  # killed while it was written
+        return str(state.parent)
+    return None
+
+
+@contextmanager
+def _isolate_randomness() -> Iterator[None]:
+    """Restore the states of every library's random generator after the block."""
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        try:
+            yield
+        finally:
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)
+
+
+def _start(job: Job) -> _Start:
+    """The backbone with a new head; weights that learn are float32, since half precision would lose updates."""
     if isinstance(job.backbone, LoadedModel):
-        raise TrainingError("several processes cannot share a model in memory; name the backbone's folder or hub id")
-    place = folder / ".job"
-    place.mkdir()
-    # a process with the configuration would launch others
-    training = {**dict(job.training), "accelerate": None}
-    checkpoints = str(job.checkpoints.absolute()) if job.checkpoints else None
-    facts = {"recipe": job.recipe, "training": training, "backbone": job.backbone, "seed": job.seed}
-    # also the fields that are in no key, such as the backbone's device
-    text = json.dumps({**facts, "checkpoints": checkpoints}, default=dict)
-    (place / "job.json").write_text(text, encoding="utf-8")
-    (place / "accelerate.yaml").write_text(yaml.safe_dump({**ONE_PROCESS, **configuration}), encoding="utf-8")
-    job.examples.write_parquet(place / "examples.parquet")
-    command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(place / "accelerate.yaml")]
-    said: dict[str, Any] = {}
-    lines: deque[str] = deque(maxlen=LAST_LINES)
-    with subprocess.Popen(
-        [*command, "-m", "cpmi_dagster.prm.training", str(place)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
-        assert process.stdout
-        for line in process.stdout:
-            if line.startswith(MESSAGE):
-                message = json.loads(line.removeprefix(MESSAGE))
-                progress(message.pop("done", 0))
-                said |= message
-            elif line.strip():
-                lines.append(line.strip())
-    if process.returncode or "trained" not in said:
-        reason = said.get("error") or " / ".join(lines) or "it wrote no output"
-        raise TrainingError(f"training recipe {job.recipe.name} under accelerate failed: {reason}")
-    shutil.rmtree(place)
-    return TrainedModel(**said["trained"])
-
-
-def main(place: Path) -> None:
-    """Run a launched process; the first, by its rank, sends messages."""
-    Thread(target=_exit_with_caller, daemon=True).start()
-    is_first = environment_variable("RANK") in ("", "0")
-    try:
-        facts = json.loads((place / "job.json").read_text(encoding="utf-8"))
-        job = Job(
-            pl.read_parquet(place / "examples.parquet"),
-            Recipe.model_validate(facts["recipe"]),
-            Training.model_validate(facts["training"]),
-            LanguageModel.model_validate(facts["backbone"]),
-            facts["seed"],
-            Path(facts["checkpoints"]) if facts["checkpoints"] else None,
-        )
-        trained = fit(job, place.parent, lambda count: _send(done=count) if is_first else None)
-    except CpmiError as error:
-        _send(error=str(error))
-        raise
-    if is_first:
-        _send(trained={**vars(trained), "path": None})
-
-
-def _send(**message: Any) -> None:
-    print(MESSAGE + json.dumps(message), flush=True)
-
-
-def _exit_with_caller() -> None:
-    """Exit when the launching process closes the pipe or dies."""
-    os.read(0, 1)  # not `sys.stdin`, which would be locked when Python exits
-    os._exit(1)
+        loaded, on_cpu = job.backbone, job.backbone.device.type == "cpu"
+    else:
+        loaded = load_language_model(job.backbone.name, job.backbone.revision, job.backbone.dtype, device="cpu")
+        on_cpu = job.backbone.device == "cpu"
+    decoder = decoder_of(loaded)
+    if loaded is job.backbone:
+        decoder = deepcopy(decoder)
+    dtype, lora = decoder.dtype, job.training.lora
+    learns = lora is None and job.features is None
+    model = RewardModel.from_backbone(decoder.float() if learns else decoder, HEAD_LAYERS[job.recipe.head])
+    model.head.float()
+    adapters = add_adapters(model, lora) if lora else None
+    return _Start(model, loaded.tokenizer, loaded.identity, on_cpu, dtype, adapters)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    train_launched(Path(sys.argv[1]), fit)

@@ -19,16 +19,16 @@ from typing import Any
 
 import polars as pl
 
-from cpmi_dagster.answers.agreement import MOST_READ, doubt_gold_answers
+from cpmi_dagster.answers.gold import MOST_READ, doubt_gold_answers
 from cpmi_dagster.errors import SourceError
+from cpmi_dagster.trajectories.columns import propose_fields
 from cpmi_dagster.trajectories.fields import name_in
-from cpmi_dagster.trajectories.form_readers import GOLD_ANSWER
-from cpmi_dagster.trajectories.forms import FORMS, form_of, list_unread_fields
-from cpmi_dagster.trajectories.proposals import propose_fields
+from cpmi_dagster.trajectories.forms import ROW_FORMS, form_of, list_unread_fields
+from cpmi_dagster.trajectories.readers import GOLD_ANSWER
 from cpmi_dagster.trajectories.rows import (
     AS_IT_IS,
-    Reading,
     Row,
+    RowFormat,
     Unreadable,
     number_rows,
     separate_defects,
@@ -37,7 +37,7 @@ from cpmi_dagster.trajectories.rows import (
 
 NO_FORM = "in none of the forms"
 UNREADABLE = "unreadable"
-JUDGED = [form.name for form in FORMS if form.is_judged]
+JUDGED = [form.name for form in ROW_FORMS if form.is_judged]
 PROPOSED, EXAMPLES = ("gold_answer", "id"), 5
 BATCH_ROWS = 10_000
 TRAJECTORIES_PER_SHARD, MOST_SHARDS = 1250, 99
@@ -130,7 +130,7 @@ class FirstLook:
 
 
 def look_over(
-    source: str, rows: Iterable[tuple[Row, str]], reading: Reading = AS_IT_IS, solutions: int | None = None
+    source: str, rows: Iterable[tuple[Row, str]], reading: RowFormat = AS_IT_IS, solutions: int | None = None
 ) -> FirstLook:
     """Count what the rows of a source hold.
 
@@ -212,7 +212,7 @@ def _place(number: int, place: str) -> str:
     return f"row {number}" if place in (f"row {number}", f"line {number}") else f"row {number} ({place})"
 
 
-def _first_row(rows: Sequence[tuple[Row, str]], place: str, parsed: Mapping[str, Any], reading: Reading) -> FirstRow:
+def _first_row(rows: Sequence[tuple[Row, str]], place: str, parsed: Mapping[str, Any], reading: RowFormat) -> FirstRow:
     """The first of the rows; fields are proposed from what it and the next rows leave unread."""
     row, _ = rows[0]
     left = [] if reading.of_questions or isinstance(row, Unreadable) else list_unread_fields(row)

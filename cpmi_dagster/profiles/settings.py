@@ -35,7 +35,7 @@ from cpmi_dagster.rewards.reward_type import Demand
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 from cpmi_dagster.scoring.settings import ProfileScoring
 from cpmi_dagster.selection import Selection
-from cpmi_dagster.trajectories.identifiers import shard_name
+from cpmi_dagster.trajectories.rows import shard_name
 
 DEFAULT_PROFILE = "miniature"
 

@@ -18,14 +18,14 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from cpmi_dagster.alignment import GIVEN
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.generation.settings import SolutionSampling
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.trajectories.forms import FIELD_NAMES, JUDGEMENTS
-from cpmi_dagster.trajectories.identifiers import GIVEN
-from cpmi_dagster.trajectories.rows import Reading
-from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
+from cpmi_dagster.trajectories.rows import RowFormat
+from cpmi_dagster.trajectories.steps import AUTO, Splitting
 
 REFERENCE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 LABEL_NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -100,9 +100,9 @@ class TrajectorySource(DataSource):
         return fields
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> RowFormat:
         """How the rows are read."""
-        return Reading(self.fields, self.steps, self.place, of_questions=self.sample is not None)
+        return RowFormat(self.fields, self.steps, self.place, of_questions=self.sample is not None)
 
     def written(self, path: str | None) -> dict[str, Any]:
         """The source as a profile writes it, with another path unless that is None."""

@@ -18,13 +18,13 @@ import polars as pl
 from cpmi_dagster.answers.comparison import BUILT_IN, Comparison
 from cpmi_dagster.benchmarks import prmbench, processbench
 from cpmi_dagster.benchmarks.best_of_n import accuracies
-from cpmi_dagster.benchmarks.first_errors import Scores
 from cpmi_dagster.benchmarks.metrics import (
     DISTRIBUTION_SUBSET,
     bootstrap_auc,
     bootstrap_wasserstein,
     scored_steps,
 )
+from cpmi_dagster.benchmarks.processbench import Scores
 from cpmi_dagster.benchmarks.registry import PRMBENCH, SUBSETS
 from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean
 from cpmi_dagster.contracts.keys import CHOICES, JUDGES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH

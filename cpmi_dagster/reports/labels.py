@@ -19,7 +19,6 @@ import polars as pl
 
 from cpmi_dagster.answers.extraction import extract_answer, without_thought_tags
 from cpmi_dagster.answers.forms import Quantity, read_form
-from cpmi_dagster.answers.options import is_letter
 from cpmi_dagster.answers.plain_text import plain_text
 from cpmi_dagster.answers.values import real_value
 from cpmi_dagster.benchmarks.label_quality import (
@@ -41,6 +40,7 @@ from cpmi_dagster.reports.reward_rows import BASELINE_TYPE, CHANCE_ROW, RecipeRo
 from cpmi_dagster.rewards.controls import CORPUS_LABELS
 from cpmi_dagster.rewards.registry import REWARD_TYPES, listing_place, reward_label
 from cpmi_dagster.scoring.conditionings import candidate_logprobs
+from cpmi_dagster.trajectories.choices import is_letter
 
 TRUE_LABELS = [name for name, entry in REWARD_TYPES.items() if "truth" in entry.demand.inputs]
 LABEL_AUC = "Label AUC"

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import polars as pl
 
 from cpmi_dagster.answers.forms import Quantity, read_form
-from cpmi_dagster.answers.options import is_letter
 from cpmi_dagster.answers.plain_text import plain_text
 from cpmi_dagster.answers.values import real_value
 from cpmi_dagster.answers.verdicts import is_equivalent
@@ -25,6 +24,7 @@ from cpmi_dagster.reports.models import describe_models
 from cpmi_dagster.reports.paper import format_estimate
 from cpmi_dagster.reports.verdict import Verdict, judge_label
 from cpmi_dagster.rewards.registry import reward_label
+from cpmi_dagster.trajectories.choices import is_letter
 
 MOST_READ, SHOWN = 2_000, 8
 """Solutions whose wrong answers are looked over, and how many of them the report shows."""

@@ -24,8 +24,8 @@ from functools import partial
 import polars as pl
 
 from cpmi_dagster.benchmarks import prmbench, processbench
-from cpmi_dagster.benchmarks.judges import PlacedLine, judge_predictions
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, chance_wasserstein
+from cpmi_dagster.benchmarks.predictions import PlacedLine, external_predictions
 from cpmi_dagster.benchmarks.prmbench import OVERALL
 from cpmi_dagster.benchmarks.prmbench import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol
@@ -192,7 +192,7 @@ def evaluate(
     Raises:
         BenchmarkError: the lines do not fit the problems; the message names the line.
     """
-    predictions = judge_predictions(lines, problems).select(pl.lit(name).alias("judge"), pl.all())
+    predictions = external_predictions(lines, problems).select(pl.lit(name).alias("judge"), pl.all())
     inputs = ReportInputs({PROBLEMS: problems, JUDGES: predictions}, bootstrap_samples=bootstrap_samples, seed=seed)
     figures = []
     for benchmark, measure, suffixes in EVALUATED.values():

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.benchmarks.agreement import share_lacking
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, FEWEST_SOLUTIONS
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
-from cpmi_dagster.benchmarks.resampling import Estimate, is_left_out, too_few
+from cpmi_dagster.benchmarks.resampling import Estimate, is_left_out, share_lacking, too_few
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust

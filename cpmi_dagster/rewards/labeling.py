@@ -32,8 +32,7 @@ from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
 from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.trajectories import Prepared, ReadingOptions, check_options, prepare_trajectories, settings_of
-from cpmi_dagster.trajectories.given_columns import give_back
-from cpmi_dagster.trajectories.given_rows import as_they_came, read_table
+from cpmi_dagster.trajectories.given_rows import as_they_came, give_back, read_table
 from cpmi_dagster.trajectories.rows import originals, separate_duplicates
 
 SECONDS_BETWEEN_LINES = 60.0

@@ -14,8 +14,7 @@ from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
 from cpmi_dagster.contracts.keys import CONTROLS
 from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.trajectories.fields import read_identifier
-from cpmi_dagster.trajectories.given_columns import STEPS, beside
-from cpmi_dagster.trajectories.given_rows import own_reason, table_rows
+from cpmi_dagster.trajectories.given_rows import STEPS, beside, own_reason, table_rows
 
 OURS = (STEPS, "rewards", "soft_labels", "reason")
 """The added columns."""

@@ -5,15 +5,13 @@ t000000007  0     0.75  1.00   0.31   0.75          MC at the first step,
 t000000007  1     0.25  0.00  -0.42  -0.42          CPMI after it
 """
 
-from dataclasses import replace
-
 import polars as pl
 
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.keys import POLICY_ROLLOUTS, PROVER_ROLLOUTS
-from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.rewards.reward_type import ALL, DEFAULT, PROBABILITY, STEP, Demand, Evidence, Merge, RewardType, Scale
+from cpmi_dagster.scoring.conditionings import check_scored, shift
 
 SCORES = Demand((DEFAULT,), ALL)
 """Gold answer and hard negatives under the profile's conditioning."""
@@ -49,10 +47,11 @@ def pav(evidence: Evidence) -> pl.DataFrame:
     """MC by the rollout model plus alpha times how much the step changes the prover's MC: PAV (Eq. 2)."""
     prover = success_rates(evidence.prover_rollouts)
     before = prover.with_columns(pl.col("step_index") + 1)
-    joined = mc(evidence).join(prover, on=STEP, how="left", suffix="_prover")
+    # if another type asks the rollout model for later prefixes, the prover has no rollouts of these
+    joined = evidence.rewards(MC).join(prover, on=STEP, how="left", suffix="_prover")
     joined = joined.join(before, on=STEP, how="left", suffix="_before")
     advantage = pl.col("reward_prover") - pl.col("reward_before")
-    return _complete(joined.select(*STEP, reward=pl.col("reward") + evidence.alpha * advantage), "prover")
+    return joined.select(*STEP, reward=pl.col("reward") + evidence.alpha * advantage)
 
 
 def cpmi(evidence: Evidence) -> pl.DataFrame:
@@ -62,7 +61,8 @@ def cpmi(evidence: Evidence) -> pl.DataFrame:
 
 def conditioned(evidence: Evidence, conditioning: Conditioning) -> pl.DataFrame:
     """CPMI under a conditioning by name."""
-    return template_mean(evidence.scores(conditioning), pl.col("cpmi"))
+    compared = check_scored(evidence.compared(conditioning), ["gold", "mean"])
+    return template_mean(compared, shift("gold") - shift("mean"))
 
 
 def template_mean(scores: pl.DataFrame, term: pl.Expr) -> pl.DataFrame:
@@ -82,25 +82,13 @@ def merge(first: pl.DataFrame, rest: pl.DataFrame, steps: int) -> pl.DataFrame:
         first: trajectory_id, step_index, reward; trajectories that it lacks are left out.
         rest: the same columns, every step.
 
-    Raises:
-        ScoringError: `first` lacks a step of a trajectory.
+    Returns:
+        The same columns; the reward is null if `first` lacks the step.
     """
     both = rest.join(first, on="trajectory_id", how="semi", maintain_order="left")
     joined = both.join(first, on=STEP, how="left", suffix="_first", maintain_order="left")
     reward = pl.when(pl.col("step_index") < steps).then("reward_first").otherwise("reward")
-    return _complete(joined.select(*STEP, reward=reward), "Monte-Carlo")
-
-
-def _complete(rewards: pl.DataFrame, kind: str) -> pl.DataFrame:
-    """Refuse missing rewards."""
-    missing = rewards.filter(pl.col("reward").is_null()).sort(STEP)
-    if not missing.is_empty():
-        trajectory_id, step = missing.row(0)[:2]
-        raise ScoringError(
-            f"trajectory `{trajectory_id}` lacks {kind} rollouts that the reward of step_index {step} needs; "
-            "compute its rollouts again"
-        )
-    return rewards
+    return joined.select(*STEP, reward=reward)
 
 
 def merge_types(
@@ -109,10 +97,7 @@ def merge_types(
     """The reward type that is `first` at the first `steps` steps and `rest` after them."""
 
     def compute(evidence: Evidence) -> pl.DataFrame:
-        # if another reward type asks the rollout model for later prefixes, the prover has no rollouts of these
-        first_prefix = pl.col("prefix_length").min().over("trajectory_id")  # kept, so that a gap is an error
-        early = evidence.policy_rollouts.filter(pl.col("prefix_length") <= pl.max_horizontal(first_prefix, steps))
-        return merge(first.compute(replace(evidence, policy_rollouts=early)), rest.compute(evidence), steps)
+        return merge(evidence.rewards(first), evidence.rewards(rest), steps)
 
     compute.__doc__ = f"{first.label} for {counted(steps, 'step')}, then {rest.label} (section 4.3)."
     policy_steps, prover_steps = (steps * first.demand.asks_for[key] for key in (POLICY_ROLLOUTS, PROVER_ROLLOUTS))

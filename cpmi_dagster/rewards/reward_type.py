@@ -22,7 +22,7 @@ from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, POLICY_ROLLOUTS, PROVER_ROLLOUTS
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, Rollouts, StepRewards, StepTruth
 from cpmi_dagster.rewards.hazard import Weights, first_error_probabilities, read_solutions, shipped_weights
-from cpmi_dagster.scoring.conditionings import template_scores
+from cpmi_dagster.scoring.conditionings import compare_contexts, context_means
 
 STEP = ["trajectory_id", "step_index"]
 DEFAULT = "default"
@@ -110,15 +110,29 @@ class Evidence:
     labels: pl.DataFrame = field(default_factory=StepRewards.create_empty)
     weights: Weights = field(default_factory=shipped_weights)
 
-    def scores(self, conditioning: Conditioning) -> pl.DataFrame:
-        """`labels.template_scores` under one conditioning; computed once for all types that read it."""
-        if conditioning not in self._scores:
-            self._scores[conditioning] = template_scores(self.logprobs, [conditioning])
-        return self._scores[conditioning]
+    def rewards(self, entry: "RewardType") -> pl.DataFrame:
+        """Rewards of a type, computed once: merges read those of other types."""
+        if entry.name not in self._rewards:
+            self._rewards[entry.name] = entry.compute(self)
+        return self._rewards[entry.name]
+
+    def compared(self, conditioning: Conditioning) -> pl.DataFrame:
+        """`compare_contexts` under one conditioning; computed once for all types that read it."""
+        if conditioning not in self._compared:
+            self._compared[conditioning] = compare_contexts(self._context_means, [conditioning])
+        return self._compared[conditioning]
 
     @cached_property
-    def _scores(self) -> dict[Conditioning, pl.DataFrame]:
+    def _rewards(self) -> dict[str, pl.DataFrame]:
         return {}
+
+    @cached_property
+    def _compared(self) -> dict[Conditioning, pl.DataFrame]:
+        return {}
+
+    @cached_property
+    def _context_means(self) -> pl.DataFrame:
+        return context_means(self.logprobs)
 
     @cached_property
     def outcomes(self) -> dict[str, bool]:

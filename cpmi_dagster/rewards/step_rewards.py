@@ -16,6 +16,7 @@ from dataclasses import replace
 import polars as pl
 
 from cpmi_dagster.contracts.tables import StepRewards
+from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.files.text import counted, in_markdown
 from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.rewards.reward_type import Evidence
@@ -51,8 +52,13 @@ def step_rewards(evidence: Evidence, types: Iterable[str]) -> pl.DataFrame:
 
 
 def _rewards_of(evidence: Evidence, names: Iterable[str]) -> pl.DataFrame:
-    by_type = [reward_type(name).compute(evidence).with_columns(reward_type=pl.lit(name)) for name in names]
+    by_type = [evidence.rewards(reward_type(name)).with_columns(reward_type=pl.lit(name)) for name in names]
     labelled = pl.concat(by_type, how="vertical_relaxed") if by_type else StepRewards.create_empty()
+    missing = labelled.filter(pl.col("reward").is_null()).sort(StepRewards.primary_key())
+    for trajectory_id, step, name in missing.select(StepRewards.primary_key()).head(1).iter_rows():
+        raise ScoringError(
+            f"trajectory `{trajectory_id}` lacks rollouts that `{name}` of step_index {step} needs; compute them again"
+        )
     return StepRewards.cast(labelled.select(StepRewards.column_names()))
 
 

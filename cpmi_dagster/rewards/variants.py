@@ -1,4 +1,4 @@
-"""Variants of CPMI: other conditionings, other contrasts, fewer negatives, one of its two terms alone.
+"""Variants of CPMI: other conditionings, negatives pooled otherwise, fewer negatives, one of its two terms alone.
 
 Rewards in nats per token, of a step after which the gold answer's log-probability rises by 1.0 and those of two hard
 negatives by 0.4 and 0.6:
@@ -13,27 +13,38 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.rewards.methods import SCORES, conditioned, template_mean
 from cpmi_dagster.rewards.reward_type import ALL, DEFAULT, Demand, Evidence, RewardType
-from cpmi_dagster.scoring.conditionings import CONTRASTS, Contrast, contrast_shifts, gold_shifts, template_scores
+from cpmi_dagster.scoring.conditionings import HARDEST, check_scored, shift
 
 
-def contrasted(evidence: Evidence, contrast: Contrast) -> pl.DataFrame:
-    """The shift under another contrast with the hard negatives, which is not the paper's."""
-    return template_mean(contrast_shifts(evidence.logprobs, evidence.conditioning, contrast), pl.col("shift"))
+def pooled(evidence: Evidence, pooling: str) -> pl.DataFrame:
+    """The shift of the gold answer against hard negatives that are pooled otherwise, which is not the paper's.
+
+    With L(a) the mean log-probability of an answer's tokens, the shift is the value with the step minus that without:
+
+        logsumexp   L(A) - log sum over m of exp L(A_m)  log-odds of the gold answer among the candidates
+        max         L(A) - max over m of L(A_m)          margin over the likeliest wrong answer
+    """
+    gap = {side: pl.col(f"gold_{side}") - pl.col(f"{pooling}_{side}") for side in ("with", "without")}
+    return template_mean(_compared(evidence, "gold", pooling), gap["with"] - gap["without"])
 
 
 def fewer_negatives(evidence: Evidence, count: int) -> pl.DataFrame:
     """CPMI with the `count` hardest negatives (appendix D.1)."""
-    return template_mean(template_scores(evidence.logprobs, [evidence.conditioning], count), pl.col("cpmi"))
+    return template_mean(_compared(evidence, "gold", f"m{count}"), shift("gold") - shift(f"m{count}"))
 
 
 def gold_only(evidence: Evidence) -> pl.DataFrame:
     """The gold answer's shift alone (table 2), which needs no hard negatives."""
-    return template_mean(gold_shifts(evidence.logprobs, evidence.conditioning), pl.col("gold_shift"))
+    return template_mean(_compared(evidence, "gold"), shift("gold"))
 
 
 def negatives_only(evidence: Evidence) -> pl.DataFrame:
     """Minus the hard negatives' shift alone (table 2)."""
-    return template_mean(evidence.scores(evidence.conditioning), -pl.col("negative_shift"))
+    return template_mean(_compared(evidence, "gold", "mean"), -shift("mean"))
+
+
+def _compared(evidence: Evidence, *answers: str) -> pl.DataFrame:
+    return check_scored(evidence.compared(evidence.conditioning), answers)
 
 
 VARIANTS = (
@@ -45,15 +56,14 @@ VARIANTS = (
         if name != PAPERS
     ),
     *(
-        RewardType(f"cpmi_{contrast}", f"CPMI ({contrast})", partial(contrasted, contrast=contrast), SCORES)
-        for contrast in CONTRASTS
-        if contrast != "mean"
+        RewardType(f"cpmi_{pooling}", f"CPMI ({pooling})", partial(pooled, pooling=pooling), SCORES)
+        for pooling in ("logsumexp", "max")
     ),
     *(
         RewardType(
             f"cpmi_m{count}", f"CPMI (M = {count})", partial(fewer_negatives, count=count), Demand((DEFAULT,), count)
         )
-        for count in (1, 2)
+        for count in HARDEST
     ),
     RewardType("gold_only", "Gold_only", gold_only, Demand((DEFAULT,))),
     RewardType("neg_only", "Neg_only", negatives_only, SCORES),

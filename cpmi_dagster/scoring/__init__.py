@@ -2,6 +2,6 @@
 
     trajectories, negatives -> answer_logprobs (forward passes of the labeler) -> template_scores (arithmetic)
 
-`admission` tokenises trajectories or rejects them, `answer_trees` builds token trees, `scorers` reads these with the
-labeler, `conditionings` computes the shifts.
+`tokenization` renders and tokenises trajectories or rejects them, `answer_trees` builds token trees, `scorers` reads
+these with the labeler, `conditionings` computes the shifts.
 """

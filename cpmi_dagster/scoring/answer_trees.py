@@ -17,8 +17,8 @@ import polars as pl
 
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.models.tokens import TokenIds
-from cpmi_dagster.reading.trees import ROOT, GrowingTree, TokenTree
-from cpmi_dagster.scoring.admission import TokenizedTrajectory
+from cpmi_dagster.scoring.tokenization import TokenizedTrajectory
+from cpmi_dagster.tree_forward.trees import ROOT, GrowingTree, TokenTree
 
 WINDOW_TRAJECTORIES = 32
 LARGEST_WINDOW = 8 * WINDOW_TRAJECTORIES
@@ -45,15 +45,13 @@ class Window:
     """Trajectories of some questions, ready to be scored.
 
     Attributes:
-        size: number of trajectories, refused ones included.
-        trajectories: admitted trajectories.
-        refused: (trajectory_id, reason) of the others.
+        size: number of trajectories, rejected ones included.
+        trajectories: the others, tokenised.
         trees: one per question and template; none for the reference scorer.
     """
 
     size: int
     trajectories: Sequence[TokenizedTrajectory]
-    refused: Sequence[tuple[str, str]]
     trees: Sequence[AnswerTree]
 
 

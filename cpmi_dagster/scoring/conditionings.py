@@ -7,8 +7,7 @@ With mean log-probabilities ℓ of the gold answer A and two negatives B, C, tem
                                                                            0.5   cpmi
 """
 
-from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -18,25 +17,31 @@ from cpmi_dagster.errors import ScoringError
 
 SCORE_KEY = TemplateScores.primary_key()
 CONTEXT, CONDITIONING = AnswerLogprobs.columns()["context"].dtype, TemplateScores.columns()["conditioning"].dtype
+CONTEXT_KEY = ["trajectory_id", "template", "context", "step_index"]
 MEAN_LOGPROB = pl.col("logprob_sum") / pl.col("token_count")
+NEGATIVES = MEAN_LOGPROB.filter(pl.col("answer_rank") > 0)
+HARDEST = (1, 2)
+"""Numbers of hardest negatives that are pooled alone (appendix D.1)."""
 
-Contrast = Literal["mean", "logsumexp", "max"]
-CONTRASTS: tuple[Contrast, ...] = get_args(Contrast)
-POOLED: dict[Contrast, Callable[[pl.Expr], pl.Expr]] = {
-    "mean": lambda logprobs: logprobs.mean(),
-    "logsumexp": lambda logprobs: logprobs.max() + (logprobs - logprobs.max()).exp().sum().log(),
-    "max": lambda logprobs: logprobs.max(),
+
+def _logsumexp(logprobs: pl.Expr) -> pl.Expr:
+    return logprobs.max() + (logprobs - logprobs.max()).exp().sum().log()
+
+
+POOLINGS: dict[str, pl.Expr] = {
+    "mean": NEGATIVES.mean(),
+    "logsumexp": _logsumexp(NEGATIVES),
+    "max": NEGATIVES.max(),
+    **{f"m{count}": MEAN_LOGPROB.filter(pl.col("order") <= count).mean() for count in HARDEST},
 }
+"""ℓ of the hard negatives of a context as one number, by name: of all, or of the one or two hardest."""
 
 
-def template_scores(
-    logprobs: pl.DataFrame, conditionings: Sequence[Conditioning], count: int | None = None
-) -> pl.DataFrame:
+def template_scores(logprobs: pl.DataFrame, conditionings: Sequence[Conditioning]) -> pl.DataFrame:
     """Gold shift, negative shift and CPMI of every step under every template and conditioning (Eq. 3).
 
     Args:
         logprobs: columns of `labels.answer_logprobs`, with all contexts of the conditionings.
-        count: contrast with the `count` hardest negatives (appendix D.1); all if None.
 
     Returns:
         Columns of `labels.template_scores`, sorted by their key; shifts in nats per token.
@@ -44,62 +49,99 @@ def template_scores(
     Raises:
         ScoringError: a trajectory lacks a context, a gold answer or negatives; the message names it.
     """
-    if count is not None:
-        logprobs = _with_hardest(logprobs, count)
-    means = _context_means(logprobs)
-    scores = (
-        _both_sides(means, conditionings, ("gold", "negative"))
-        .with_columns(
-            gold_shift=pl.col("gold_with") - pl.col("gold_without"),
-            negative_shift=pl.col("negative_with") - pl.col("negative_without"),
-        )
-        .with_columns(cpmi=pl.col("gold_shift") - pl.col("negative_shift"))
+    compared = compare_contexts(context_means(logprobs, ["mean"]), conditionings)
+    scores = check_scored(compared, ["gold", "mean"]).with_columns(
+        gold_shift=shift("gold"), negative_shift=shift("mean"), cpmi=shift("gold") - shift("mean")
     )
     return TemplateScores.cast(scores.select(TemplateScores.column_names())).sort(SCORE_KEY)
 
 
-def contrast_shifts(logprobs: pl.DataFrame, conditioning: Conditioning, contrast: Contrast = "mean") -> pl.DataFrame:
-    """Shift of the gold answer against the pooled hard negatives, of every step under every template.
-
-    With L(a | x) the mean log-probability of an answer's tokens:
-
-        mean        L(A) - mean over m of L(A_m)        CPMI (Eq. 3)
-        logsumexp   L(A) - log sum over m of exp L(A_m)  log-odds of the gold answer among the candidates
-        max         L(A) - max over m of L(A_m)          margin over the likeliest wrong answer
-
-    The shift is the value with the step minus the value without it.
+def shift(answers: str) -> pl.Expr:
+    """ℓ of some answers with the step minus ℓ without it, in nats per token.
 
     Args:
-        logprobs: columns of `labels.answer_logprobs`, all contexts of the conditioning in it.
+        answers: `gold`, or the negatives pooled by one of `POOLINGS`.
+    """
+    return pl.col(f"{answers}_with") - pl.col(f"{answers}_without")
+
+
+def context_means(logprobs: pl.DataFrame, poolings: Sequence[str] = tuple(POOLINGS)) -> pl.DataFrame:
+    """ℓ of the gold answer and of the pooled hard negatives under every context; null if they are not scored.
+
+    Args:
+        logprobs: columns of `labels.answer_logprobs`.
 
     Returns:
-        trajectory_id, template, step_index, shift in nats per token.
+        trajectory_id, template, context, step_index, gold, and a column for each of the poolings.
+    """
+    if {f"m{count}" for count in HARDEST} & {*poolings}:
+        order = hardest_negatives(logprobs).select("trajectory_id", "answer_rank", "order")
+        logprobs = logprobs.join(order, on=["trajectory_id", "answer_rank"], how="left")
+    return (
+        logprobs.sort(AnswerLogprobs.primary_key())
+        .group_by(CONTEXT_KEY, maintain_order=True)
+        .agg(
+            gold=MEAN_LOGPROB.filter(pl.col("answer_rank") == 0).first(),
+            **{pooling: POOLINGS[pooling] for pooling in poolings},
+        )
+    )
+
+
+def compare_contexts(means: pl.DataFrame, conditionings: Sequence[Conditioning]) -> pl.DataFrame:
+    """The two contexts that each conditioning compares, of every step under every template.
+
+    Args:
+        means: of `context_means`.
+
+    Returns:
+        trajectory_id, template, step_index, conditioning; `with` and `with_step`, the context with the step, and
+        `…_with`, the columns of `means` under it; likewise `without`.
+    """
+    last_steps = means.group_by("trajectory_id", "template").agg(last=pl.col("step_index").max())
+    rows = [
+        (last, conditioning, step, *with_step, *without_step)
+        for last in last_steps["last"].unique()
+        for conditioning in conditionings
+        for step in range(last + 1)
+        for with_step, without_step in [contrast(conditioning, step, last)]
+    ]
+    sides = {"with": CONTEXT, "with_step": pl.Int64(), "without": CONTEXT, "without_step": pl.Int64()}
+    schema = {"last": pl.Int64(), "conditioning": CONDITIONING, "step_index": pl.Int64(), **sides}
+    compared = last_steps.join(pl.DataFrame(rows, schema=schema, orient="row"), on="last")
+    for side in ("with", "without"):
+        answers = means.columns[len(CONTEXT_KEY) :]
+        names = {"context": side, "step_index": f"{side}_step", **{name: f"{name}_{side}" for name in answers}}
+        key = ["trajectory_id", "template", side, f"{side}_step"]
+        compared = compared.join(means.rename(names), on=key, how="left")
+    return compared
+
+
+def check_scored(compared: pl.DataFrame, answers: Sequence[str]) -> pl.DataFrame:
+    """The rows of `compare_contexts`, if all have ℓ of some answers.
+
+    Args:
+        answers: `gold`, or names of poolings.
 
     Raises:
         ScoringError: a trajectory lacks a context, a gold answer or negatives; the message names it.
     """
-    means = _context_means(logprobs, contrast)
-    scores = _both_sides(means, [conditioning], ("gold", "negative"))
-    shift = (pl.col("gold_with") - pl.col("negative_with")) - (pl.col("gold_without") - pl.col("negative_without"))
-    return scores.select("trajectory_id", "template", "step_index", shift=shift)
-
-
-def gold_shifts(logprobs: pl.DataFrame, conditioning: Conditioning) -> pl.DataFrame:
-    """Gold shift of every step under every template; needs no hard negatives.
-
-    Args:
-        logprobs: columns of `labels.answer_logprobs`, all contexts of the conditioning in it.
-
-    Returns:
-        trajectory_id, template, step_index, gold_shift in nats per token.
-
-    Raises:
-        ScoringError: a trajectory lacks a context or a gold answer; the message names it.
-    """
-    means = _context_means(logprobs)
-    scores = _both_sides(means, [conditioning], ("gold",))
-    shift = pl.col("gold_with") - pl.col("gold_without")
-    return scores.select("trajectory_id", "template", "step_index", gold_shift=shift)
+    terms = [f"{name}_{side}" for name in answers for side in ("with", "without")]
+    lacking = compared.filter(pl.any_horizontal(pl.col(terms).is_null())).sort(SCORE_KEY)
+    if lacking.is_empty():
+        return compared
+    row = lacking.row(0, named=True)
+    side = "with" if any(row[f"{name}_with"] is None for name in answers) else "without"
+    what = "a gold answer" if row[f"gold_{side}"] is None else "hard negatives"
+    if row[f"gold_{side}"] is not None and row[f"mean_{side}"] is not None:
+        raise ScoringError(
+            f"trajectory `{row['trajectory_id']}` has no negatives scored given the question alone, so they cannot be "
+            "ordered by hardness; score it with the conditioning `marginal`"
+        )
+    raise ScoringError(
+        f"trajectory `{row['trajectory_id']}` lacks {what} under context {row[side]}, "
+        f"step_index {row[f'{side}_step']}, template {row['template']}, which `{row['conditioning']}` needs; score it "
+        "with that conditioning and at least one negative"
+    )
 
 
 def hardest_negatives(logprobs: pl.DataFrame) -> pl.DataFrame:
@@ -121,69 +163,6 @@ def hardest_negatives(logprobs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _with_hardest(logprobs: pl.DataFrame, count: int) -> pl.DataFrame:
-    """The gold answer and the `count` hardest negatives of each trajectory."""
-    if count < 1:
-        raise ScoringError(f"CPMI contrasts with at least one hard negative, not {count}; raise `count`")
-    order = hardest_negatives(logprobs)
-    unranked = logprobs.join(order, on="trajectory_id", how="anti")
-    if not unranked.is_empty():
-        raise ScoringError(
-            f"trajectory `{unranked['trajectory_id'].min()}` has no negatives scored given the question alone, so they "
-            "cannot be ordered by hardness; score it with the conditioning `marginal`"
-        )
-    hardest = order.filter(pl.col("order") <= count).select("trajectory_id", "answer_rank")
-    gold = hardest.select("trajectory_id", answer_rank=pl.lit(0, pl.Int64)).unique()
-    return logprobs.join(pl.concat([gold, hardest]), on=["trajectory_id", "answer_rank"], how="semi")
-
-
-def _context_means(logprobs: pl.DataFrame, contrast: Contrast = "mean") -> pl.DataFrame:
-    """ℓ of the gold answer and pooled ℓ of the negatives per trajectory, template and context."""
-    return (
-        logprobs.sort(AnswerLogprobs.primary_key())
-        .group_by("trajectory_id", "template", "context", "step_index", maintain_order=True)
-        .agg(
-            gold=MEAN_LOGPROB.filter(pl.col("answer_rank") == 0).first(),
-            negative=POOLED[contrast](MEAN_LOGPROB.filter(pl.col("answer_rank") > 0)),
-        )
-    )
-
-
-def _both_sides(means: pl.DataFrame, conditionings: Sequence[Conditioning], answers: Sequence[str]) -> pl.DataFrame:
-    """Every contrast with ℓ of both its contexts; a missing ℓ of the answers needed is an error."""
-    scores = _contrasts(means, conditionings)
-    for side in ("with", "without"):
-        names = {"context": side, "step_index": f"{side}_step", "gold": f"gold_{side}", "negative": f"negative_{side}"}
-        scores = scores.join(means.rename(names), on=["trajectory_id", "template", side, f"{side}_step"], how="left")
-    terms = [f"{answer}_{side}" for answer in answers for side in ("with", "without")]
-    lacking = scores.filter(pl.any_horizontal(pl.col(terms).is_null())).sort(SCORE_KEY)
-    if lacking.is_empty():
-        return scores
-    row = lacking.row(0, named=True)
-    side = "with" if any(row[f"{answer}_with"] is None for answer in answers) else "without"
-    what = "a gold answer" if row[f"gold_{side}"] is None else "hard negatives"
-    raise ScoringError(
-        f"trajectory `{row['trajectory_id']}` lacks {what} under context {row[side]}, "
-        f"step_index {row[f'{side}_step']}, template {row['template']}, which `{row['conditioning']}` needs; score it "
-        "with that conditioning and at least one negative"
-    )
-
-
-def _contrasts(means: pl.DataFrame, conditionings: Sequence[Conditioning]) -> pl.DataFrame:
-    """The two contexts compared for every trajectory, template, step and conditioning."""
-    last_steps = means.group_by("trajectory_id", "template").agg(last=pl.col("step_index").max())
-    rows = [
-        (last, conditioning, step, *with_step, *without_step)
-        for last in last_steps["last"].unique()
-        for conditioning in conditionings
-        for step in range(last + 1)
-        for with_step, without_step in [contrast(conditioning, step, last)]
-    ]
-    sides = {"with": CONTEXT, "with_step": pl.Int64(), "without": CONTEXT, "without_step": pl.Int64()}
-    schema = {"last": pl.Int64(), "conditioning": CONDITIONING, "step_index": pl.Int64(), **sides}
-    return last_steps.join(pl.DataFrame(rows, schema=schema, orient="row"), on="last")
-
-
 def candidate_logprobs(logprobs: pl.DataFrame) -> pl.DataFrame:
     """Log-probability of each answer among the gold answer and hard negatives of its context, which sum to 1.
 
@@ -193,6 +172,5 @@ def candidate_logprobs(logprobs: pl.DataFrame) -> pl.DataFrame:
     Returns:
         These columns and `among_candidates`, natural log, sorted by key.
     """
-    context = ["trajectory_id", "template", "context", "step_index"]
-    total = POOLED["logsumexp"](pl.col("logprob_sum")).over(context)
+    total = _logsumexp(pl.col("logprob_sum")).over(CONTEXT_KEY)
     return logprobs.sort(AnswerLogprobs.primary_key()).with_columns(among_candidates=pl.col("logprob_sum") - total)

@@ -19,12 +19,19 @@ from cpmi_dagster.contracts.cost import Cost, Stopwatch
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, HardNegatives, RejectedTrajectories
 from cpmi_dagster.models.attention import layer_windows
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.reading.probe import check_full_attention
-from cpmi_dagster.reading.row_reader import check_token_ids
-from cpmi_dagster.scoring.admission import TokenizedTrajectory, Wanted, admit
 from cpmi_dagster.scoring.answer_trees import Window, prefetch, slices, trees_of
 from cpmi_dagster.scoring.scorers import scorer_of
 from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.scoring.tokenization import (
+    Rejected,
+    RenderedTrajectory,
+    Tokenized,
+    render_trajectories,
+    tokenize_trajectories,
+    with_negative_lists,
+)
+from cpmi_dagster.tree_forward.probe import check_full_attention
+from cpmi_dagster.tree_forward.row_readers import check_token_ids
 
 STAGE = "answer_logprobs"
 KEY = AnswerLogprobs.primary_key()
@@ -56,7 +63,6 @@ def answer_logprobs(
     model: LoadedModel,
     scoring: Scoring,
     progress: Callable[[int], None] | None = None,
-    wanted: Wanted | None = None,
     contrasted: bool = True,
     of_steps: bool = False,
 ) -> ScoredAnswers:
@@ -70,7 +76,6 @@ def answer_logprobs(
         negatives: columns of `labels.hard_negatives`.
         progress: called with 0 when the model is ready, then with the number of trajectories just finished, rejected
             ones included.
-        wanted: what to score; everything by default. If nothing is wanted of a trajectory, it is not rejected either.
         contrasted: hard negatives are scored too, so a trajectory without any is rejected.
         of_steps: instead of answers, each step is scored after the question and the steps before it.
 
@@ -78,37 +83,59 @@ def answer_logprobs(
         ModelError: the model cannot read token trees, no trajectory fits its attention windows, or its tokenizer is
             another model's.
     """
+
+    def batches() -> Iterator[tuple[int, Tokenized]]:
+        for part in slices(with_negative_lists(trajectories, negatives)):
+            rendered, incomplete = render_trajectories(part, scoring, contrasted, of_steps)
+            tokenized = tokenize(rendered, model, scoring)
+            yield part.height, tokenized._replace(rejected=[*incomplete, *tokenized.rejected])
+
     if trajectories.is_empty():
         return scored_answers(AnswerLogprobs.create_empty(), (), Cost.zero())
+    return tokenized_logprobs(batches(), model, scoring, progress)
+
+
+def tokenized_logprobs(
+    batches: Iterable[tuple[int, Tokenized]],
+    model: LoadedModel,
+    scoring: Scoring,
+    progress: Callable[[int], None] | None = None,
+) -> ScoredAnswers:
+    """Score trajectories that are tokenised batch by batch, while the model reads the batch before.
+
+    Args:
+        batches: each with the number of its trajectories, rejected ones included.
+        progress: as for `answer_logprobs`, with the same errors.
+    """
     # before the stopwatch starts: loading kernels and choosing a reader take time once per model
     score = scorer_of(model, scoring)
     stopwatch = Stopwatch()
     advance = progress or (lambda _: None)
     advance(0)
-    rejected: list[tuple[str, str]] = []
-    too_long: list[int] = []
+    rejected: list[Rejected] = []
+    too_long = 0
 
-    def windows() -> Iterator[Window]:
-        for part in slices(trajectories):
-            admitted, refused = _admit(part, negatives, model, scoring, wanted, contrasted, of_steps)
-            fitting, longer = _split_by_window(admitted, model, scoring, too_long)
-            trees = trees_of(fitting) if scoring.scorer == "tree" else []
-            yield Window(len(part), fitting, [*refused, *longer], trees)
+    def windows() -> Iterator[tuple[Tokenized, Window]]:
+        for size, tokenized in batches:
+            trees = trees_of(tokenized.trajectories) if scoring.scorer == "tree" else []
+            yield tokenized, Window(size, tokenized.trajectories, trees)
 
-    def with_some_admitted() -> Iterator[Window]:
-        for window in prefetch(windows()):
-            rejected.extend(window.refused)
+    def windows_to_score() -> Iterator[Window]:
+        nonlocal too_long
+        for tokenized, window in prefetch(windows()):
+            rejected.extend(tokenized.rejected)
+            too_long = max(too_long, tokenized.too_long)
             if window.trajectories:
                 yield window
             else:
                 advance(window.size)
 
     frames, forward_tokens = [AnswerLogprobs.create_empty()], 0
-    for scored in score(with_some_admitted(), advance):
+    for scored in score(windows_to_score(), advance):
         frames.append(AnswerLogprobs.cast(scored.logprobs.select(AnswerLogprobs.column_names())))
         forward_tokens += scored.forward_tokens
     if too_long and len(frames) == 1:
-        check_full_attention(model.model, max(too_long))
+        check_full_attention(model.model, too_long)
     return scored_answers(pl.concat(frames), rejected, stopwatch.cost(forward_tokens, generated_tokens=0))
 
 
@@ -142,7 +169,7 @@ def control_logprobs(
     return ControlScores.of(answer_logprobs(trajectories, no_negatives, model, scoring, progress, of_steps=True))
 
 
-def scored_answers(values: pl.DataFrame, rejected: Iterable[tuple[str, str]], cost: Cost) -> ScoredAnswers:
+def scored_answers(values: pl.DataFrame, rejected: Iterable[Rejected], cost: Cost) -> ScoredAnswers:
     """Reject trajectories with a value that is not finite.
 
     Args:
@@ -162,90 +189,55 @@ def scored_answers(values: pl.DataFrame, rejected: Iterable[tuple[str, str]], co
         ),
     ]
     logprobs = values.join(broken, on="trajectory_id", how="anti").sort(KEY)
-    return ScoredAnswers(logprobs, _rejected_rows(reasons), cost, values)
+    return ScoredAnswers(logprobs, rejected_rows(reasons), cost, values)
 
 
-def refusals(
-    trajectories: pl.DataFrame,
-    negatives: pl.DataFrame,
-    model: LoadedModel,
-    scoring: Scoring,
-    contrasted: bool = True,
-    of_steps: bool = False,
-) -> pl.DataFrame:
-    """The trajectories that `answer_logprobs` rejects before a forward pass; the same arguments and errors.
+def tokenize(rendered: Sequence[RenderedTrajectory], model: LoadedModel, scoring: Scoring) -> Tokenized:
+    """Token ids of trajectories that the model can read; those that it cannot are rejected before a forward pass.
 
-    Returns:
-        Columns of `labels.rejected_trajectories`, sorted by trajectory.
+    Raises:
+        ModelError: the tokenizer is another model's.
     """
-    fitting, rejected = _admit(trajectories, negatives, model, scoring, None, contrasted, of_steps)
-    too_long: list[int] = []
-    fitting, refused = _split_by_window(fitting, model, scoring, too_long)
-    if too_long and not fitting:
-        check_full_attention(model.model, max(too_long))
-    return _rejected_rows([*rejected, *refused])
-
-
-def _admit(
-    trajectories: pl.DataFrame,
-    negatives: pl.DataFrame,
-    model: LoadedModel,
-    scoring: Scoring,
-    wanted: Wanted | None,
-    contrasted: bool,
-    of_steps: bool,
-) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
-    admitted, rejected = admit(
-        trajectories,
-        negatives.clear() if of_steps else negatives,
-        model.tokenizer,
-        model.context_length,
-        scoring,
-        wanted,
-        contrasted=contrasted and not of_steps,
-        of_steps=of_steps,
-    )
-    for item in admitted:
-        check_token_ids(model.model, model.identity, chain(*item.prompts, *item.steps, *item.targets.values()))
-    otherwise = [item.trajectory_id for item in admitted if not item.as_whole]
-    if otherwise and OTHERWISE not in model.remembered:
+    tokenized = tokenize_trajectories(rendered, model.tokenizer, model.context_length, scoring.layout)
+    check_token_ids(model.model, model.identity, chain.from_iterable(chain.from_iterable(tokenized.trajectories)))
+    if tokenized.split_otherwise and OTHERWISE not in model.remembered:
         model.remembered[OTHERWISE] = True
         logger.warning(
             "%s reads question, steps and answer of trajectory `%s` and %d more as other tokens than their joined "
             "text; scored are those of the pieces",
             model.identity,
-            otherwise[0],
-            len(otherwise) - 1,
+            tokenized.split_otherwise[0],
+            len(tokenized.split_otherwise) - 1,
         )
-    return admitted, rejected
+    return _reject_beyond_windows(tokenized, model, scoring)
 
 
-def _rejected_rows(rejected: Sequence[tuple[str, str]]) -> pl.DataFrame:
+def rejected_rows(rejected: Iterable[Rejected]) -> pl.DataFrame:
     """Rows of `labels.rejected_trajectories`; a trajectory keeps its first reason."""
     reasons = [(trajectory_id, STAGE, reason) for trajectory_id, reason in rejected]
     frame = pl.DataFrame(reasons, RejectedTrajectories.create_empty().schema, orient="row")
     return frame.unique("trajectory_id", keep="first", maintain_order=True).sort("trajectory_id")
 
 
-def _split_by_window(
-    trajectories: Sequence[TokenizedTrajectory], model: LoadedModel, scoring: Scoring, too_long: list[int]
-) -> tuple[list[TokenizedTrajectory], list[tuple[str, str]]]:
-    """Trajectories that fit every attention window, if trees are read, and (trajectory_id, reason) of the others.
-
-    Args:
-        too_long: collects the longest sequence of each of the others, in tokens.
-    """
+def _reject_beyond_windows(tokenized: Tokenized, model: LoadedModel, scoring: Scoring) -> Tokenized:
+    """If trees are read, reject trajectories that an attention window does not hold."""
     windows = [window for window in layer_windows(model.model).values() if window is not None]
-    limit = min(windows, default=model.context_length) if scoring.scorer == "tree" else model.context_length
-    longer = [item for item in trajectories if item.longest_sequence > limit]
-    too_long += [item.longest_sequence for item in longer]
-    refused = [
+    if scoring.scorer != "tree" or not windows:
+        return tokenized
+    limit = min(windows)
+    lengths = [trajectory.longest_sequence for trajectory in tokenized.trajectories]
+    longer = [
         (
-            item.trajectory_id,
-            f"trajectory `{item.trajectory_id}`: question, steps and answer are {item.longest_sequence} "
+            trajectory.trajectory_id,
+            f"trajectory `{trajectory.trajectory_id}`: question, steps and answer are {length} "
             f"tokens, more than the {limit} that a layer of the model sees; shorten it, or score it with "
             "`--scorer reference`",
         )
-        for item in longer
+        for trajectory, length in zip(tokenized.trajectories, lengths, strict=True)
+        if length > limit
     ]
-    return [item for item in trajectories if item.longest_sequence <= limit], refused
+    return tokenized._replace(
+        trajectories=[each for each, length in zip(tokenized.trajectories, lengths, strict=True) if length <= limit],
+        rejected=[*tokenized.rejected, *longer],
+        too_long=max((length for length in lengths if length > limit), default=0),
+    )

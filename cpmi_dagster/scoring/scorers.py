@@ -15,14 +15,14 @@ import polars as pl
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.models.tokens import piece_ids, start_ids
-from cpmi_dagster.reading.next_tokens import predicted_logprobs, token_logprobs
-from cpmi_dagster.reading.probe import Probe, Take
-from cpmi_dagster.reading.row_reader import check_token_ids
-from cpmi_dagster.reading.tree_reader import TreeReader
-from cpmi_dagster.reading.trees import Branch, TokenTree
-from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.answer_trees import AnswerTree, Window, trees_of, written_out
 from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.scoring.tokenization import TokenizedTrajectory
+from cpmi_dagster.tree_forward.next_tokens import predicted_logprobs, token_logprobs
+from cpmi_dagster.tree_forward.probe import Probe, Take
+from cpmi_dagster.tree_forward.row_readers import check_token_ids
+from cpmi_dagster.tree_forward.tree_reader import TreeReader
+from cpmi_dagster.tree_forward.trees import Branch, TokenTree
 
 PROBE_QUESTION, PROBE_STEPS = "Ana has 48 shells. ", ("48 / 2 = 24\n", "48 + 24 = 72\n")
 PROBE_ANSWERS = ("The answer is: 72", "The answer is: 74", "The answer is: 24")
@@ -45,7 +45,7 @@ class Scored(NamedTuple):
 
 
 Scorer = Callable[[Iterable[Window], Callable[[int], None]], Iterator[Scored]]
-"""Windows, each with an admitted trajectory, and a callback of the number just finished -> scores by window."""
+"""Windows, each with a trajectory, and a callback of the number just finished -> scores by window."""
 
 
 def scorer_of(model: LoadedModel, scoring: Scoring) -> Scorer:

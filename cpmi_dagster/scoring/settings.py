@@ -6,7 +6,7 @@ from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, field
 
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.reading import Reader
+from cpmi_dagster.tree_forward import Reader
 
 
 class Scoring(Frozen):

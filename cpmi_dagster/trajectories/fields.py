@@ -8,6 +8,7 @@ steps        ["2 + 3 = 5.", 7]       ->  MalformedRow("`steps.1`: it must be tex
 
 import ast
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from itertools import pairwise
@@ -20,15 +21,19 @@ from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.files.bounded_reading import MOST_ITEMS
 from cpmi_dagster.files.text import encodable
-from cpmi_dagster.trajectories.math_shepherd import clean
+from cpmi_dagster.trajectories.steps import clean
 
 # 1 and 1.0 are True, 0 and 0.0 are False
 LABELS = {True: True, False: False, "+": True, "-": False, "1": True, "0": False, "true": True, "false": False}
 NO_LABEL = "a label is true, false, 1, 0, `+` or `-`; give soft ones as `sources.step_labels`"
+NO_ERROR = -1
+"""The first wrong step of a solution without any."""
+_WHOLE_NUMBER = re.compile(r"-?\d{1,9}(?:\.0+)?")
+Row = Mapping[str, Any]
 Value = TypeVar("Value")
 
 
-def read_field(row: Mapping[str, Any], names: str, read: Callable[[Any], Value]) -> Value:
+def read_field(row: Row, names: str, read: Callable[[Any], Value]) -> Value:
     """Read a field that has one of several names (`a|b`): the first one with a value, else null.
 
     Raises:
@@ -38,12 +43,12 @@ def read_field(row: Mapping[str, Any], names: str, read: Callable[[Any], Value])
     return _read(name, row.get(name), read)
 
 
-def read_optional(row: Mapping[str, Any], name: str, read: Callable[[Any], Value]) -> Value | None:
+def read_optional(row: Row, name: str, read: Callable[[Any], Value]) -> Value | None:
     """Read a field; None if it is missing or null. Raises as `read_field`."""
     return None if row.get(name) is None else _read(name, row[name], read)
 
 
-def read_list(row: Mapping[str, Any], names: str, read: Callable[[Any], Value], least: int = 1) -> list[Value]:
+def read_list(row: Row, names: str, read: Callable[[Any], Value], least: int = 1) -> list[Value]:
     """Read a list of at least `least` items. Raises as `read_field`, for the first wrong item."""
     name = name_in(row, names)
     items = _read(name, row.get(name), _read_items)
@@ -52,7 +57,7 @@ def read_list(row: Mapping[str, Any], names: str, read: Callable[[Any], Value], 
     return [_read(f"{name}.{place}", item, read) for place, item in enumerate(items)]
 
 
-def name_in(row: Mapping[str, Any], names: str) -> str:
+def name_in(row: Row, names: str) -> str:
     """The name of a field in a row: the first name of `a|b` with a value, else the first that is present."""
     either = names.split("|")
     there = [name for name in either if name in row] or either
@@ -111,6 +116,21 @@ def read_sure_label(value: Any) -> bool:
     if isinstance(value, float):
         raise ValueError(NO_LABEL)
     return read_label(value)
+
+
+def read_whole_number(value: Any) -> int:
+    """Read a whole number; CSV writes it as text, pandas with missing values as 1.0."""
+    number = int(float(value)) if isinstance(value, str | float) and _WHOLE_NUMBER.fullmatch(str(value)) else value
+    if isinstance(number, bool) or not isinstance(number, int) or number < NO_ERROR:
+        raise ValueError("it must be a whole number from -1")
+    return number
+
+
+def read_object(value: Any) -> Row:
+    """Read an object."""
+    if not isinstance(value, Mapping):
+        raise ValueError("it must be an object")
+    return value
 
 
 def given_answer(solution: Any, answer: Any) -> str | None:

@@ -3,18 +3,19 @@
     form_of({"prompt": "2 + 3?", "completion": "2 + 3 = 5."}).name      "question and solution"
     form_of({"a": 1})                                                   None
 
-A new form is an entry of `FORMS` and a reader.
+A new form is an entry of `ROW_FORMS` and a reader.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from cpmi_dagster.trajectories.fields import name_in
-from cpmi_dagster.trajectories.form_readers import (
+from cpmi_dagster.trajectories.fields import Row, name_in
+from cpmi_dagster.trajectories.readers import (
     CHAT,
     GOLD_ANSWER,
     QUESTION,
     SOLUTION,
+    Trajectory,
     read_chat_row,
     read_math_shepherd,
     read_prm800k,
@@ -24,8 +25,7 @@ from cpmi_dagster.trajectories.form_readers import (
     read_steps,
     read_trl,
 )
-from cpmi_dagster.trajectories.math_shepherd import Trajectory
-from cpmi_dagster.trajectories.solution_text import Splitting
+from cpmi_dagster.trajectories.steps import Splitting
 
 SHARED = ("id", "gold_answer", "task", "split")
 """Fields that rows of every form may have."""
@@ -33,7 +33,6 @@ UNIQUE_IDS = ("uid", "qid")
 """Fields that `init` and `label` read as the `id` that no row has, if every row has its own."""
 JUDGEMENTS = ("first_error", "correct")
 """Fields of a row that judges a solution; see `step_truth`."""
-Row = Mapping[str, Any]
 
 
 class Form(NamedTuple):
@@ -68,7 +67,7 @@ class Form(NamedTuple):
         return all(_has(row, field) for field in self.fields)
 
 
-FORMS = (
+ROW_FORMS = (
     Form("Math-Shepherd", ("input", "label|value"), read_math_shepherd, others=("label", "value")),
     Form("TRL", ("prompt", "completions", "labels|label"), read_trl),
     Form("PRM800K", ("question.problem", "label"), read_prm800k, is_judged=True),
@@ -80,10 +79,10 @@ FORMS = (
 )
 """Every form; a row is of the first form whose fields it has."""
 
-NEEDED = "; ".join(form.words for form in FORMS)
+NEEDED = "; ".join(form.words for form in ROW_FORMS)
 """The fields of every form, for error messages."""
 
-FIELD_NAMES = tuple(dict.fromkeys(name for form in FORMS for name in (*form.names, *form.others, *SHARED)))
+FIELD_NAMES = tuple(dict.fromkeys(name for form in ROW_FORMS for name in (*form.names, *form.others, *SHARED)))
 """Our names that `fields` may map to a field of a file."""
 
 
@@ -92,7 +91,7 @@ def form_of(row: Row) -> Form | None:
 
     Every row of a table has all columns, so nulls count as fields only if no form fits without them.
     """
-    return next((form for given in (drop_nulls(row), row) for form in FORMS if form.is_of(given)), None)
+    return next((form for given in (drop_nulls(row), row) for form in ROW_FORMS if form.is_of(given)), None)
 
 
 def drop_nulls(row: Row) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Parse rows of a trajectory source in any of the forms of `forms.py`, number them and assign them to shards.
+"""Parse rows of a trajectory source in any of the forms of `forms`, number them and assign them to shards.
+
+A trajectory is called after its row (`t000000017`), a shard by its number (`000`, `001`, …); a question's trajectories
+are in one shard.
 
 {"input": "Ann has 3 hats … ки", "label": "Ann has 3 hats … +", "task": "GSM8K"}    line 17 of the source
 -> row_number 17, question "Ann has 3 hats …", steps […], labels [true], shard "002" by the hash of its question
@@ -11,28 +14,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
-from pydantic import BaseModel, ValidationError
 
 from cpmi_dagster.contracts.tables import MathShepherd, RejectedRows
-from cpmi_dagster.errors import MalformedRow, SourceError, first_complaint
+from cpmi_dagster.errors import MalformedRow, SourceError
 from cpmi_dagster.files.text import encodable
+from cpmi_dagster.trajectories.columns import list_columns, refuse, rename, use_file_names
 from cpmi_dagster.trajectories.fields import read_identifier, read_optional
-from cpmi_dagster.trajectories.form_readers import QUESTION, read_question_row
 from cpmi_dagster.trajectories.forms import NEEDED, drop_nulls, form_of
-from cpmi_dagster.trajectories.identifiers import shard_key
-from cpmi_dagster.trajectories.math_shepherd import Trajectory
-from cpmi_dagster.trajectories.names import list_columns, refuse, rename, use_file_names
 from cpmi_dagster.trajectories.question_key import question_id
-from cpmi_dagster.trajectories.solution_text import AUTO, Splitting
+from cpmi_dagster.trajectories.readers import QUESTION, Trajectory, read_question_row
+from cpmi_dagster.trajectories.steps import AUTO, Splitting
 
 BATCH_ROWS = 10_000
 CACHED_QUESTIONS = 1 << 15
 EXCERPT_CHARACTERS = 120
-Model = TypeVar("Model", bound=BaseModel)
+TRAJECTORY_ID = r"^t[0-9]{9,18}$"
+"""Pattern of `name_trajectory`."""
 ROW_SCHEMA = MathShepherd.create_empty().to_arrow().schema
 
 
@@ -56,7 +57,7 @@ class Defect(NamedTuple):
     source_id: str | None = None
 
 
-class Reading(NamedTuple):
+class RowFormat(NamedTuple):
     """How rows of a source are read.
 
     Attributes:
@@ -83,11 +84,11 @@ class Reading(NamedTuple):
             return Unreadable(str(dict(row)), str(error), self.place)
 
 
-AS_IT_IS = Reading()
+AS_IT_IS = RowFormat()
 
 
 def number_rows(
-    rows: Iterable[Row], first: int, shards: int, ids: dict[str, int] | None = None, reading: Reading = AS_IT_IS
+    rows: Iterable[Row], first: int, shards: int, ids: dict[str, int] | None = None, row_format: RowFormat = AS_IT_IS
 ) -> pl.DataFrame:
     """A batch of source rows as rows of `sources.math_shepherd`, with their shard.
 
@@ -103,27 +104,31 @@ def number_rows(
     numbered: list[dict[str, Any]] = []
     ids = {} if ids is None else ids
     for number, row in enumerate(rows, start=first):
-        if number == 0 and reading.place and not (reading.of_questions or isinstance(row, Unreadable) or form_of(row)):
-            raise refuse(row, reading.place, reading.fields)
-        read = read_row(row, reading)
+        if (
+            number == 0
+            and row_format.place
+            and not (row_format.of_questions or isinstance(row, Unreadable) or form_of(row))
+        ):
+            raise refuse(row, row_format.place, row_format.fields)
+        read = read_row(row, row_format)
         if isinstance(read, Trajectory):
             earlier = number if read.source_id is None else ids.setdefault(read.source_id, number)
             if earlier != number:
                 reason = f'row {earlier + 1} has the id "{read.source_id}" already; give every row its own'
                 read = Defect(reason, read.question, read.source_id)
-            elif "" in read.steps and not reading.keeps_empty:
+            elif "" in read.steps and not row_format.keeps_empty:
                 read = Defect(f"step {read.steps.index('') + 1} is empty", read.question, read.source_id)
         numbered.append(row_of(number, read))
     keys = [shard_key(row["question_id"], shards) for row in numbered]
     return frame_of(numbered).with_columns(shard=pl.Series(keys, dtype=pl.String))
 
 
-def number_batches(rows: Iterable[Row], reading: Reading) -> Iterator[pl.DataFrame]:
+def number_batches(rows: Iterable[Row], row_format: RowFormat) -> Iterator[pl.DataFrame]:
     """All rows of a source, of one shard, batch by batch; see `number_rows`."""
     stream, first = iter(rows), 0
     ids: dict[str, int] = {}
     while batch := list(islice(stream, BATCH_ROWS)):
-        yield number_rows(batch, first, 1, ids, reading)
+        yield number_rows(batch, first, 1, ids, row_format)
         first += len(batch)
 
 
@@ -151,12 +156,12 @@ def frame_of(rows: list[dict[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(pa.Table.from_pylist(rows, schema=ROW_SCHEMA))
 
 
-def read_row(row: Row, reading: Reading = AS_IT_IS) -> Trajectory | Defect:
+def read_row(row: Row, row_format: RowFormat = AS_IT_IS) -> Trajectory | Defect:
     """Read a row of any form, or a question; a row that cannot be read becomes a `Defect`."""
     if isinstance(row, Unreadable):
         return Defect(encodable(row.reason), encodable(row.text))
     given = drop_nulls(row)
-    if reading.of_questions:
+    if row_format.of_questions:
         read = read_question_row if any(name in given for name in QUESTION.split("|")) else None
         needed = f"a text in {QUESTION.replace('|', ' or ')}"
     else:
@@ -165,11 +170,11 @@ def read_row(row: Row, reading: Reading = AS_IT_IS) -> Trajectory | Defect:
         given = given if form is None or form.is_of(given) else row
     try:
         if read is None:
-            raise MalformedRow(f"the row has columns {list_columns(row, reading.fields)}; it needs {needed}")
-        return read(given, reading.steps)
+            raise MalformedRow(f"the row has columns {list_columns(row, row_format.fields)}; it needs {needed}")
+        return read(given, row_format.steps)
     except MalformedRow as error:
         text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))
-        reason = encodable(use_file_names(reading.fields, str(error)))
+        reason = encodable(use_file_names(row_format.fields, str(error)))
         return Defect(reason, encodable(text), _id_of(row))
 
 
@@ -179,6 +184,21 @@ def _id_of(row: Mapping[str, Any]) -> str | None:
         return read_optional(row, "id", read_identifier)
     except MalformedRow:
         return None
+
+
+def shard_name(number: int) -> str:
+    """Partition key of a shard: 3 is `003`."""
+    return f"{number:03d}"
+
+
+def shard_key(question_id: str, shards: int) -> str:
+    """Partition key of the shard of a question, whose id is a hexadecimal hash."""
+    return shard_name(int(question_id, 16) % shards)
+
+
+def name_trajectory(row_number: int) -> str:
+    """`t000000042` for row 42 of the source."""
+    return f"t{row_number:09d}"
 
 
 def separate_defects(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -229,25 +249,6 @@ def _repeated(rows: pl.DataFrame) -> pl.DataFrame:
     pairs = repeated.join(golds, on="first", how="left", maintain_order="left")
     differs = pl.col("gold_answer").is_not_null() & pl.col("gold").ne_missing(pl.col("gold_answer"))
     return pairs.with_columns(differs=differs)
-
-
-def validate(what: str, place: int, row: Row, form: type[Model], advice: str) -> Model:
-    """Validate a row of a file in which every row must be valid.
-
-    Args:
-        what: name of the file in the error.
-        place: number of the row, from 0.
-        advice: what to do about an invalid row.
-
-    Raises:
-        SourceError: the row is invalid.
-    """
-    if isinstance(row, Unreadable):
-        raise SourceError(f"{what}, {row.place}: {row.reason}; correct or remove it")
-    try:
-        return form.model_validate(dict(row))
-    except ValidationError as error:
-        raise SourceError(f"{what}, row {place + 1}: {first_complaint(error)}; {advice}") from error
 
 
 @lru_cache(maxsize=CACHED_QUESTIONS)

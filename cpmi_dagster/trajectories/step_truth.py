@@ -25,14 +25,21 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from cpmi_dagster.errors import MalformedRow, SourceError, first_complaint
 from cpmi_dagster.files.bounded_reading import BoundedList
-from cpmi_dagster.trajectories.fields import name_in, read_identifier, read_label, read_list, read_optional, read_text
-from cpmi_dagster.trajectories.form_readers import NO_ERROR, read_whole_number
+from cpmi_dagster.trajectories.fields import (
+    NO_ERROR,
+    name_in,
+    read_identifier,
+    read_label,
+    read_list,
+    read_optional,
+    read_text,
+    read_whole_number,
+)
 from cpmi_dagster.trajectories.forms import UNIQUE_IDS, drop_nulls, form_of
-from cpmi_dagster.trajectories.given_columns import plain
-from cpmi_dagster.trajectories.identifiers import TRAJECTORY_ID
-from cpmi_dagster.trajectories.math_shepherd import Trajectory
+from cpmi_dagster.trajectories.given_rows import plain
 from cpmi_dagster.trajectories.question_key import question_id
-from cpmi_dagster.trajectories.rows import EXCERPT_CHARACTERS, Reading, Row, Unreadable, read_row
+from cpmi_dagster.trajectories.readers import Trajectory
+from cpmi_dagster.trajectories.rows import EXCERPT_CHARACTERS, TRAJECTORY_ID, Row, RowFormat, Unreadable, read_row
 
 ID = "|".join(("id", *UNIQUE_IDS))
 NO_NAME = "it names no solution; give its `id`, its `row_number`, or its question and steps"
@@ -99,13 +106,13 @@ class Judgements(NamedTuple):
         return Judgements(judged, rejected, self.unjudged + fewer)
 
 
-def read_judgements(rows: Iterable[tuple[Row, Reading]]) -> Judgements:
-    """Read the rows of `sources.step_truth`, each with how its source is read."""
+def read_judgements(rows: Iterable[tuple[Row, RowFormat]]) -> Judgements:
+    """Read the rows of `sources.step_truth`, each with the format of its source."""
     read = Judgements([], [], 0)
-    for place, (row, reading) in enumerate(rows):
+    for place, (row, row_format) in enumerate(rows):
         about = _describe(place, row)
         try:
-            judgement = _read_judgement(about, row, reading)
+            judgement = _read_judgement(about, row, row_format)
         except MalformedRow as error:
             read.rejected.append((about, str(error)))
             continue
@@ -124,7 +131,7 @@ def _describe(place: int, row: Row) -> About:
     return place, None if name is None else plain(str(name)), plain(text[:EXCERPT_CHARACTERS])
 
 
-def _read_judgement(about: About, row: Row, reading: Reading) -> Judgement | None:
+def _read_judgement(about: About, row: Row, row_format: RowFormat) -> Judgement | None:
     """A row's judgement; None if it judges no step.
 
     Raises:
@@ -133,7 +140,7 @@ def _read_judgement(about: About, row: Row, reading: Reading) -> Judgement | Non
     if isinstance(row, Unreadable):
         raise MalformedRow(row.reason)
     given = drop_nulls(plain(row))  # pandas has NaN for null
-    solution = _read_solution(given, reading)
+    solution = _read_solution(given, row_format)
     correct, first_error = _read_judged_steps(given, solution)
     if correct is None and first_error is None and not {"steps", "correct", "first_error"} & {*row} and not solution:
         raise MalformedRow(NO_JUDGEMENT)
@@ -153,11 +160,11 @@ def _read_judgement(about: About, row: Row, reading: Reading) -> Judgement | Non
     return Judgement(about, number, source_id, asked, steps, correct, first_error, kind, left)
 
 
-def _read_solution(row: Mapping[str, Any], reading: Reading) -> Trajectory | None:
+def _read_solution(row: Mapping[str, Any], row_format: RowFormat) -> Trajectory | None:
     """The solution that a row repeats, also if its steps stand there without a question; None if it repeats none."""
     if form_of(row) is None and "steps" not in row:
         return None
-    read = read_row(row if form_of(row) else {"question": "?", **row}, reading)
+    read = read_row(row if form_of(row) else {"question": "?", **row}, row_format)
     if isinstance(read, Trajectory):
         return read
     raise MalformedRow(read.reason)

@@ -20,10 +20,10 @@ from cpmi_dagster.answers.extraction import without_tags
 from cpmi_dagster.contracts.tables import RejectedTruth, StepTruth
 from cpmi_dagster.errors import MalformedRow, SourceError
 from cpmi_dagster.files.text import counted
-from cpmi_dagster.trajectories.form_readers import judge_up_to
-from cpmi_dagster.trajectories.math_shepherd import without_headers
+from cpmi_dagster.trajectories.readers import judge_up_to
 from cpmi_dagster.trajectories.rows import Row, Unreadable, originals
 from cpmi_dagster.trajectories.step_truth import Judgement, Judgements, Truth
+from cpmi_dagster.trajectories.steps import without_headers
 
 SOLUTION_COLUMNS = ["row_number", "source_id", "question_id", "question", "steps", "gold_answer", "defect"]
 """Columns of `sources.math_shepherd` that judgements are fitted by."""

@@ -4,13 +4,14 @@ cached_scores         labels.answer_logprobs      key: hashes of the text before
 cached_step_values    hidden states, judgements   key: hash of a solution, its question and steps
 CachingEngine         continuations               key: hash of a prompt, and the number of a sample
 
-engine.generate(["What is 2 + 3?\\n"], sampling, samples=8, seed=0)     first time: 8 continuations are sampled and kept
-engine.generate(["What is 2 + 3?\\n"], sampling, samples=10, seed=0)    then: samples 8 and 9
+engine.generate(["What is 2 + 3?\\n"], Draws(sampling, samples=8, seed=0))     first: 8 are sampled and kept
+engine.generate(["What is 2 + 3?\\n"], Draws(sampling, samples=10, seed=0))    then: samples 8 and 9
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -19,13 +20,27 @@ from cpmi_dagster.contracts.cost import Cost, Stopwatch
 from cpmi_dagster.contracts.seeded import text_hash
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.files.time_left import Advance, unseen
-from cpmi_dagster.generation.engine import Generation, RolloutEngine, SamplingWork, Stop, timed_generate
-from cpmi_dagster.generation.settings import Sampling
+from cpmi_dagster.generation.engine import Draws, Generation, RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.resources.answers.cache import COST, AnswerCache, shares_of
-from cpmi_dagster.scoring.logprobs import ScoredAnswers, answer_logprobs, refusals, scored_answers
-from cpmi_dagster.scoring.questions import WORK, answer_questions, read_wanted, step_questions, trajectory_questions
+from cpmi_dagster.scoring.answer_trees import slices
+from cpmi_dagster.scoring.cache_keys import WORK, logprob_keys, read_wanted, trajectory_keys
+from cpmi_dagster.scoring.logprobs import (
+    ScoredAnswers,
+    rejected_rows,
+    scored_answers,
+    tokenize,
+    tokenized_logprobs,
+)
 from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.scoring.tokenization import (
+    Tokenized,
+    TokenizedTrajectory,
+    render_trajectories,
+    split_wanted,
+    with_negative_lists,
+)
+from cpmi_dagster.tree_forward.probe import check_full_attention
 
 SCORE_KEY = {"prompt": pl.UInt64(), "answer": pl.UInt64()}
 SCORE = {"logprob_sum": pl.Float64(), "token_count": pl.Int64()}
@@ -51,7 +66,9 @@ def cached_scores(
     of_steps: bool,
     advance: Advance,
 ) -> ScoredAnswers:
-    """The result of `scoring.answer_logprobs`, from kept answers and the model; refusals are kept with their reasons.
+    """The result of `scoring.answer_logprobs`, from kept answers and the model; rejections are kept with their reasons.
+
+    Each trajectory is rendered once, and tokenised once at most: when it is admitted, or else when it is scored.
 
     Args:
         scores: has `SCORE_KEY` and `SCORE`.
@@ -62,32 +79,47 @@ def cached_scores(
     Returns:
         Its cost is that of all answers, kept ones too.
     """
+    lists = with_negative_lists(trajectories, negatives)
+    rendered, incomplete = render_trajectories(lists, scoring, contrasted, of_steps)
+    texts, tokens = {each.trajectory_id: each for each in rendered}, dict[str, TokenizedTrajectory]()
+
+    def tokenize_new(names: Iterable[str]) -> Tokenized:
+        new = [texts[name] for name in names if name in texts and name not in tokens]
+        tokenized = tokenize(new, load(), scoring)
+        tokens.update((each.trajectory_id, each) for each in tokenized.trajectories)
+        return tokenized
 
     def admit(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
-        chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
-        reasons = _remove_names(refusals(chosen, negatives, load(), scoring, contrasted, of_steps))
+        tokenized = tokenize_new(part["trajectory_id"])
+        if tokenized.too_long and not tokenized.trajectories:
+            check_full_attention(load().model, tokenized.too_long)
+        reasons = _remove_names(rejected_rows([*incomplete, *tokenized.rejected]))
         return part.join(reasons, on="trajectory_id", how="left"), Cost.zero()
 
     def score(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
-        chosen = trajectories.join(part, on="trajectory_id", how="semi", maintain_order="left")
-        theirs = negatives.join(part, on="trajectory_id", how="semi")
+        chosen = lists.join(part, on="trajectory_id", how="semi", maintain_order="left")
         wanted = read_wanted(part)
-        progress = shares_of(chosen.height, report)
-        scored = answer_logprobs(
-            chosen, theirs, load(), scoring, progress, wanted=wanted, contrasted=contrasted, of_steps=of_steps
-        )
+
+        def batches() -> Iterator[tuple[int, Tokenized]]:
+            for batch in slices(chosen):
+                names = batch["trajectory_id"]
+                tokenized = tokenize_new(names)
+                whole = [tokens.pop(name) for name in names if name in tokens]
+                parts = chain.from_iterable(split_wanted(each, wanted[each.trajectory_id]) for each in whole)
+                yield batch.height, tokenized._replace(trajectories=list(parts))
+
+        scored = tokenized_logprobs(batches(), load(), scoring, shares_of(chosen.height, report))
         return part.join(scored.values.select(*ROW, "logprob_sum", "token_count"), on=ROW), scored.cost
 
-    wholes = trajectory_questions(trajectories, negatives, scoring)
+    wholes = trajectory_keys(lists, scoring)
     uncounted = replace(admissions, count=lambda kept, asked: None)  # `scores` counts the same trajectories
     admitted = uncounted.answers(wholes, admit, max(1, wholes.height))
-    refused = _insert_names(admitted.filter(pl.col("reason").is_not_null()))
-    fitting = trajectories.join(refused, on="trajectory_id", how="anti", maintain_order="left")
-    ask = step_questions if of_steps else partial(answer_questions, negatives=negatives, contrasted=contrasted)
-    questions = ask(fitting, scoring=scoring)
+    rejected = _insert_names(admitted.filter(pl.col("reason").is_not_null()))
+    fitting = trajectories.join(rejected, on="trajectory_id", how="anti", maintain_order="left")
+    keys = logprob_keys([texts[name] for name in fitting["trajectory_id"] if name in texts])
     # trajectories of a question stay adjacent, since they share a token tree
-    asked = fitting.select("trajectory_id").join(questions, on="trajectory_id", maintain_order="left_right")
-    advance(refused.height, left=float(asked[WORK].sum()))
+    asked = fitting.select("trajectory_id").join(keys, on="trajectory_id", maintain_order="left_right")
+    advance(rejected.height, left=float(asked[WORK].sum()))
     answered = scores.answers(
         asked,
         score,
@@ -99,7 +131,7 @@ def cached_scores(
         work=WORK,
     )
     values = AnswerLogprobs.cast(answered.select(AnswerLogprobs.column_names()))
-    return scored_answers(values, refused.iter_rows(), scores.spent(answered))
+    return scored_answers(values, rejected.iter_rows(), scores.spent(answered))
 
 
 def _remove_names(rejected: pl.DataFrame) -> pl.DataFrame:
@@ -108,10 +140,10 @@ def _remove_names(rejected: pl.DataFrame) -> pl.DataFrame:
     return rejected.select("trajectory_id", pl.Series("reason", reasons, pl.String))
 
 
-def _insert_names(refused: pl.DataFrame) -> pl.DataFrame:
+def _insert_names(rejected: pl.DataFrame) -> pl.DataFrame:
     """Reasons with the trajectory's id for `ANY_ID`."""
-    names = [reason.replace(ANY_ID, name) for name, reason in refused.select("trajectory_id", "reason").iter_rows()]
-    return refused.select("trajectory_id", pl.Series("reason", names, pl.String))
+    names = [reason.replace(ANY_ID, name) for name, reason in rejected.select("trajectory_id", "reason").iter_rows()]
+    return rejected.select("trajectory_id", pl.Series("reason", names, pl.String))
 
 
 def cached_step_values(
@@ -192,17 +224,10 @@ class CachingEngine:
         return self.load()
 
     def generate(
-        self,
-        prompts: Sequence[str],
-        sampling: Sampling,
-        samples: int,
-        seed: int,
-        stop: Stop = "answer",
-        first: int = 0,
-        work: SamplingWork | None = None,
+        self, prompts: Sequence[str], draws: Draws, work: SamplingWork | None = None
     ) -> list[list[Generation]]:
-        """Continue every prompt `samples` times; see `RolloutEngine.generate`."""
-        numbers = pl.DataFrame({"sample": range(first, first + samples)}, schema={"sample": pl.Int64})
+        """Continue every prompt; see `RolloutEngine.generate`."""
+        numbers = pl.DataFrame({"sample": draws.numbers}, schema={"sample": pl.Int64})
         texts = pl.DataFrame({"prompt": [text_hash(each) for each in prompts], "asked": list(prompts)}, schema=PROMPT)
 
         def ask(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
@@ -214,7 +239,8 @@ class CachingEngine:
             for alike in ranges.partition_by("sample", "count", maintain_order=True):
                 start, count = alike.select("sample", "count").row(0)
                 asked = alike["asked"].to_list()
-                groups, spent = timed_generate(self._engine, asked, sampling, count, seed, stop, start, work)
+                missing = replace(draws, samples=count, first=start)
+                groups, spent = timed_generate(self._engine, asked, missing, work)
                 cost += spent
                 answers += [
                     (prompt, number, each.text, each.tokens, each.truncated, each.prompt_tokens)
@@ -228,4 +254,4 @@ class CachingEngine:
         self._used.append(answered.select([*CONTINUATION_KEY, *COST]))
         rows = answered.select(list(CONTINUATION)).iter_rows()
         singles = [Generation(*row) for row in rows]
-        return [singles[start : start + samples] for start in range(0, len(singles), samples)]
+        return [singles[start : start + draws.samples] for start in range(0, len(singles), draws.samples)]

@@ -26,10 +26,16 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources, source_at
 from cpmi_dagster.rewards.dataset import KEY
 from cpmi_dagster.trajectories.forms import list_unread_fields
-from cpmi_dagster.trajectories.given_columns import as_cells, free_name, plain
-from cpmi_dagster.trajectories.given_rows import GivenRows, read_given
-from cpmi_dagster.trajectories.identifiers import name_trajectory
-from cpmi_dagster.trajectories.rows import Reading, Row, Unreadable, number_rows, originals, separate_defects
+from cpmi_dagster.trajectories.given_rows import GivenRows, as_cells, free_name, plain, read_given
+from cpmi_dagster.trajectories.rows import (
+    Row,
+    RowFormat,
+    Unreadable,
+    name_trajectory,
+    number_rows,
+    originals,
+    separate_defects,
+)
 
 READ = ("source_id", "question", "steps", "labels", "task", "gold_answer", "split", "defect", "excerpt")
 """What is read of a row."""
@@ -76,7 +82,7 @@ def read_file(place: str, outputs: Sequence[Path], keeps_empty: bool = False, **
     return read_given(rows, source.reading._replace(keeps_empty=keeps_empty))
 
 
-def own_rows(settings: Settings, lake: Lake) -> Iterator[tuple[Row, int | None, Reading]]:
+def own_rows(settings: Settings, lake: Lake) -> Iterator[tuple[Row, int | None, RowFormat]]:
     """Each row of the user's files as it came, with the row_number of its trajectory, and how it is read.
 
     A duplicate has that of the first equal row. A row that has changed, or was not there, has None.

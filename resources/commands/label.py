@@ -32,7 +32,7 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parquet import hash_of
 from cpmi_dagster.resources.sources.data_sources import source_at
 from cpmi_dagster.rewards.labelled_rows import OURS, add_labels
-from cpmi_dagster.trajectories.given_columns import check_format, plain, write_rows
+from cpmi_dagster.trajectories.given_rows import check_format, plain, write_rows
 from cpmi_dagster.trajectories.rows import Unreadable
 
 HOMES = Path(".cpmi")

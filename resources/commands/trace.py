@@ -18,7 +18,7 @@ from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.rewards.hazard import explain, read_solutions
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.reward_type import Evidence
-from cpmi_dagster.trajectories.identifiers import shard_key
+from cpmi_dagster.trajectories.rows import shard_key
 
 FIND_ID = """
     select trajectory_id from alignment.trajectories where trajectory_id = $id or source_id = $id

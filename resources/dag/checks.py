@@ -9,7 +9,7 @@ from textwrap import shorten
 import dagster as dg
 import polars as pl
 
-from cpmi_dagster.benchmarks.shared_questions import shared_questions
+from cpmi_dagster.benchmarks.registry import shared_questions
 from cpmi_dagster.contracts.keys import (
     FIGURES,
     LOGPROBS,
@@ -35,7 +35,7 @@ from cpmi_dagster.resources.dag.stage import asset_key
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.selection import GSM8K, MIXED, lift_constraints
-from cpmi_dagster.trajectories.own_labels import notes_on_others, own_rewards
+from cpmi_dagster.trajectories.step_labels import external_rewards, notes_on_others
 
 SCORED = (LOGPROBS, REJECTED_TRAJECTORIES)
 EXAMPLE = 100
@@ -99,7 +99,7 @@ def own_labels_fit_the_selection(lake: Lake, settings: Settings) -> dg.AssetChec
     if names:
         trajectories = _rows(lake, TRAJECTORIES, settings).join(lake.read(SELECTED), on="trajectory_id", how="semi")
         try:
-            own_rewards(lake.read(OWN_LABELS), trajectories)
+            external_rewards(lake.read(OWN_LABELS), trajectories)
         except SourceError as error:
             raise dg.Failure(description=str(error), allow_retries=False) from error
     others = notes_on_others(lake.read(OWN_LABELS), lake.read(SELECTED)) if names else []

@@ -7,9 +7,9 @@ from math import ceil
 
 import polars as pl
 
-from cpmi_dagster.benchmarks.agreement import Agreement, agreement, share_lacking
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, label_aucs
-from cpmi_dagster.benchmarks.resampling import Estimate
+from cpmi_dagster.benchmarks.metrics import Agreement, agreement
+from cpmi_dagster.benchmarks.resampling import Estimate, share_lacking
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.figures import ReportInputs

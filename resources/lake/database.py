@@ -34,7 +34,7 @@ from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.home_file import nothing_made
 from cpmi_dagster.resources.lake.lake import ALL, COMPARED, EARLIER, LAKE, Lake
 from cpmi_dagster.resources.lake.parquet import hash_of, is_intact, write_sealed
-from cpmi_dagster.trajectories.identifiers import shard_name
+from cpmi_dagster.trajectories.rows import shard_name
 
 LOG = logging.getLogger(__name__)
 FILE_NAME = "cpmi.duckdb"

@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 import torch
 from sklearn.metrics import roc_auc_score
 
+from cpmi_dagster.generation.engine import Draws
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
+from cpmi_dagster.math_shepherd import parse_row
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
-from cpmi_dagster.reading.next_tokens import token_logprobs
-from cpmi_dagster.trajectories.math_shepherd import parse_row
 from cpmi_dagster.trajectories.templates import ANSWER_PREFIX, render_context, render_question, render_step
+from cpmi_dagster.tree_forward.next_tokens import token_logprobs
 from scripts.miniature_models.measure import stated_answer
 from scripts.miniature_world.question_rows import JsonRow
 from scripts.miniature_world.world import world_rows
@@ -141,7 +142,7 @@ def recovery_shares(model: LoadedModel, steps: Sequence[TrueStep], samples: int 
     """For each step, the share of its rollouts that state the gold answer."""
     prompts = [render_context(step.question, step.steps) for step in steps]
     engine = TransformersEngine(model, BATCH_SEQUENCES)
-    written = engine.generate(prompts, ROLLOUTS, samples, seed)
+    written = engine.generate(prompts, Draws(ROLLOUTS, samples, seed))
     return [
         sum(stated_answer(rollout.text) == step.gold for rollout in of_step) / samples
         for of_step, step in zip(written, steps, strict=True)

@@ -22,7 +22,7 @@ from cpmi_dagster.alignment import (
     align_trajectories,
     read_references,
 )
-from cpmi_dagster.benchmarks.shared_questions import shared_questions
+from cpmi_dagster.benchmarks.registry import shared_questions
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.rows import number_rows

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.answers.extraction import extract_answer
-from cpmi_dagster.answers.fences import boxed_answer, unwrap
+from cpmi_dagster.answers.plain_text import boxed_answer, unwrap
 from cpmi_dagster.answers.values import Undecidable, read_value
 from cpmi_dagster.answers.verdicts import decide, is_equivalent
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.alignment import ReferenceIndex
 from cpmi_dagster.answers.comparison import Answers, Comparison
-from cpmi_dagster.answers.gold import answer_text, read_gold_answer
+from cpmi_dagster.answers.gold import answer_text, doubt_gold_answers, read_gold_answer
 from cpmi_dagster.benchmarks.best_of_n import with_answer_classes
 from cpmi_dagster.generation.monte_carlo import grade
 from cpmi_dagster.negatives.hard_negatives import choose_negatives
@@ -133,3 +133,24 @@ def test_a_written_number_is_the_number(number: Any):
     written = read_gold_answer(number)
     assert written is not None and float(written) == float(number)
     assert read_gold_answer(written) == written
+
+
+@pytest.mark.parametrize(
+    ("golds", "finals", "words"),
+    [
+        ("2013", "CABC", "none of 4 solutions state their gold answer: the first states `C`, for `2`; check which"),
+        (["7", "12"] * 50, ["7 ки", "12 ки"] * 50, "none of 100"),
+        (
+            ["5"] * 20,
+            [*["5"] * 14, *"ABCDEF"],
+            "all 6 wrong final answers are letters, where the gold answers are numbers; check",
+        ),
+        ("1234", "1235", None),  # one is wrong
+        (["5"] * 20, [*["5"] * 14, *"123467"], None),  # wrong, of the same kind
+        ("12", "34", None),  # too few
+        (["1", None, "3"], ["2", "2", None], None),
+    ],
+)
+def test_doubt_is_said_if_no_answer_fits_or_wrong_ones_are_of_another_kind(golds, finals, words):
+    said = doubt_gold_answers(zip(golds, finals, strict=True))
+    assert said is None if words is None else said is not None and said.startswith(words)

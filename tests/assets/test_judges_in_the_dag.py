@@ -19,7 +19,7 @@ from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.exports.reward_models import save_reward_model
 from cpmi_dagster.models.language_models import load_language_model
 from cpmi_dagster.models.model_files import weights_hash
-from cpmi_dagster.prm import judge_models, score_steps
+from cpmi_dagster.prm import published, score_steps
 from cpmi_dagster.prm.model import LoadedRewardModel, RewardModel
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.making import bring_up_to_date
@@ -61,13 +61,13 @@ def loaded(monkeypatch, tmp_path) -> list[str]:
         labeler = load_language_model("miniature:labeler", None, "float32", "cpu")
         model = RewardModel.from_backbone(cast(PreTrainedModel, labeler.model.base_model)).eval()
         save_reward_model(LoadedRewardModel(model, labeler.tokenizer, folder), tmp_path / folder)
-    load, names = judge_models.load_judge, list[str]()
+    load, names = published.load_prm, list[str]()
 
     def recorded(name: str, *others: Any) -> LoadedRewardModel:
         names.append(Path(name).name)
         return load(name, *others)
 
-    monkeypatch.setattr(judge_models, "load_judge", recorded)
+    monkeypatch.setattr(published, "load_prm", recorded)
     return names
 
 
@@ -75,7 +75,7 @@ def test_a_model_judges_once_and_its_weights_are_on_record(tmp_path: Path, loade
     one = {"model": "./one", "dtype": "float32", "benchmarks": ["processbench_gsm8k"]}
     frame, _ = made(settings_of(tmp_path, {"One": one}))
     problems = pl.DataFrame({"problem_id": ["gsm8k-0", "gsm8k-1"], "question": "q", "steps": [["a"], ["b"]]})
-    alone = score_steps(judge_models.load_judge(str(tmp_path / "one")), problems, 512)
+    alone = score_steps(published.load_prm(str(tmp_path / "one")), problems, 512)
     assert frame["probability"].to_list() == pytest.approx(alone["probability"].to_list(), abs=1e-6)
     record = Lake.of(settings_of(tmp_path, {"One": one})).record(JUDGES)
     assert record and record.model == f"one@{weights_hash(tmp_path / 'one')[:12]}"

@@ -26,8 +26,8 @@ from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, provenance_of
 from cpmi_dagster.definitions import STAGE_BY_TABLE, describe_pilot, home_of, home_status, what_is_stale
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
-from cpmi_dagster.prm import features
-from cpmi_dagster.prm.examples import validation_questions
+from cpmi_dagster.prm import scoring
+from cpmi_dagster.prm.inputs import validation_questions
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.instance import open_instance
@@ -224,7 +224,7 @@ def test_only_what_the_reward_types_need_is_computed_and_only_what_is_added_late
 
 
 def test_a_recipe_that_is_added_asks_the_backbone_nothing(own_copy, monkeypatch):
-    monkeypatch.setattr(features, "step_features", lambda *_: pytest.fail("the backbone was asked"))
+    monkeypatch.setattr(scoring, "step_features", lambda *_: pytest.fail("the backbone was asked"))
     added = Recipe(name="mc_mse", reward_type="mc", objective="mse")
     settings = own_copy.model_copy(update={"recipes": (*own_copy.recipes, added)})
     assert not run_all(settings, only=("models", "benchmarks")).failures

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score, roc_auc_score
 
-from cpmi_dagster.benchmarks.agreement import agreement, share_lacking
-from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein
+from cpmi_dagster.benchmarks.metrics import agreement, bootstrap_auc, bootstrap_wasserstein
 from cpmi_dagster.benchmarks.prmbench import f1_of_counts
 from cpmi_dagster.benchmarks.resampling import (
     FEWEST_UNITS,
@@ -17,6 +16,7 @@ from cpmi_dagster.benchmarks.resampling import (
     group_numbers,
     holm,
     question_weights,
+    share_lacking,
 )
 
 few = settings(max_examples=25, deadline=None)

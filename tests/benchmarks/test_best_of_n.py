@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.benchmarks.best_of_n import AGGREGATIONS, STEP_AGGREGATIONS, choose, ties
-from cpmi_dagster.benchmarks.candidates import sample_candidates
+from cpmi_dagster.benchmarks.best_of_n import AGGREGATIONS, STEP_AGGREGATIONS, choose, sample_candidates, ties
 from cpmi_dagster.contracts.tables import CandidateSolutions
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.generation.engine import Generation
@@ -112,7 +111,7 @@ class Solver:
     def prepare(self):
         pass
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0, work=None):
+    def generate(self, prompts, draws, work=None):
         return [[Generation(text, 3, False) for text in self.texts["(A)" in prompt]] for prompt in prompts]
 
 

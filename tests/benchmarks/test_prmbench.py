@@ -4,7 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.prmbench import CLASSIFICATIONS, prmbench_scores
+from cpmi_dagster.benchmarks.prmbench import prmbench_scores
+from cpmi_dagster.benchmarks.readers import CLASSIFICATIONS
 from cpmi_dagster.benchmarks.resampling import question_weights
 
 

@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpmi_dagster.benchmarks.first_errors import NEVER, f1_of_accuracies, right_intervals
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc, bootstrap_wasserstein, scored_steps
 from cpmi_dagster.benchmarks.processbench import (
     AVERAGED,
     CROSS_FITTED,
+    NEVER,
+    f1_of_accuracies,
     processbench_chance,
     processbench_scores,
+    right_intervals,
 )
 from cpmi_dagster.benchmarks.thresholds import FOLDS, fold_numbers
 from cpmi_dagster.errors import BenchmarkError
@@ -174,7 +176,7 @@ def test_predictions_that_do_not_fit_are_refused_by_name():
     problems, predictions = everywhere([([0.9, 0.2], 1), ([0.9, 0.8], -1)])
     for change, message in (
         (predictions.filter(pl.col("problem_id") != "math-1"), "`math-1` of processbench_math has no prediction"),
-        (predictions.with_columns(probability=pl.lit(float("nan"))), r"must lie in \[0, 1\]"),
+        (pl.concat([predictions, predictions[:1]]), "has 2 steps, but predictions for 3, steps 0 to 1"),
     ):
         with pytest.raises(BenchmarkError, match=message):
             processbench_scores(change, problems, 10, 0)

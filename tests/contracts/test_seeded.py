@@ -6,8 +6,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.seeded import derived_seed, text_hash, uniform_number
 from cpmi_dagster.generation.token_sampling import prompt_seed, uniform_numbers
-from cpmi_dagster.negatives.edits import propose
-from cpmi_dagster.negatives.hard_negatives import trajectory_seed
+from cpmi_dagster.negatives.hard_negatives import propose, trajectory_seed
 from scripts.miniature_world.held_out import is_held_out
 
 

@@ -10,7 +10,7 @@ from completions_server import Answer, Server, completion, serve
 
 from cpmi_dagster.errors import ModelError, TransientError
 from cpmi_dagster.generation.endpoint_engine import EndpointEngine
-from cpmi_dagster.generation.engine import NO_ROOM, Generation
+from cpmi_dagster.generation.engine import NO_ROOM, Draws, Generation
 from cpmi_dagster.generation.settings import Sampling
 
 pytestmark = pytest.mark.slow
@@ -44,14 +44,16 @@ def in_turn(*answers: Answer) -> Callable[[dict[str, Any]], Answer]:
 def test_what_may_pass_is_asked_again_with_the_same_seed():
     passing = [Answer({"error": {"message": "overloaded"}}, status) for status in (503, 429, 408)]
     with serve(in_turn(*passing, GOOD)) as server:
-        assert engine_of(server, max_retries=3).generate(["a"], SAMPLING, 1, 0) == [[Generation("fine", 4, False, 5)]]
+        assert engine_of(server, max_retries=3).generate(["a"], Draws(SAMPLING, 1, 0)) == [
+            [Generation("fine", 4, False, 5)]
+        ]
     assert all(request == server.requests[0] for request in server.requests)
 
 
 @pytest.mark.parametrize("reply", [b"<html>gateway</html>", completion("cut off", finish="abort")], ids=str)
 def test_a_reply_that_is_no_finished_completion_is_an_error_that_may_pass(reply):
     with serve(in_turn(Answer(reply))) as server, pytest.raises(TransientError, match=r"1 of 1, .* no finished"):
-        engine_of(server).generate(["a"], SAMPLING, 1, 0)
+        engine_of(server).generate(["a"], Draws(SAMPLING, 1, 0))
 
 
 def test_after_the_last_try_the_error_names_endpoint_prompt_reason_and_what_to_do():
@@ -59,7 +61,7 @@ def test_after_the_last_try_the_error_names_endpoint_prompt_reason_and_what_to_d
         return Answer({"error": {"message": f"boom {KEY}"}}, 500) if body["prompt"] == "bad" else GOOD
 
     with serve(answer) as server, pytest.raises(TransientError) as caught:
-        engine_of(server, requests_in_flight=1).generate(["good", "bad"], SAMPLING, 1, 0)
+        engine_of(server, requests_in_flight=1).generate(["good", "bad"], Draws(SAMPLING, 1, 0))
     message = str(caught.value)
     assert f"endpoint {server.url} failed at prompt 2 of 2, at last with: status 500: boom ***" in message
     assert "run again: chunks that were finished are kept" in message
@@ -76,7 +78,7 @@ def test_after_the_last_try_the_error_names_endpoint_prompt_reason_and_what_to_d
 )
 def test_a_refusal_ends_the_call_at_once_with_the_servers_words(status, said, advice):
     with serve(in_turn(Answer({"error": {"message": said}}, status))) as server, pytest.raises(ModelError) as caught:
-        engine_of(server).generate(["refused"], SAMPLING, 1, 0)
+        engine_of(server).generate(["refused"], Draws(SAMPLING, 1, 0))
     message = str(caught.value)
     assert f"refused prompt 1 of 1 with status {status}: {said.replace(KEY, '***')}" in message
     assert advice in message and KEY not in message and len(server.requests) == 1
@@ -86,7 +88,7 @@ def test_a_refusal_ends_the_call_at_once_with_the_servers_words(status, said, ad
 def test_the_key_is_in_no_message(said):
     for answer in (Answer(said.encode(), 401), Answer({"error": said}, 500), Answer({"choices": [], "detail": said})):
         with serve(in_turn(answer)) as server, pytest.raises(ModelError) as caught:
-            engine_of(server, max_retries=0).generate(["a"], SAMPLING, 1, 0)
+            engine_of(server, max_retries=0).generate(["a"], Draws(SAMPLING, 1, 0))
         assert KEY[:10] not in str(caught.value) and "\x1b" not in str(caught.value)
 
 
@@ -96,7 +98,7 @@ def test_the_key_is_sent_as_a_bearer_token_and_nothing_of_an_openai_account_with
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"Authorization: {KEY}")
     with serve(in_turn(GOOD)) as server:
         for key in (KEY, None):
-            engine_of(server, api_key=key).generate(["a"], SAMPLING, 1, 0)
+            engine_of(server, api_key=key).generate(["a"], Draws(SAMPLING, 1, 0))
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
     assert KEY not in str(server.headers[1]) + repr(engine_of(server))
 
@@ -105,8 +107,8 @@ def test_a_request_says_what_the_settings_say_and_its_seed_is_of_seed_prompt_and
     plain = Sampling(temperature=0.7, top_p=0.9, max_new_tokens=8)
     with serve(in_turn(GOOD)) as server:
         engine = engine_of(server, requests_in_flight=1)
-        engine.generate(["a"], SAMPLING, 2, 0, stop="line")
-        engine.generate(["b", "a"], plain, 1, 0, first=1)
+        engine.generate(["a"], Draws(SAMPLING, 2, 0, stop="line"))
+        engine.generate(["b", "a"], Draws(plain, 1, 0, first=1))
     seeds = [request.pop("seed") for request in server.requests]
     assert seeds[1] == seeds[3] == seeds[0] + 1 and len(set(seeds)) == 3
     assert all(0 <= seed < 2**31 for seed in seeds)
@@ -126,4 +128,4 @@ def test_a_request_says_what_the_settings_say_and_its_seed_is_of_seed_prompt_and
 )
 def test_a_prompt_without_room_is_known_by_the_servers_words(message):
     with serve(in_turn(Answer({"error": {"message": message}}, 400))) as server:
-        assert engine_of(server).generate(["a"], SAMPLING, 2, 0) == [[NO_ROOM] * 2]
+        assert engine_of(server).generate(["a"], Draws(SAMPLING, 2, 0)) == [[NO_ROOM] * 2]

@@ -13,9 +13,9 @@ from completions_server import Answer, completion, serve
 
 from cpmi_dagster.generation import vllm_engine
 from cpmi_dagster.generation.endpoint_engine import EndpointEngine
-from cpmi_dagster.generation.engine import Generation, RolloutEngine, timed_generate
+from cpmi_dagster.generation.engine import Draws, Generation, RolloutEngine, timed_generate
 from cpmi_dagster.generation.settings import Sampling
-from cpmi_dagster.generation.stopping import cut_at_stop
+from cpmi_dagster.generation.token_sampling import cut_at_stop
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.generation.vllm_engine import VllmEngine
 from cpmi_dagster.models.language_models import LoadedModel
@@ -29,7 +29,7 @@ def serve_model(loaded: LoadedModel, body: dict[str, Any]) -> Answer:
     names = {"temperature", "top_p", "top_k"} & set(body)
     sampling = Sampling(max_new_tokens=body["max_tokens"], **{name: body[name] for name in names})
     stop = "line" if body.get("stop") else "answer"
-    ((one,),) = TransformersEngine(loaded, 1).generate([body["prompt"]], sampling, 1, body["seed"], stop)
+    ((one,),) = TransformersEngine(loaded, 1).generate([body["prompt"]], Draws(sampling, 1, body["seed"], stop))
     if not one.tokens:
         return Answer({"error": {"message": "This model's maximum context length is 256 tokens"}}, 400)
     usage = {"prompt_tokens": one.prompt_tokens, "completion_tokens": one.tokens}
@@ -64,7 +64,7 @@ class LLM:
         engine, text = TransformersEngine(self.loaded, 1), self.loaded.tokenizer.decode(prompt["prompt_token_ids"])
         outputs = []
         for index, seed in enumerate(params.seeds):
-            ((one,),) = engine.generate([text], params.sampling, 1, seed, params.stop)
+            ((one,),) = engine.generate([text], Draws(params.sampling, 1, seed, params.stop))
             end = "length" if one.truncated else "stop"
             outputs.append(SimpleNamespace(index=index, text=one.text, token_ids=[0] * one.tokens, finish_reason=end))
         return SimpleNamespace(outputs=outputs[::-1])
@@ -92,25 +92,27 @@ def drawn(generations: list[list[Generation]]) -> list[list[Generation]]:
 def test_the_same_seed_gives_the_same_continuations_and_another_seed_others(any_engine):
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    first = any_engine.generate(PROMPTS, SAMPLING, 2, 7)
+    first = any_engine.generate(PROMPTS, Draws(SAMPLING, 2, 7))
     assert torch.equal(before, torch.random.get_rng_state())
     any_engine.prepare()
     torch.manual_seed(6)
-    assert any_engine.generate(PROMPTS, SAMPLING, 2, 7) == first
-    assert all(one != other for one, other in zip(first, any_engine.generate(PROMPTS, SAMPLING, 2, 8), strict=True))
+    assert any_engine.generate(PROMPTS, Draws(SAMPLING, 2, 7)) == first
+    assert all(
+        one != other for one, other in zip(first, any_engine.generate(PROMPTS, Draws(SAMPLING, 2, 8)), strict=True)
+    )
 
 
 def test_a_prompts_continuations_are_its_own_and_do_not_depend_on_the_others(any_engine):
-    together = drawn(any_engine.generate(PROMPTS, SAMPLING, 3, 0))
+    together = drawn(any_engine.generate(PROMPTS, Draws(SAMPLING, 3, 0)))
     texts = [one.text for group in together[:3] for one in group]
     assert len(set(texts)) == len(texts) == 9
     for prompt, group in zip(PROMPTS, together, strict=True):
-        assert drawn(any_engine.generate([prompt], SAMPLING, 1, 0, first=2)) == [group[2:]]
-    assert any_engine.generate([], SAMPLING, 2, 0) == []
+        assert drawn(any_engine.generate([prompt], Draws(SAMPLING, 1, 0, first=2))) == [group[2:]]
+    assert any_engine.generate([], Draws(SAMPLING, 2, 0)) == []
 
 
 def test_equal_prompts_are_asked_once_and_a_prompt_costs_its_tokens_once(any_engine, tokenizer):
-    shared, spent = timed_generate(any_engine, PROMPTS, SAMPLING, 2, 0)
+    shared, spent = timed_generate(any_engine, PROMPTS, Draws(SAMPLING, 2, 0))
     assert shared[0] == shared[3]
     read = sum(len(tokenizer.encode(prompt)) for prompt in PROMPTS[:3])
     generated = sum(one.tokens for group in shared[:3] for one in group)
@@ -119,21 +121,21 @@ def test_equal_prompts_are_asked_once_and_a_prompt_costs_its_tokens_once(any_eng
 
 
 def test_a_continuation_that_meets_its_limit_is_truncated_and_has_that_many_tokens(any_engine):
-    (group,) = any_engine.generate(["a\n"], SAMPLING.model_copy(update={"max_new_tokens": 1}), 8, 0)
+    (group,) = any_engine.generate(["a\n"], Draws(SAMPLING.model_copy(update={"max_new_tokens": 1}), 8, 0))
     assert [one.tokens for one in group] == [1] * 8
     assert sum(one.truncated for one in group) >= 5
 
 
 def test_a_prompt_without_room_in_the_context_is_empty_and_truncated(any_engine, tiny_model):
     long = "y" * (tiny_model.context_length - SAMPLING.max_new_tokens + 1)
-    generations = any_engine.generate([long, PROMPTS[0], long[:-1], ""], SAMPLING, 2, 0)
+    generations = any_engine.generate([long, PROMPTS[0], long[:-1], ""], Draws(SAMPLING, 2, 0))
     assert generations[0] == generations[3] == [Generation("", 0, truncated=True)] * 2
     assert all(one.tokens for group in generations[1:3] for one in group)
 
 
 def test_a_line_stop_keeps_the_first_line_with_its_newline(any_engine):
     hot = Sampling(temperature=1e6, top_p=1.0, max_new_tokens=120)
-    group = any_engine.generate(["a\n"], hot, 6, 0, stop="line")[0]
+    group = any_engine.generate(["a\n"], Draws(hot, 6, 0, stop="line"))[0]
     assert any(one.text.endswith("\n") and not one.truncated for one in group)
     assert all("\n" not in one.text[:-1] for one in group)
     # and nothing is sampled after it

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cpmi_dagster.generation.engine import Generation
+from cpmi_dagster.generation.engine import Draws, Generation
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.models import memory
@@ -37,7 +37,7 @@ class Memory:
 
 def drawn(loaded: LoadedModel) -> list[list[Generation]]:
     """Generations without what their prompts cost, which depends on what is read together."""
-    generations = TransformersEngine(loaded, 8).generate(PROMPTS, SAMPLING, 3, 0)
+    generations = TransformersEngine(loaded, 8).generate(PROMPTS, Draws(SAMPLING, 3, 0))
     return [[replace(one, prompt_tokens=0) for one in group] for group in generations]
 
 

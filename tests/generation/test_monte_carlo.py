@@ -30,9 +30,9 @@ class ScriptedEngine:
     def prepare(self):
         pass
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0, work=None):
+    def generate(self, prompts, draws, work=None):
         self.prompts += prompts
-        group = [Generation(self.texts[i % len(self.texts)], 5, self.truncated, 10) for i in range(samples)]
+        group = [Generation(self.texts[i % len(self.texts)], 5, self.truncated, 10) for i in range(draws.samples)]
         return [group for _ in prompts]
 
 

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.registry import read_benchmark
+from cpmi_dagster.math_shepherd import parse_row
 from cpmi_dagster.miniature.names import DATA, SUFFIX, local_path
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.trajectories.math_shepherd import parse_row
 from scripts.miniature_world.held_out import is_held_out
 from scripts.miniature_world.world import json_lines, world_rows
 

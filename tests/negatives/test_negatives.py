@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from cpmi_dagster.answers.verdicts import decide, is_equivalent
 from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.engine import Generation
-from cpmi_dagster.negatives.edits import LONGEST_ANSWER, propose
 from cpmi_dagster.negatives.hard_negatives import (
+    LONGEST_ANSWER,
     TRAJECTORIES_PER_CALL,
     clean_sample,
     hard_negatives,
     heuristic_negatives,
+    propose,
 )
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question
@@ -126,8 +127,8 @@ class ScriptedEngine:
     def prepare(self):
         pass
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0, work=None):
-        self.asked.append((prompts, sampling, samples, seed, stop))
+    def generate(self, prompts, draws, work=None):
+        self.asked.append((prompts, draws.sampling, draws.samples, draws.seed, draws.stop))
         texts = [["12", f"{len(prompt)}.\nmore", *self.more] for prompt in prompts]
         return [[Generation(text, 3, False, prompt_tokens=10) for text in group] for group in texts]
 

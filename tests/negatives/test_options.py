@@ -2,10 +2,10 @@
 
 import pytest
 
-from cpmi_dagster.answers.options import letter_of, read_options, render_choices
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.negatives.hard_negatives import choose_negatives, heuristic_negatives
 from cpmi_dagster.negatives.settings import Negatives
+from cpmi_dagster.trajectories.choices import letter_of, read_options, render_choices
 from cpmi_dagster.trajectories.given_rows import read_table
 
 PENS = "How many pens are in the box?"

@@ -11,7 +11,7 @@ from toy_models import random_reward_model
 from cpmi_dagster.exports.cards import model_card
 from cpmi_dagster.exports.reward_models import save_reward_model
 from cpmi_dagster.prm import score_steps
-from cpmi_dagster.prm.judge_models import load_judge
+from cpmi_dagster.prm.published import load_prm
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +39,7 @@ def test_an_export_scores_alike_by_the_lines_of_its_card_without_this_package_an
     assert (config["architectures"], config["model_type"]) == ([name], architecture)
     assert config["id2label"] == {"0": "wrong", "1": "right"}
     assert not [file.name for file in tmp_path.iterdir() if file.suffix in (".py", ".bin")]
-    judged = score_steps(load_judge(tmp_path), ROWS, 1024)["probability"].to_list()
+    judged = score_steps(load_prm(tmp_path), ROWS, 1024)["probability"].to_list()
     code = re.search(r"```python\n(.*?)```", card, re.DOTALL)
     assert code is not None
     monkeypatch.setitem(sys.modules, "cpmi_dagster", None)

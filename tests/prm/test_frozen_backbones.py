@@ -13,8 +13,9 @@ from transformers import BertConfig, BertLMHeadModel
 
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.prm import load_reward_model, score_steps
-from cpmi_dagster.prm.features import load_reward_head, score_features, step_features
-from cpmi_dagster.reading import tree_reader
+from cpmi_dagster.prm.model import load_reward_head
+from cpmi_dagster.prm.scoring import score_features, step_features
+from cpmi_dagster.tree_forward import tree_reader
 
 TOY = toy_examples(96)
 SOLUTIONS = TOY.select("trajectory_id", "question", "steps")

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from toy_models import random_decoder, random_reward_model, toy_examples
 
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.prm import scoring
+from cpmi_dagster.prm import step_reader
 from cpmi_dagster.prm.inputs import EncodedSolution, encode_solutions
 from cpmi_dagster.prm.model import LoadedRewardModel
-from cpmi_dagster.prm.scoring import StepReader, probabilities, score_steps, step_values
+from cpmi_dagster.prm.scoring import probabilities, score_steps
+from cpmi_dagster.prm.step_reader import StepReader, step_values
 from cpmi_dagster.trajectories.templates import render_question, render_step
 
 pytestmark = pytest.mark.slow
@@ -63,7 +64,7 @@ def test_every_model_reads_solutions_as_it_reads_text_as_trees_or_one_by_one(arc
         with torch.inference_mode():
             text = loaded.model.backbone(input_ids=torch.tensor([solution.token_ids])).last_hidden_state[0].float()
         difference = (torch.tensor(found) - text[solution.step_positions]).abs().max()
-        assert difference <= scoring.TOLERANCE[str(dtype).removeprefix("torch.")] * text.abs().max()
+        assert difference <= step_reader.TOLERANCE[str(dtype).removeprefix("torch.")] * text.abs().max()
 
 
 def test_token_ids_are_those_of_the_pieces_and_steps_past_the_limit_are_dropped_whole():

@@ -11,12 +11,10 @@ from toy_models import RECIPE, random_decoder, toy_examples
 from cpmi_dagster.errors import TrainingError
 from cpmi_dagster.models.language_models import weights_hash
 from cpmi_dagster.prm import load_reward_model, score_steps, trainer
-from cpmi_dagster.prm.examples import LabelledSolution, training_set, validation_questions
-from cpmi_dagster.prm.fitting import last_checkpoint
-from cpmi_dagster.prm.inputs import EncodedSolution
-from cpmi_dagster.prm.objectives import loss_units, objective
+from cpmi_dagster.prm.inputs import EncodedSolution, LabelledSolution, collate, training_set, validation_questions
 from cpmi_dagster.prm.settings import Lora
-from cpmi_dagster.prm.trainer import SimilarLengthSampler, collate, split_batch
+from cpmi_dagster.prm.trainer import SimilarLengthSampler, loss_units, objective, split_batch
+from cpmi_dagster.prm.training import last_checkpoint
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cpmi_dagster.benchmarks.prmbench import CATEGORIES
+from cpmi_dagster.benchmarks.readers import CATEGORIES
 from cpmi_dagster.benchmarks.registry import SUBSETS
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.prm.settings import Objective, Recipe

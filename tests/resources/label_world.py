@@ -3,16 +3,15 @@
     world.edit("scoring.templates", 3)      four templates
     world.run()                             every table is made; models were asked for the third and fourth alone
 
-A question is what a model reads, as text. Damage to files of answers is in the laws of `test_calls.py`.
+A question is what a model reads, as text or token ids. Damage to files of answers is in the laws of `test_calls.py`.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import polars as pl
 
 from cpmi_dagster.assets import alignment, labels, selection, sources
 from cpmi_dagster.contracts.keys import NEGATIVES, POLICY_ROLLOUTS, SCORES, STEP_REWARDS, TRAJECTORIES
@@ -28,7 +27,8 @@ from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
-from cpmi_dagster.trajectories.templates import render_context, render_step, render_target
+from cpmi_dagster.scoring.answer_trees import written_out
+from cpmi_dagster.scoring.tokenization import Tokenized
 
 STAGES = (
     sources.math_shepherd, sources.reference_problems, sources.step_labels, sources.step_truth, alignment.trajectories,
@@ -100,20 +100,12 @@ class World:
     def _run(self, each: Stage, partition: str | None, home: Home) -> bool:
         return bring_up_to_date(StageRun(each, home, partition, "r", lambda _: None)) is not None
 
-    def scored(self, score: Any, trajectories: pl.DataFrame, negatives: pl.DataFrame, *others: Any, **how: Any) -> Any:
+    def scored(self, score: Any, batches: Iterable[tuple[int, Tokenized]], *others: Any) -> Any:
         """What a scorer gives, whose questions are counted."""
-        texts = {row["trajectory_id"]: row for row in trajectories.iter_rows(named=True)}
-        wrong = {(name, rank): answer for name, rank, answer, _ in negatives.rows()}
-        questions = []
-        for name, triples in how["wanted"].items():
-            question, steps, gold = (texts[name][column] for column in ("question", "steps", "gold_answer"))
-            for template, context, rank in triples:
-                read = render_context(question, [steps[step] for step in context.steps(len(steps))], template)
-                is_step = how["of_steps"]
-                answer = steps[context.step_index + 1] if is_step else wrong.get((name, rank), gold)
-                questions.append((is_step, read, render_step(answer) if is_step else render_target(answer)))
-        self.ask(questions)
-        return score(trajectories, negatives, *others, **how)
+        batches = list(batches)
+        trajectories = [each for _, tokenized in batches for each in tokenized.trajectories]
+        self.ask([(each.of_steps, *read) for each in trajectories for _, *read in written_out([each])])
+        return score(batches, *others)
 
     def edit(self, what: str, value: int) -> None:
         self.asked.clear()
@@ -167,8 +159,8 @@ class Engine:
 
     def prepare(self) -> None: ...
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0, work=None) -> list[list[Generation]]:
-        numbers = range(first, first + samples)
+    def generate(self, prompts, draws, work=None) -> list[list[Generation]]:
+        numbers, seed = draws.numbers, draws.seed
         self.world.ask([(self.key, prompt, number, seed) for prompt in prompts for number in numbers])
         values = [[derived_seed(seed, [prompt, number]) % 20 for number in numbers] for prompt in prompts]
         return [[Generation(f"The answer is: {value}\n", 1 + value, False, 3) for value in group] for group in values]

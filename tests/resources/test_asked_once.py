@@ -53,10 +53,10 @@ def unpublished():
 @example([("scoring.templates", 3), ("scoring.templates", 1), ("shards", 2)])
 def test_models_are_asked_for_what_was_not_asked_before_and_tables_are_those_of_a_fresh_home(steps):
     with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
-        folder, score = Path(place), questions.answer_logprobs
+        folder, score = Path(place), questions.tokenized_logprobs
 
         def run(world: World) -> list[str]:
-            patch.setattr(questions, "answer_logprobs", partial(world.scored, score))
+            patch.setattr(questions, "tokenized_logprobs", partial(world.scored, score))
             return world.run()
 
         settings = load_settings("files", folder / "home", PROFILE, folder / "profile.yaml")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import text_hash
 from cpmi_dagster.errors import LakeError
-from cpmi_dagster.generation.engine import Generation
+from cpmi_dagster.generation.engine import Draws, Generation
 from cpmi_dagster.generation.settings import Sampling
 from cpmi_dagster.resources.answers import questions as kept
 from cpmi_dagster.resources.answers.cache import AnswerCache, check_unchanged
@@ -91,10 +91,9 @@ class Model:
 
     def prepare(self) -> None: ...
 
-    def generate(self, prompts, sampling, samples, seed, stop="answer", first=0, work=None) -> list[list[Generation]]:
-        numbers = range(first, first + samples)
-        self.live([(prompt, number) for prompt in prompts for number in numbers])
-        return [[Generation(f"{prompt} {number}", 1, False, 2) for number in numbers] for prompt in prompts]
+    def generate(self, prompts, draws, work=None) -> list[list[Generation]]:
+        self.live([(prompt, number) for prompt in prompts for number in draws.numbers])
+        return [[Generation(f"{prompt} {number}", 1, False, 2) for number in draws.numbers] for prompt in prompts]
 
     def live(self, asked: list[Any]) -> None:
         if self.lives == 0:
@@ -162,7 +161,7 @@ def test_an_engine_samples_what_is_not_kept_once_for_equal_prompts(steps):
         engine = CachingEngine(
             AnswerCache(folder, {}, "4/000", CONTINUATION_KEY, CONTINUATION), "m", lambda: model, CHUNK
         )
-        texts = [[each.text for each in group] for group in engine.generate(prompts, SAMPLING, samples, 0)]
+        texts = [[each.text for each in group] for group in engine.generate(prompts, Draws(SAMPLING, samples, 0))]
         assert texts == [[f"{prompt} {number}" for number in range(samples)] for prompt in prompts]
         assert engine.spent.generated_tokens == len({*prompts}) * samples
         return {(prompt, number) for prompt in prompts for number in range(samples)}

@@ -14,13 +14,13 @@ from cpmi_dagster.contracts.keys import LOGPROBS, MODELS, NEGATIVES, REJECTED_TR
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import ScoringError, TransientError
 from cpmi_dagster.profiles.settings import Orchestration
-from cpmi_dagster.reading.tree_reader import OutOfMemory
 from cpmi_dagster.resources.dag.home_resources import shown_resources
 from cpmi_dagster.resources.dag.making import asset_of, step_errors
 from cpmi_dagster.resources.dag.presentation import asset_description, preview, run_metadata, table_metadata
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home
 from cpmi_dagster.resources.lake.parquet import Record
+from cpmi_dagster.tree_forward.tree_reader import OutOfMemory
 
 UNSCORED = ScoringError("a value is not finite")
 UNSCORED.add_note("among 9 trajectories from t1 on")

@@ -167,7 +167,7 @@ def test_random_rewards_are_uniform_and_depend_on_the_seed_and_not_on_the_order_
 
 def test_missing_rollouts_are_an_error_that_names_the_trajectory():
     prover = {**PROVER_CORRECT, "t1": {1: "11", 2: "00"}}
-    with pytest.raises(ScoringError, match=r"`t1` lacks prover rollouts.*step_index 0 needs"):
+    with pytest.raises(ScoringError, match=r"`t1` lacks rollouts that `pav` of step_index 0 needs"):
         rewards_of("pav", prover=prover)
 
 

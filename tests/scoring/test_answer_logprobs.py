@@ -19,11 +19,11 @@ from scoring_examples import (
 from cpmi_dagster.contracts.tables import RejectedTrajectories
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.reading.row_reader import RowReader
-from cpmi_dagster.reading.tree_reader import row_budget
-from cpmi_dagster.scoring.logprobs import answer_logprobs, refusals
+from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import render_question
+from cpmi_dagster.tree_forward.row_readers import RowReader
+from cpmi_dagster.tree_forward.tree_reader import row_budget
 
 GOOD = ("good", "q", "How many?", ["1 + 1 = 2"], "2")
 LISTED = negatives_of({"good": ["3", "4"], "bad": ["3", "4"]})
@@ -50,7 +50,6 @@ def test_a_bad_trajectory_is_rejected_with_its_reason_and_the_others_are_scored(
     assert result.rejected.select("trajectory_id", "stage").rows() == [(row[0], "answer_logprobs")]
     assert reason in result.rejected["reason"][0] and f"`{row[0]}`" in result.rejected["reason"][0]
     assert set(result.logprobs["trajectory_id"]) == {"good"}
-    assert refusals(frame_of([GOOD, row]), LISTED, model, Scoring()).equals(result.rejected)
 
 
 @pytest.mark.parametrize("scorer", ["tree", "reference"])

@@ -17,10 +17,10 @@ from scoring_examples import (
 )
 
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs
-from cpmi_dagster.reading import next_tokens
 from cpmi_dagster.scoring.logprobs import control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.trajectories.templates import render_question
+from cpmi_dagster.tree_forward import next_tokens
 
 
 @pytest.mark.parametrize("bos", [False, True])

@@ -6,7 +6,14 @@ import pytest
 from cpmi_dagster.contracts.contexts import Context
 from cpmi_dagster.contracts.tables import AnswerLogprobs
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.scoring.conditionings import hardest_negatives, template_scores
+from cpmi_dagster.scoring.conditionings import (
+    check_scored,
+    compare_contexts,
+    context_means,
+    hardest_negatives,
+    shift,
+    template_scores,
+)
 
 SCHEMA = AnswerLogprobs.create_empty().schema
 
@@ -27,18 +34,18 @@ def test_the_first_negatives_are_the_hardest_given_the_question_over_templates()
     logprobs = pl.concat([table(means, (1, 2, 3, 4)), table(other, (1, 2, 3, 4), template=1)])
     # means over templates: -1.75, -2, -2; the tie goes to the lower rank
     assert hardest_negatives(logprobs)["answer_rank"].to_list() == [1, 2, 3]
+    compared = compare_contexts(context_means(logprobs), ["marginal"]).sort("template")
     for count, expected in ((1, [0.0, -2.5]), (2, [0.5, -0.75])):
-        assert template_scores(logprobs, ["marginal"], count)["negative_shift"].to_list() == pytest.approx(expected)
+        assert compared.select(shift(f"m{count}")).to_series().to_list() == pytest.approx(expected)
 
 
 def test_what_is_missing_is_named():
-    rows = table({("question", -1): (-1.0, -2.0), ("step", 0): (-1.0, -2.0)}, (2, 4))
-    for kept, count, words in (
-        (pl.col("answer_rank") == 0, None, "`t` lacks hard negatives under context step, step_index 0"),
-        (pl.col("context") != "question", 1, "cannot be ordered by hardness"),
-    ):
-        with pytest.raises(ScoringError, match=words):
-            template_scores(rows.filter(kept), ["marginal"], count)
+    rows = table(dict.fromkeys([("question", -1), ("step", 0), ("prefix", 0), ("all_but", 0)], (-1.0, -2.0)), (2, 4))
+    with pytest.raises(ScoringError, match="`t` lacks hard negatives under context step, step_index 0"):
+        template_scores(rows.filter(pl.col("answer_rank") == 0), ["marginal"])
+    means = context_means(rows.filter(pl.col("context") != "question"))
+    with pytest.raises(ScoringError, match="cannot be ordered by hardness"):
+        check_scored(compare_contexts(means, ["leave_one_out"]), ["gold", "m1"])
 
 
 def test_steps_before_the_answer_follow_from_the_context():

@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, contexts_of
-from cpmi_dagster.reading.blocked import blocks_of
-from cpmi_dagster.reading.flex import BLOCK, block_kinds, block_mask, padded_length
-from cpmi_dagster.reading.packing import lay_out, whole
-from cpmi_dagster.reading.row_reader import ancestor_mask
-from cpmi_dagster.scoring.admission import TokenizedTrajectory
 from cpmi_dagster.scoring.answer_trees import AnswerTree, trees_of
+from cpmi_dagster.scoring.tokenization import TokenizedTrajectory
+from cpmi_dagster.tree_forward.flex import BLOCK, block_kinds, block_mask, padded_length
+from cpmi_dagster.tree_forward.row_readers import ancestor_mask, blocks_of
+from cpmi_dagster.tree_forward.trees import lay_out, whole
 
 PROMPT = (9, 8)
 CPU = torch.device("cpu")

@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from scoring_examples import NEGATIVES, TRAJECTORIES, assert_same_values, random_model, scored
+from scoring_examples import TRAJECTORIES, assert_same_values, random_model, scored
 
 from cpmi_dagster.errors import ModelError
-from cpmi_dagster.reading.probe import READERS, check_full_attention
-from cpmi_dagster.scoring.logprobs import refusals
 from cpmi_dagster.scoring.scorers import labeler_reader
 from cpmi_dagster.scoring.settings import Scoring
+from cpmi_dagster.tree_forward.probe import READERS, check_full_attention
 
 GEMMA2 = {"sliding_window": 2048, "attn_logit_softcapping": None}
 
@@ -66,8 +65,8 @@ def test_the_reference_scorer_reads_what_trees_cannot():
     model = random_model("mistral", sliding_window=16)
     with pytest.raises(ModelError, match="sliding_attention"):
         scored(model)
-    assert refusals(TRAJECTORIES[:1], NEGATIVES, model, Scoring(scorer="reference")).is_empty()
-    assert scored(model, TRAJECTORIES[:1], scorer="reference").logprobs.height
+    result = scored(model, TRAJECTORIES[:1], scorer="reference")
+    assert result.logprobs.height and result.rejected.is_empty()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

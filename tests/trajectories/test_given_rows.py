@@ -1,17 +1,22 @@
-"""Rows from Python are read whatever library their values are of; a wrong one is rejected with its field."""
+"""Rows from Python are read whatever library their values are of; in Parquet, what only JSON can hold is JSON text."""
 
 import datetime
+import json
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cpmi_dagster.trajectories.given_rows import read_table
+from cpmi_dagster.trajectories.given_rows import as_cells, read_table
 
 ROW = {"question": "1 + 1?", "steps": ["It is 2.", "So 2."], "gold_answer": "2", "negative_answers": ["3"]}
 EXPECTED = read_table([ROW, ROW]).trajectories
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(alphabet="ab é")
+VALUES = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(st.text(alphabet="ab", max_size=2), SCALARS)
 
 
 @pytest.mark.parametrize(
@@ -51,3 +56,19 @@ def test_a_row_without_an_id_is_called_by_its_number_and_two_rows_of_one_id_are_
     given = read_table([{**ROW, "id": 7}, ROW, {**ROW, "id": "7"}])
     assert given.trajectories["id"].to_list() == ["7", "row 2"]
     assert given.rejected["id"].to_list() == ["7"] and 'row 1 has the id "7" already' in given.rejected["reason"][0]
+
+
+def test_lists_of_one_kind_stay_lists():
+    rows = [{"kept": [True, None], "n": [1, 2.5], "mixed": [1], "big": [2**70]}, {"kept": None, "mixed": "one"}]
+    assert as_cells(rows) == [
+        {"kept": [True, None], "n": [1, 2.5], "mixed": "[1]", "big": f"[{2**70}]"},
+        {"kept": None, "mixed": "one"},
+    ]
+
+
+@given(st.lists(VALUES, min_size=1, max_size=4))
+def test_any_column_is_written_and_nothing_of_it_is_lost(values):
+    cells = [row["x"] for row in as_cells([{"x": value} for value in values])]
+    pl.DataFrame({"x": cells}, strict=False).to_arrow()
+    for value, cell in zip(values, cells, strict=True):
+        assert cell == value or json.loads(cell) == value

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from small_run import SHARED_DATA
 
 from cpmi_dagster.errors import MalformedRow
-from cpmi_dagster.trajectories.math_shepherd import Trajectory, parse_row, render_row
+from cpmi_dagster.math_shepherd import parse_row, render_row
+from cpmi_dagster.trajectories.readers import Trajectory
 from cpmi_dagster.trajectories.rows import number_rows, separate_defects, separate_duplicates
 
 DATA = SHARED_DATA / "math_shepherd"

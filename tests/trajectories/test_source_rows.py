@@ -9,11 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.trajectories.forms import FORMS, form_of, list_unread_fields
-from cpmi_dagster.trajectories.identifiers import shard_key
-from cpmi_dagster.trajectories.math_shepherd import Trajectory
+from cpmi_dagster.trajectories.forms import ROW_FORMS, form_of, list_unread_fields
 from cpmi_dagster.trajectories.question_key import question_id
-from cpmi_dagster.trajectories.rows import Defect, Reading, Row, Unreadable, number_rows, read_row, separate_defects
+from cpmi_dagster.trajectories.readers import Trajectory
+from cpmi_dagster.trajectories.rows import (
+    Defect,
+    Row,
+    RowFormat,
+    Unreadable,
+    number_rows,
+    read_row,
+    separate_defects,
+    shard_key,
+)
 
 ROW = {"input": "1 + 1? Step 1: 2 ки", "label": "1 + 1? Step 1: 2 +", "task": "GSM8K"}
 TRL = {"prompt": "1 + 1?", "completions": ["It is 2.", "Step 2: So 3."], "labels": [True, False]}
@@ -22,13 +30,13 @@ CHAT = {"messages": [{"role": "user", "content": "1 + 1?"}, {"role": "assistant"
 PROCESSBENCH = {"id": "gsm8k-7", "problem": " 1 + 1? ", "steps": ["It is 2.", "So 3."], "label": 1}
 
 
-def read(row: Row, reading: Reading = Reading()) -> Trajectory:
+def read(row: Row, reading: RowFormat = RowFormat()) -> Trajectory:
     found = read_row(row, reading)
     assert isinstance(found, Trajectory), found
     return found
 
 
-def defect_of(row: Row, reading: Reading = Reading()) -> str:
+def defect_of(row: Row, reading: RowFormat = RowFormat()) -> str:
     found = read_row(row, reading)
     assert isinstance(found, Defect), found
     return found.reason
@@ -60,7 +68,7 @@ EXAMPLES = {
 
 def test_every_form_reads_its_example_and_its_id_and_the_page_lists_it():
     page = (Path(__file__).parents[2] / "docs" / "own_trajectories.md").read_text(encoding="utf-8")
-    for form in FORMS:
+    for form in ROW_FORMS:
         assert form_of(EXAMPLES[form.name]) is form
         assert read({**EXAMPLES[form.name], "id": "a7"}).source_id == "a7"
         assert list_unread_fields(EXAMPLES[form.name]) == []
@@ -103,7 +111,7 @@ def test_a_question_or_solution_may_be_messages_of_one_turn_or_a_list_of_one_tex
         {"question": repr(["1 + 1?"]), "steps": STEPS},
     ):
         assert (read(row).question, read(row).steps) == ("1 + 1?", STEPS)
-    alone = read_row({"prompt": asked}, Reading(of_questions=True))
+    alone = read_row({"prompt": asked}, RowFormat(of_questions=True))
     assert isinstance(alone, Trajectory) and alone.question == "1 + 1?"
     assert read({"question": "[1, 2] has which sum?", "steps": STEPS}).question == "[1, 2] has which sum?"
 
@@ -115,7 +123,7 @@ def test_a_solution_that_is_one_text_is_split_into_steps():
         {"question": "1 + 1?", "steps": None, "response": "I add.\n\nSo 2."},
     ):
         assert (read(row).question, read(row).steps) == ("1 + 1?", ("I add.", "So 2."))
-    assert read({"problem": "1 + 1?", "solution": "I add.\n\n2.\nSo 2."}, Reading(steps="line")).steps[1] == "2."
+    assert read({"problem": "1 + 1?", "solution": "I add.\n\n2.\nSo 2."}, RowFormat(steps="line")).steps[1] == "2."
 
 
 @given(st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=3), st.sampled_from([json.dumps, repr]))
@@ -126,14 +134,14 @@ def test_a_list_that_a_cell_holds_as_text_is_the_list(steps, written):
 
 
 def test_fields_have_the_names_and_paths_that_the_profile_gives_them():
-    swapped = Reading({"question": "prompt", "prompt": "question"}).named({"prompt": 1, "question": 2, "a": 4})
+    swapped = RowFormat({"question": "prompt", "prompt": "question"}).named({"prompt": 1, "question": 2, "a": 4})
     assert swapped == {"a": 4, "question": 1, "prompt": 2}
     nested = {"a": {"b": {"c": "1 + 1?"}, "b.d": "So 2."}, "a.e": "x", "m": '{"gold": 2}', "n": None}
     fields = {"question": "a.b.c", "solution": "a.b.d", "id": "a.e", "gold_answer": "m.gold", "task": "n.task"}
-    row = read(Reading(fields).named(nested))
+    row = read(RowFormat(fields).named(nested))
     found = (row.question, row.steps, row.source_id, row.gold_answer, row.task)
     assert found == ("1 + 1?", ("So 2.",), "x", "2", "")
-    lacking = Reading({"question": "a.b.x"}).named(nested)
+    lacking = RowFormat({"question": "a.b.x"}).named(nested)
     assert isinstance(lacking, Unreadable)
     assert "it has no field `a.b.x` to read as `question`; `a.b` has c" in lacking.reason
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from cpmi_dagster.contracts.tables import RejectedTruth, StepTruth
 from cpmi_dagster.errors import SourceError
-from cpmi_dagster.trajectories.form_readers import NO_ERROR
+from cpmi_dagster.trajectories.fields import NO_ERROR
 from cpmi_dagster.trajectories.given_rows import table_rows
-from cpmi_dagster.trajectories.rows import Reading, Unreadable, number_rows
+from cpmi_dagster.trajectories.rows import RowFormat, Unreadable, number_rows
 from cpmi_dagster.trajectories.step_truth import read_judgements
 from cpmi_dagster.trajectories.truth_fitting import FittedTruth, fit_judgements
 
@@ -26,7 +26,7 @@ SOURCE = [
 
 def fit(rows, source=SOURCE, **options) -> FittedTruth:
     """Rows of `sources.step_truth` fitted to those of a source, as a run does."""
-    read = read_judgements((row, Reading()) for row in rows)
+    read = read_judgements((row, RowFormat()) for row in rows)
     fitted = fit_judgements(read, [number_rows(source, 0, 1)], **options)
     StepTruth.validate(fitted.truth)
     RejectedTruth.validate(fitted.rejected)

@@ -4,7 +4,7 @@ import datasets
 import pytest
 
 from cpmi_dagster.errors import ScoringError
-from cpmi_dagster.prm.training_rewards import RewardFunction
+from cpmi_dagster.prm.rl_rewards import RewardFunction
 from cpmi_dagster.rewards.labelled_rows import add_labels
 from cpmi_dagster.trajectories.given_rows import read_table
 from cpmi_dagster.trajectories.rows import separate_duplicates
