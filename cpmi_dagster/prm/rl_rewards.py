@@ -201,7 +201,7 @@ def _label(
     # one that states no answer is not to fare better than one that states a wrong one
     trajectories = given.trajectories.with_columns(pl.col("final_answer").fill_null(UNSTATED))
     labelled = label_in_full(trajectories, labeler, [reward], conditioning, **options)
-    rewards = labelled.labels.group_by("trajectory_id", maintain_order=True).agg("reward")
+    rewards = labelled.labels.select("trajectory_id", "reward")
     numbers = dict(given.trajectories.select("trajectory_id", "row_number").iter_rows())
     refused = dict(given.rejected.select("row_number", "reason").iter_rows())
     for name, reason in labelled.rejected.select("trajectory_id", "reason").iter_rows():

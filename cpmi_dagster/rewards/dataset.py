@@ -1,4 +1,4 @@
-"""Group step tables into one row per trajectory.
+"""Step tables with one row per trajectory: a list of values, one for each step.
 
 trajectory_id  question             steps                     rewards        soft_labels
 t000000017     Weng earns $12 ...   [She earned..., So ...]   [0.42, -0.11]  [0.81, 0.44]
@@ -31,13 +31,14 @@ def labelled_trajectories(
         Columns of dataset.cpmi_80k, without trajectories that scoring rejected.
     """
     answers = negative_lists(negatives)
-    rewards = step_lists(step_rewards, "reward", reward_type).rename({"reward": "rewards"})
-    labels = step_lists(soft_labels, "soft_label", reward_type).rename({"soft_label": "soft_labels"})
+    of_type = [values.filter(pl.col("reward_type") == reward_type) for values in (step_rewards, soft_labels)]
+    labels = step_lists(of_type[0].join(of_type[1], on=[KEY, "step_index", "reward_type"]))
+    labels = labels.select(KEY, rewards="reward", soft_labels="soft_label")
     columns = trajectories.select(
         KEY, "source_id", "question_id", "task", "question", "steps", "gold_answer", "shepherd_labels"
     )
     rows = columns.join(answers, on=KEY, how="left").with_columns(pl.col("hard_negatives").fill_null([]))
-    return rows.join(rewards, on=KEY).join(labels, on=KEY).sort(KEY)
+    return rows.join(labels, on=KEY).sort(KEY)
 
 
 def training_examples(trajectories: pl.DataFrame, soft_labels: pl.DataFrame, reward_type: str) -> pl.DataFrame:
@@ -53,7 +54,7 @@ def training_examples(trajectories: pl.DataFrame, soft_labels: pl.DataFrame, rew
     Raises:
         TrainingError: no step has a label of this type.
     """
-    labels = step_lists(soft_labels, "soft_label", reward_type).rename({"soft_label": "labels"})
+    labels = step_lists(soft_labels.filter(pl.col("reward_type") == reward_type)).select(KEY, labels="soft_label")
     if labels.is_empty():
         raise TrainingError(
             f"no step has a label of type `{reward_type}` to learn from; take recipes of this reward type out of the "
@@ -67,7 +68,11 @@ def negative_lists(negatives: pl.DataFrame) -> pl.DataFrame:
     return negatives.sort(KEY, "rank").group_by(KEY, maintain_order=True).agg(hard_negatives="answer")
 
 
-def step_lists(frame: pl.DataFrame, column: str, reward_type: str) -> pl.DataFrame:
-    """One row per trajectory with the list of its step values of a reward type."""
-    chosen = frame.filter(pl.col("reward_type") == reward_type).sort(KEY, "step_index")
-    return chosen.group_by(KEY, maintain_order=True).agg(column)
+def step_lists(values: pl.DataFrame) -> pl.DataFrame:
+    """One row per trajectory and reward type, with lists in the order of the steps.
+
+    Args:
+        values: trajectory_id, step_index, reward_type, and a column for each of the lists.
+    """
+    key = [KEY, "reward_type"]
+    return values.sort(*key, "step_index").group_by(key, maintain_order=True).agg(pl.all().exclude("step_index"))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,7 @@ from pydantic import Field, FiniteFloat, ValidationError, model_validator
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_complaint
+from cpmi_dagster.rewards.dataset import step_lists
 
 SHIPPED = Path(__file__).with_name("first_error.yaml")
 PARTS = 5
@@ -39,7 +40,6 @@ RAW = ("mc",)
 LABELS = ("step_surprisal", "cpmi_incremental", "cpmi", "mc")
 """Labels that a hazard reads beside step length and final answer, if the profile computes them."""
 PLACES = ("first_step", "last_step", "log_position", "log_steps", "relative_position")
-STEP = ["trajectory_id", "step_index"]
 SMALLEST = 1e-6
 """No hazard is nearer to 0 or 1, so that probabilities of a solution can be divided."""
 
@@ -275,10 +275,9 @@ def read_solutions(
         conditioning: of the type `cpmi`, which is read under the paper's alone, as its coefficients are.
     """
     read = [name for name in LABELS if name != "cpmi" or conditioning == PAPERS]
-    ours = labels.filter(pl.col("reward_type").is_in(read)).sort(*STEP)
-    values: dict[tuple[Any, ...], np.ndarray] = {
-        key: rows["reward"].to_numpy() for key, rows in ours.group_by("trajectory_id", "reward_type")
-    }
+    lists = step_lists(labels.filter(pl.col("reward_type").is_in(read)))
+    rows = lists.select("trajectory_id", "reward_type", "reward").iter_rows()
+    values = {(name, label): np.array(rewards, dtype=float) for name, label, rewards in rows}
     solutions = []
     for name, question, steps in trajectories.select("trajectory_id", "question", "steps").iter_rows():
         lengths = np.array([len(step) for step in steps], dtype=float)

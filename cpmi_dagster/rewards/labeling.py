@@ -22,6 +22,7 @@ from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.settings import Negatives
+from cpmi_dagster.rewards.dataset import step_lists
 from cpmi_dagster.rewards.hazard import read_weights, shipped_weights
 from cpmi_dagster.rewards.labelled_rows import add_labels
 from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of, reward_type
@@ -56,8 +57,7 @@ class LabelledSteps:
     """Labels, and the trajectories that have none.
 
     Attributes:
-        labels: trajectory_id, step_index, step (its text), reward_type, reward (in the type's own unit), soft_label (in
-            [0, 1]).
+        labels: trajectory_id, reward_type, and lists by step: reward (in the type's own unit), soft_label (in [0, 1]).
         rejected: trajectory_id, stage, reason.
         notes: a sentence on every trajectory that lacks a reward type.
     """
@@ -157,14 +157,9 @@ def label_in_full(
     prepared = prepare_trajectories(trajectories, model, options, contrasted=demand.negatives != 0)
     evidence, rejected, notes = _evidence(trajectories, prepared, demand, default_conditioning, options)
     computed = step_rewards(evidence, types)
-    labels = computed.with_columns(soft_labels(computed, SoftLabels())["soft_label"])
-    steps = trajectories.with_row_index("row").select(
-        "row", "trajectory_id", step_index=pl.int_ranges(pl.col("steps").list.len()), step="steps"
-    )
-    rows = steps.explode("step_index", "step").join(labels, on=["trajectory_id", "step_index"])
-    rows = rows.sort("row", pl.col("reward_type").cast(pl.Enum(types)), "step_index").drop("row")
+    labels = step_lists(computed.with_columns(soft_labels(computed, SoftLabels())["soft_label"]))
     notes += notes_on_unlabelled(computed, evidence, types)
-    return LabelledSteps(rows, rejected, notes)
+    return LabelledSteps(labels, rejected, notes)
 
 
 def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: LabelOptions) -> Demand:

@@ -49,7 +49,7 @@ def add_labels(
         trajectories: row_number, trajectory_id, steps, gold_answer, final_answer.
         rejected_rows: row_number, reason.
         rejected_trajectories: trajectory_id, reason.
-        labels: trajectory_id, step_index, reward_type, reward, soft_label.
+        labels: trajectory_id, reward_type, reward, soft_label; of `step_lists`.
         types: reward types that were asked for.
         notes: of `ControlScores`, on trajectories whose steps were not scored.
     """
@@ -58,17 +58,12 @@ def add_labels(
     unscored = {name: reason for name, _, reason in (note.partition(f" has no `{SURPRISAL}`: ") for note in notes)}
     read = trajectories.select("row_number", "trajectory_id", "steps", "gold_answer", "final_answer")
     by_number: dict[int | None, Any] = {number: rest for number, *rest in read.iter_rows()}
-    values: dict[tuple[str, str], dict[int, tuple[float, float]]] = {}
-    columns = labels.select("trajectory_id", "reward_type", "step_index", "reward", "soft_label")
-    for name, kind, step, *pair in columns.iter_rows():
-        values.setdefault((name, kind), {})[step] = tuple(pair)
+    columns = labels.select("trajectory_id", "reward_type", "reward", "soft_label")
+    values = {(name, kind): lists for name, kind, *lists in columns.iter_rows()}
     for row, number in rows:
         name, steps, gold, final = by_number.get(number, (None, None, None, None))
         known = {kind: values[name, kind] for kind in types if (name, kind) in values}
-        rewards, soft_labels = (
-            {kind: [pairs.get(step, (None, None))[at] for step in range(len(steps))] for kind, pairs in known.items()}
-            for at in (0, 1)
-        )
+        rewards, soft_labels = ({kind: lists[at] for kind, lists in known.items()} for at in (0, 1))
         causes: dict[tuple[str, str], list[str]] = {}
         for kind in (kind for kind in types if kind not in known):
             demand = reward_type(kind).demand

@@ -31,6 +31,7 @@ from cpmi_dagster.resources.commands.init import new_profile
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parquet import hash_of
 from cpmi_dagster.resources.sources.data_sources import source_at
+from cpmi_dagster.rewards.dataset import step_lists
 from cpmi_dagster.rewards.labelled_rows import OURS, add_labels
 from cpmi_dagster.trajectories.given_rows import check_format, plain, write_rows
 from cpmi_dagster.trajectories.rows import Unreadable
@@ -106,7 +107,7 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
     trajectories, unread, rejected, rewards = (
         lake.read(key, shards) for key in (TRAJECTORIES, REJECTED_ROWS, REJECTED_TRAJECTORIES, STEP_REWARDS)
     )
-    labels = rewards.join(lake.read(SOFT_LABELS), on=SoftLabels.primary_key())
+    labels = step_lists(rewards.join(lake.read(SOFT_LABELS), on=SoftLabels.primary_key()))
     given = (
         ({"text": row.text} if isinstance(row, Unreadable) else row, number)
         for row, number, _ in own_rows(settings, lake)

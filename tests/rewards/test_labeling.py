@@ -10,7 +10,7 @@ from cpmi_dagster import explode_steps, label
 from cpmi_dagster.contracts.keys import NEGATIVES, SELECTED, SOFT_LABELS, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.errors import ScoringError, SettingsError
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.rewards.dataset import negative_lists
+from cpmi_dagster.rewards.dataset import negative_lists, step_lists
 from cpmi_dagster.rewards.labeling import label_in_full
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 
@@ -48,8 +48,8 @@ def test_labels_are_those_of_the_dag(finished, given):
     types = sorted({*OF_LABELER} & {*of_dag["reward_type"]})
     assert len(types) > 12
     options = {"seed": finished.seed, "dtype": "float32", "weights": finished.rewards.weights}
-    ours = label_in_full(frame, MODEL, types, **options).labels.drop("step").sort(KEY)
-    theirs = of_dag.filter(pl.col("reward_type").is_in(types)).select(ours.columns).sort(KEY)
+    ours = label_in_full(frame, MODEL, types, **options).labels
+    theirs = step_lists(of_dag.filter(pl.col("reward_type").is_in(types))).select(ours.columns)
     assert_frame_equal(ours, theirs, rel_tol=0, abs_tol=1e-3)
 
 
