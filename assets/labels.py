@@ -211,7 +211,7 @@ def _by_type(home: Home, shard: str | None) -> dict[str, Any]:
 
 @stage(
     STEP_REWARDS,
-    code_version="5",
+    code_version="6",
     summary=_by_type,
     inputs=[TRAJECTORIES, SELECTED, LOGPROBS, CONTROLS, POLICY_ROLLOUTS, PROVER_ROLLOUTS, OWN_LABELS, TRUTH],
     settings=[

@@ -40,6 +40,9 @@ RAW = ("mc",)
 LABELS = ("step_surprisal", "cpmi_incremental", "cpmi", "mc")
 """Labels that a hazard reads beside step length and final answer, if the profile computes them."""
 PLACES = ("first_step", "last_step", "log_position", "log_steps", "relative_position")
+FARTHEST = 3.0
+"""Standard deviations from the mean that a feature counts at most: a step of 4,000 characters says no more than one of
+1,400, as judged solutions have no longer one to learn from."""
 SMALLEST = 1e-6
 """No hazard is nearer to 0 or 1, so that probabilities of a solution can be divided."""
 
@@ -80,8 +83,7 @@ class Fit(Frozen):
 
     def contributions(self, features: np.ndarray, parts: np.ndarray) -> np.ndarray:
         """[steps, features] what each feature adds to a step's log-odds, from [steps, features] and [steps] parts."""
-        standard = (features - np.array(self.means)) / np.array(self.deviations)
-        return standard * np.array(self.coefficients)[parts]
+        return standardised(features, self.means, self.deviations) * np.array(self.coefficients)[parts]
 
     def hazards(self, features: np.ndarray, parts: np.ndarray) -> np.ndarray:
         """[steps] probabilities that a step is wrong if those before it are right."""
@@ -197,6 +199,11 @@ class Solution:
             right = np.full(count, float(bool(self.is_right)))
             found |= {OUTCOME: right, f"{OUTCOME}_relative_position": right * relative}
         return found
+
+
+def standardised(features: np.ndarray, means: Sequence[float], deviations: Sequence[float]) -> np.ndarray:
+    """[steps, features] in standard deviations from the mean, `FARTHEST` at most, from [steps, features]."""
+    return ((features - np.array(means)) / np.array(deviations)).clip(-FARTHEST, FARTHEST)
 
 
 def within(values: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cpmi_dagster.rewards.hazard import PARTS, Fit, Solution
+from cpmi_dagster.rewards.hazard import PARTS, Fit, Solution, standardised
 
 RIDGE, SHRINKAGE = 1.0, 10.0
 STEPS_OF_NEWTON, CONVERGED = 100, 1e-10
@@ -87,7 +87,7 @@ def fit_hazard(
         else (np.array(prior.means), np.array(prior.deviations))
     )
     deviations = np.where(deviations > 0, deviations, 1.0)
-    standard = (steps.features - means) / deviations
+    standard = standardised(steps.features, means, deviations)
 
     def line(chosen: np.ndarray, part: int) -> np.ndarray:
         before = None if prior is None else np.array(prior.coefficients[part])

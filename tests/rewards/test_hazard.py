@@ -153,6 +153,16 @@ def test_steps_of_a_question_are_read_by_coefficients_fitted_without_it():
     assert part_of("How  many\nhats?") == part_of("How many hats?")
 
 
+def test_a_step_of_any_length_says_no_more_than_a_long_one():
+    long, longer, longest = (
+        first_error_probabilities(Solution("", np.full(4, length), {}, True, 0), shipped_weights())
+        for length in (1_400.0, 4_000.0, 180_000.0)
+    )
+    np.testing.assert_array_equal(long, longer)
+    np.testing.assert_array_equal(longer, longest)
+    assert 1 - longest.sum() > 0.5
+
+
 def test_weights_that_cannot_be_read_are_refused_by_name(tmp_path):
     for text in ("fits: [", "fits: []\n", "[]"):
         (tmp_path / "w.yaml").write_text(text)
