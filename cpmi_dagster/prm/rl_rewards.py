@@ -229,6 +229,6 @@ def _read(question: str, gold: Any, choices: Mapping[str, Any], final_answer: st
     """Extract a gold answer; None if there is none, which affects only its completion."""
     try:
         named = name_choice(choices, read_gold_answer(gold), gold, final_answer)
-        return as_stated(with_options(choices, question), named, final_answer)
+        return as_stated(choices, with_options(choices, question), named, final_answer)
     except (ValueError, MalformedRow):
         return None

@@ -30,7 +30,7 @@ FEWEST = 2
 _MARKS = (re.compile(r"(?<![A-Za-z0-9])\(([A-Z])\)"), re.compile(r"^[ \t]*\[?([A-Z])[\].):][ \t]+", re.MULTILINE))
 _AROUND = re.compile(r"\\(?:textbf|textrm|text|mathrm|mathbf|bf|rm)\s*\{?\s*$|\\q?quad|^\s*[}:.]|\\[ ,;]|~|\$")
 _LETTER = re.compile(r"(?:\\[a-z]+\{)?[\W_]*(?:(?:option|choice)\s+)?[\W_]*([A-Z])[\W_]*", re.IGNORECASE)
-_BEGINNING = re.compile(r"[\W_]*([A-Z])[.):]\s")
+_BEGINNING = re.compile(r"[\W_]*([A-Z])(?:[.):]\s|\s+\(.*\)$)")
 _BETWEEN = {"", "or", "and"}
 """What stands between letters that are only named."""
 
@@ -76,7 +76,7 @@ def letter_of(answer: str, options: Mapping[str, str]) -> str | None:
 
 
 def beginning_letter(answer: str, options: Mapping[str, str]) -> str | None:
-    """The letter that an answer begins with, before the text of the option: `B. 7`, `(B) 7`."""
+    """The letter that an answer begins with, before the text of the option: `B. 7`, `(B) 7`, `B (7)`."""
     match = _BEGINNING.match(answer.strip())
     return match[1] if match and match[1] in options else None
 
@@ -130,29 +130,58 @@ def name_choice(row: Row, gold: str | None, value: Any, final_answer: str | None
     return texts[number] if is_text else LETTERS[number]
 
 
-def as_stated(question: str, gold: str | None, final_answer: str | None) -> str | None:
-    """The gold answer of a question that lists options, as its solution states it: by letter, or by text."""
-    options = read_options(question) if gold and final_answer else {}
-    if gold is None or final_answer is None or not options:
-        return gold
+def as_stated(row: Row, question: str, gold: str | None, final_answer: str | None) -> str | None:
+    """The gold answer among the options of a question or its row, as the solution states it: by letter, or by text.
+
+    Raises:
+        MalformedRow: it is a letter, and the row has no choice of that letter.
+    """
+    if gold is None:
+        return None
+    listed = read_options(question)
+    options = listed or _by_letter(row, gold)
     by_letter = letter_of(gold, options)
     right = by_letter or letter_that(options, partial(is_equivalent, gold))
     if right is None:
+        if is_letter(gold) and _choices(row).texts:
+            raise MalformedRow(f"the gold answer {gold} is not the letter of a choice, A to {max(options)}; correct it")
         return gold
+    text = options[right]
+    if final_answer is None:
+        return gold if listed or not by_letter else text or gold
     if (said := letter_of(final_answer, options)) is not None:
-        return final_answer if said == right else gold if by_letter else right
-    if beginning_letter(final_answer, options):
-        return right
-    return options[right] if by_letter and options[right] else gold
+        is_said = said == right or (text and text == options[said])
+        return final_answer if is_said else gold if by_letter else right
+    if (said := beginning_letter(final_answer, options)) is not None:
+        return final_answer if said == right and final_answer.endswith(")") else right
+    return text if by_letter and text else gold
+
+
+def _by_letter(row: Row, gold: str) -> dict[str, str]:
+    """The choices of a row by letter; none if they cannot be read, which matters for a letter alone."""
+    try:
+        texts = _choices(row).texts
+    except MalformedRow:
+        if is_letter(gold):
+            raise
+        return {}
+    if not texts and is_letter(gold):
+        for field in LISTED:
+            if read_optional(row, field, _read_list):
+                raise MalformedRow(
+                    f"the gold answer {gold} is a letter, and `{field}` is no list of {FEWEST} to {len(LETTERS)} texts"
+                )
+    return dict(zip(LETTERS, texts, strict=False))
 
 
 def with_options(row: Row, question: str) -> str:
     """The question with the choices of its row under it, if it lists no options and does not name all of them."""
     try:
         texts = _choices(row).texts
-    except MalformedRow:  # a defect only where the gold answer is a number of one
+    except MalformedRow:  # a defect only if the gold answer is a number or letter of one
         texts = []
-    is_listed = not texts or read_options(question) or all(text in question for text in texts)
+    named = (re.search(rf"(?<![A-Za-z0-9.]){re.escape(text)}(?![A-Za-z0-9])", question) for text in texts)
+    is_listed = not texts or read_options(question) or all(named)
     return question if is_listed else render_choices(question, texts)
 
 

@@ -232,7 +232,7 @@ def _trajectory(
         final_answer=stated,
         source_id=read_optional(row, "id", read_identifier),
         task=read_optional(row, "task", read_identifier) or "",
-        gold_answer=as_stated(question, gold, stated),
+        gold_answer=as_stated(row, question, gold, stated),
         split=read_optional(row, "split", read_identifier) or None,
         truth=None if truth is None else tuple(truth),
     )

@@ -82,6 +82,49 @@ def test_a_gold_answer_and_a_final_answer_are_compared_as_options(gold, solution
 
 
 @pytest.mark.parametrize(
+    ("question", "choices", "gold", "final", "is_right"),
+    [
+        ("What is 15 - 10?", ["5", "1"], "A", "5", True),
+        ("Which is larger: 12 or 15?", ["12", "15"], "B", "15", True),
+        ("Which is larger: 12 or 15?", ["12", "15"], "15", "B", True),
+        ("Which is larger: 12 or 15?", ["12", "15"], "B", "A", False),
+        ("Yes or No: is 4 prime?", ["Yes", "No"], "B", "No", True),
+        (PENS, CHOICES, "B", "B (8)", True),
+        (PENS, CHOICES, "B", "A (50)", False),
+        (PENS, ["8", "50", "50"], "B", "(C)", True),
+    ],
+)
+def test_a_gold_letter_is_a_choice_of_its_row_whether_or_not_the_question_lists_them(
+    question, choices, gold, final, is_right
+):
+    row = {"question": question, "choices": choices, "gold_answer": gold, "steps": [f"The answer is: {final}"]}
+    read = read_table([row]).trajectories.row(0, named=True)
+    assert is_equivalent(read["gold_answer"], read["final_answer"]) is is_right
+
+
+def test_choices_that_stand_in_a_question_only_as_parts_of_its_numbers_are_listed_under_it():
+    row = {"question": "What is 34 - 12?", "choices": ["1", "2", "3", "22"], "gold_answer": "D", "steps": ["I look."]}
+    read = read_table([row, {**row, "question": "Is it 1, 2, 3 or 22?"}]).trajectories
+    assert [read_options(question).get("D") for question in read["question"]] == ["22", None]
+    assert read["gold_answer"].to_list() == ["D", "22"], "a letter says nothing beside a question without a list"
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        (CHOICES, "the gold answer F is not the letter of a choice, A to D"),
+        (["3"], "the gold answer F is a letter, and `choices` is no list of 2 to 26 texts"),
+        ("3, 4", "the gold answer F is a letter, and `choices` is no list of 2 to 26 texts"),
+        ([str(number) for number in range(27)], "`choices` is no list of 2 to 26 texts"),
+    ],
+)
+def test_a_gold_letter_that_is_no_choice_is_a_reason_of_its_row(choices, words):
+    row = {"question": PENS, "choices": choices, "gold_answer": "F", "steps": ["The answer is: 8"]}
+    assert words in read_table([row]).rejected["reason"].item()
+    assert read_table([{**row, "gold_answer": "8"}]).rejected.is_empty()
+
+
+@pytest.mark.parametrize(
     ("question", "letters"),
     [
         ("If P(A)=0.3 and P(B)=0.7, what is P(A and B)?\nA. 1\nB. 3/7\nC. 2\nD. 5", "ABCD"),
