@@ -16,7 +16,7 @@ from cpmi_dagster.resources.dag.stage_run import Home, StageRun, in_labeling_ord
 from cpmi_dagster.rewards.dataset import training_examples
 
 if TYPE_CHECKING:
-    from cpmi_dagster.prm.training import TrainedModel
+    from cpmi_dagster.prm.launch import TrainedModel
 
 
 def read_features(run: StageRun, solutions: pl.DataFrame, max_tokens: int | None, shard: str | None) -> pl.DataFrame:

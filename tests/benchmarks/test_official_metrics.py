@@ -16,8 +16,9 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.benchmarks.predictions import with_probabilities
-from cpmi_dagster.benchmarks.prmbench import CATEGORIES, GROUPS, PrmScores, f1_pair, prmbench_scores
+from cpmi_dagster.benchmarks.prmbench import GROUPS, PrmScores, f1_pair, prmbench_scores
 from cpmi_dagster.benchmarks.processbench import AVERAGED, NEVER, f1_of_accuracies, right_intervals
+from cpmi_dagster.benchmarks.readers import CATEGORIES
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, read_benchmark
 
 OFFICIAL = json.loads((Path(__file__).parent / "official_metrics.json").read_text(encoding="utf-8"))
