@@ -11,7 +11,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import (
-    CONTROLS,
+    CONTROL_LOGPROBS,
     COSTS,
     LOGPROBS,
     NEGATIVES,
@@ -34,7 +34,7 @@ from cpmi_dagster.resources.dag.stage_run import Home, StageRun
 from cpmi_dagster.resources.models.language_models import Role
 from cpmi_dagster.rewards import costs
 from cpmi_dagster.rewards import step_rewards as rewards
-from cpmi_dagster.rewards.reward_type import Evidence, Steps
+from cpmi_dagster.rewards.reward_type import LabelInputs, Steps
 from cpmi_dagster.scoring import conditionings
 from cpmi_dagster.scoring.logprobs import ControlScores, ScoredAnswers
 from cpmi_dagster.trajectories.step_labels import external_rewards
@@ -96,14 +96,14 @@ def answer_logprobs(run: StageRun) -> StageOutput:
     If the profile adds conditionings, templates or hard negatives, only the additions are scored.
     """
     demand = run.settings.demand
-    scored = _scored(run, run.read(NEGATIVES), demand.conditionings, contrasted=demand.negatives != 0)
+    scored = _scored(run, run.read(NEGATIVES), demand.conditionings, with_negatives=demand.negatives != 0)
     notes = [f"{name}: {reason}" for name, reason in scored.rejected.select("trajectory_id", "reason").iter_rows()]
     frames = {LOGPROBS: scored.logprobs, REJECTED_TRAJECTORIES: scored.rejected}
     return StageOutput(frames, run.models.identity("labeler"), scored.cost, notes)
 
 
 @model_stage(
-    CONTROLS,
+    CONTROL_LOGPROBS,
     code_version="2",
     inputs=[TRAJECTORIES, SELECTED],
     settings=["scoring.other_layout", "scoring.templates"],
@@ -112,29 +112,31 @@ def answer_logprobs(run: StageRun) -> StageOutput:
 )
 def control_logprobs(run: StageRun) -> StageOutput:
     """Scores each step after the question and the steps before it, for each template."""
-    scored = _scored(run, HardNegatives.create_empty(), (), contrasted=False, of_steps=True)
-    logprobs, cost, notes = ControlScores.of(scored)
+    logprobs, cost, notes = ControlScores.of(_scored(run, HardNegatives.create_empty(), (), of_steps=True))
     return StageOutput(logprobs, run.models.identity("labeler"), cost, notes)
 
 
-def _scored(run: StageRun, negatives: pl.DataFrame, chosen: tuple[str, ...], **options: Any) -> ScoredAnswers:
+def _scored(
+    run: StageRun,
+    negatives: pl.DataFrame,
+    chosen: tuple[str, ...],
+    with_negatives: bool = False,
+    of_steps: bool = False,
+) -> ScoredAnswers:
     """Log-probabilities of answers, or with `of_steps` of steps, of the shard's trajectories."""
     trajectories = run.selected()
     scoring = run.settings.scoring.model_copy(update={"conditionings": chosen})
     how = {"layout": scoring.layout, "scorer": scoring.scorer}
     # whether a trajectory fits the context depends on what is scored
-    admitted = {**how, **options, "conditionings": chosen, "templates": scoring.templates}
+    kind = {"contrasted": with_negatives, **({"of_steps": True} if of_steps else {})}
+    admitted = {**how, **kind, "conditionings": chosen, "templates": scoring.templates}
+    labeler = run.models.spec("labeler")  # local weights, also if an endpoint samples
     return cached_scores(
-        run.answer_cache(
-            run.models.spec("labeler"), SCORE_KEY, SCORE, how
-        ),  # local weights, also if an endpoint samples
-        run.answer_cache(run.models.spec("labeler"), ADMISSION_KEY, ADMISSION, admitted),
+        run.answer_cache(labeler, SCORE_KEY, SCORE, how),
+        run.answer_cache(labeler, ADMISSION_KEY, ADMISSION, admitted),
         partial(run.models.load, "labeler"),
-        trajectories,
-        negatives,
-        scoring,
+        *(trajectories, negatives, scoring, with_negatives, of_steps),
         advance=run.track(trajectories.height),
-        **{"of_steps": False, **options},
     )
 
 
@@ -213,14 +215,14 @@ def _by_type(home: Home, shard: str | None) -> dict[str, Any]:
     STEP_REWARDS,
     code_version="6",
     summary=_by_type,
-    inputs=[TRAJECTORIES, SELECTED, LOGPROBS, CONTROLS, POLICY_ROLLOUTS, PROVER_ROLLOUTS, OWN_LABELS, TRUTH],
+    inputs=[TRAJECTORIES, SELECTED, LOGPROBS, CONTROL_LOGPROBS, POLICY_ROLLOUTS, PROVER_ROLLOUTS, OWN_LABELS, TRUTH],
     settings=[
         *(f"rewards.{name}" for name in ("types", "default_conditioning", "alpha", "weights_hash")),
         *("answers.identity", "scoring.templates", "rollouts.policy_count", "rollouts.prover_count"),
     ],
     lineage={
         "reward": [
-            *(f"{key}.{column}" for key in (LOGPROBS, CONTROLS) for column in ("logprob_sum", "token_count")),
+            *(f"{key}.{column}" for key in (LOGPROBS, CONTROL_LOGPROBS) for column in ("logprob_sum", "token_count")),
             *(f"{key}.correct" for key in (POLICY_ROLLOUTS, PROVER_ROLLOUTS, TRUTH)),
             f"{OWN_LABELS}.reward",
         ]
@@ -232,18 +234,18 @@ def step_rewards(run: StageRun) -> StageOutput:
     The user's labels are added under their names.
     """
     trajectories, chosen = run.selected(), run.settings.rewards
-    evidence = Evidence(
+    inputs = LabelInputs(
         trajectories,
-        *map(run.read, (LOGPROBS, POLICY_ROLLOUTS, PROVER_ROLLOUTS, CONTROLS, TRUTH)),
+        *map(run.read, (LOGPROBS, POLICY_ROLLOUTS, PROVER_ROLLOUTS, CONTROL_LOGPROBS, TRUTH)),
         conditioning=chosen.default_conditioning,
         alpha=chosen.alpha,
         seed=run.settings.seed,
         same=run.settings.answers.comparison.same,
         weights=chosen.fitted,
     )
-    frame = rewards.step_rewards(evidence, chosen.types)
+    frame = rewards.step_rewards(inputs, chosen.types)
     labels = external_rewards(run.read(OWN_LABELS), trajectories)
-    notes = rewards.notes_on_unlabelled(frame, evidence, chosen.types)
+    notes = rewards.notes_on_unlabelled(frame, inputs, chosen.types)
     joined = pl.concat([frame, labels]).sort(StepRewards.primary_key())
     return StageOutput(joined, model=run.models.identity("labeler"), notes=notes)
 

@@ -137,7 +137,7 @@ def report(run: StageRun) -> StageOutput:
     inputs, frames = _inputs(run, DRAWN_FROM), by_artifact(run.read(FIGURES))
     rejected, option = run.read(REJECTED_ROWS), run.settings.profile_option
     is_own = run.settings.has_own_trajectories
-    idle = () if run.settings.demand.asks_for[POLICY_ROLLOUTS] else ("rollouts",)
+    idle = () if run.settings.demand.needs[POLICY_ROLLOUTS] else ("rollouts",)
     html = render_report(
         run.settings.profile,
         datetime.now(UTC).date().isoformat(),

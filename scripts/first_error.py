@@ -29,7 +29,7 @@ from cpmi_dagster.resources.commands.calibrate import fitted_weights, judged_sol
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.hazard import LABELS, OUTCOME, SHIPPED, Fit, Solution, part_of
 from cpmi_dagster.rewards.hazard_fit import Judged, fit_hazard, steps_at_risk
-from cpmi_dagster.rewards.reward_type import Evidence
+from cpmi_dagster.rewards.reward_type import LabelInputs
 
 KEPT = Path(__file__).with_name("first_error_labels.parquet")
 SHIPPED_LABELS = ("step_surprisal", "cpmi_incremental", "cpmi")
@@ -125,7 +125,7 @@ def keep_labels(folder: Path, profiles: Sequence[str]) -> pl.DataFrame:
 def fit_miniature(home: Path) -> None:
     """Writes the demo's weights, fitted on some of a finished demo's solutions."""
     lake = Lake.of(load_settings("miniature", home))
-    rewards, evidence = lake.read(STEP_REWARDS), Evidence(lake.read(TRAJECTORIES))
+    rewards, evidence = lake.read(STEP_REWARDS), LabelInputs(lake.read(TRAJECTORIES))
     judged = judged_solutions(evidence, lake.read(TRUTH), rewards)
     chosen = np.random.default_rng(SEED).permutation(len(judged))[:MINIATURE_SOLUTIONS]
     weights = fitted_weights([judged[number] for number in sorted(chosen)], MINIATURE_LABELS, "miniature")

@@ -67,7 +67,7 @@ def show_status(
             places = f": {', '.join(failed[:SHOWN_FAILURES])}{more}" if len(asset.partitions) > 1 else ""
             console.print(f"Failed  {asset.key}{places}", highlight=False, markup=False)
     show_interrupted(console, assets, settings, stale.pilot if stale else None)
-    if idle := [name for name, is_asked in settings.demand.asks_for.items() if not is_asked]:
+    if idle := [name for name, is_asked in settings.demand.needs.items() if not is_asked]:
         types = ", ".join(settings.rewards.types)
         text = f"Left out, since the reward types {types} do not need them: {', '.join(idle)}"
         console.print(text, highlight=False, markup=False)

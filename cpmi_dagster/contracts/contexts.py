@@ -53,14 +53,14 @@ class ConditioningEntry:
         name: in profiles and in `labels.template_scores`.
         words: in row labels of the report.
         compares: explanation in the report.
-        contrast: contexts with and without a step, given the step and the last step, both from 0.
+        contexts: those compared, with and without a step, given the step and the last step, both from 0.
         by_default: scored by `cpmi score` if no conditioning is named.
     """
 
     name: str
     words: str
     compares: str
-    contrast: Callable[[int, int], tuple[Context, Context]]
+    contexts: Callable[[int, int], tuple[Context, Context]]
     by_default: bool = True
 
 
@@ -111,11 +111,6 @@ def check_conditioning(name: str) -> str:
 Conditioning = Annotated[str, AfterValidator(check_conditioning)]
 
 
-def contrast(conditioning: Conditioning, step: int, last: int) -> tuple[Context, Context]:
-    """The contexts with and without a step, whose difference is the step's shift (Eq. 3)."""
-    return CONDITIONINGS[conditioning].contrast(step, last)
-
-
 def before_each_step(step_count: int) -> tuple[Context, ...]:
     """The context of each step: the question and all steps before it."""
     return (QUESTION, *(Context("prefix", step) for step in range(step_count - 1)))
@@ -127,6 +122,6 @@ def contexts_of(conditionings: Iterable[Conditioning], step_count: int) -> tuple
         context
         for conditioning in conditionings
         for step in range(step_count)
-        for context in contrast(conditioning, step, step_count - 1)
+        for context in CONDITIONINGS[conditioning].contexts(step, step_count - 1)
     }
     return tuple(sorted(needed, key=lambda context: (CONTEXT_KINDS.index(context.kind), context.step_index)))

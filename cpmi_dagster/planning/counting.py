@@ -27,9 +27,9 @@ from cpmi_dagster.scoring.answer_trees import slices, trees_of, written_out
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.tokenization import (
     TokenizedTrajectory,
+    join_negatives,
     render_trajectories,
     tokenize_trajectories,
-    with_negative_lists,
 )
 from cpmi_dagster.trajectories.templates import render_step
 from cpmi_dagster.tree_forward.flex import padded_length
@@ -81,7 +81,7 @@ def scored_tokens(
     negatives: pl.DataFrame,
     labeler: PlannedModel,
     scoring: Scoring,
-    contrasted: bool = True,
+    with_negatives: bool = True,
 ) -> tuple[int, list[TokenizedTrajectory]]:
     """Tokens that `answer_logprobs` sends through the labeler, padding included, and the trajectories it scores.
 
@@ -90,12 +90,12 @@ def scored_tokens(
 
     Args:
         trajectories: a chunk that is scored together.
-        contrasted: hard negatives are scored beside the gold answer.
+        with_negatives: hard negatives are scored beside the gold answer.
     """
     device, total, scored = "cpu" if labeler.card.name == CPU else "cuda", 0, []
     reader = BY_DEVICE[device][0] if scoring.reader == "auto" else scoring.reader
-    for part in slices(with_negative_lists(trajectories, negatives)):
-        rendered, _ = render_trajectories(part, scoring, contrasted)
+    for part in slices(join_negatives(trajectories, negatives)):
+        rendered, _ = render_trajectories(part, scoring, with_negatives)
         readable = tokenize_trajectories(
             rendered, labeler.tokenizer, labeler.context_length, scoring.layout
         ).trajectories

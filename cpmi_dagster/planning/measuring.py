@@ -25,7 +25,7 @@ from cpmi_dagster.planning.hardware import FLOPS_PER_PARAMETER, Hardware, Planne
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.scoring.answer_trees import trees_of
 from cpmi_dagster.scoring.scorers import labeler_reader
-from cpmi_dagster.scoring.tokenization import render_trajectories, tokenize_trajectories, with_negative_lists
+from cpmi_dagster.scoring.tokenization import join_negatives, render_trajectories, tokenize_trajectories
 
 SECONDS = 5.0
 """Of reading, and again of sampling; the last size may take as long again."""
@@ -82,7 +82,7 @@ def read_rate(model: LoadedModel, trajectories: pl.DataFrame, settings: Settings
     trajectories = trajectories.drop_nulls("gold_answer")
     scoring = settings.scoring.model_copy(update={"conditionings": settings.demand.conditionings or (PAPERS,)})
     negatives = hard_negatives(trajectories, None, settings.negatives, settings.seed).negatives
-    rendered, _ = render_trajectories(with_negative_lists(trajectories, negatives), scoring)
+    rendered, _ = render_trajectories(join_negatives(trajectories, negatives), scoring)
     tokenized = tokenize_trajectories(rendered, model.tokenizer, model.context_length, scoring.layout)
     reader, trees = labeler_reader(model, scoring), [answers.tree for answers in trees_of(tokenized.trajectories)]
     if not trees:

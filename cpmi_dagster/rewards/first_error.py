@@ -11,24 +11,24 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.rewards.reward_type import OF_FIRST_ERROR, PROBABILITY, Demand, Evidence, RewardType
+from cpmi_dagster.rewards.reward_type import OF_FIRST_ERROR, PROBABILITY, Demand, LabelInputs, RewardType
 
 
-def first_error(evidence: Evidence) -> pl.DataFrame:
+def first_error(inputs: LabelInputs) -> pl.DataFrame:
     """1 minus the probability that the step is the first wrong one, by the hazard of the first error."""
-    return _of_each(evidence, lambda at: 1 - at)
+    return _of_each(inputs, lambda at: 1 - at)
 
 
-def right_so_far(evidence: Evidence) -> pl.DataFrame:
+def right_so_far(inputs: LabelInputs) -> pl.DataFrame:
     """Probability that no step up to and including this one is wrong, by the hazard of the first error."""
-    return _of_each(evidence, lambda at: 1 - np.cumsum(at))
+    return _of_each(inputs, lambda at: 1 - np.cumsum(at))
 
 
-def _of_each(evidence: Evidence, reward: Callable[[np.ndarray], np.ndarray]) -> pl.DataFrame:
+def _of_each(inputs: LabelInputs, reward: Callable[[np.ndarray], np.ndarray]) -> pl.DataFrame:
     """Rewards from [steps] probabilities of the first error of every solution."""
-    rewards = [reward(at).clip(0, 1) for at in evidence.first_errors.values()]
+    rewards = [reward(at).clip(0, 1) for at in inputs.first_errors.values()]
     schema = {"trajectory_id": pl.String, "reward": pl.List(pl.Float64)}
-    frame = pl.DataFrame({"trajectory_id": [*evidence.first_errors], "reward": rewards}, schema)
+    frame = pl.DataFrame({"trajectory_id": [*inputs.first_errors], "reward": rewards}, schema)
     numbered = frame.with_columns(step_index=pl.int_ranges(pl.col("reward").list.len()))
     return numbered.explode("step_index", "reward").select("trajectory_id", "step_index", "reward")
 

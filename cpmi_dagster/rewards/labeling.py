@@ -16,7 +16,7 @@ import polars as pl
 from tqdm.auto import tqdm
 
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
-from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS
+from cpmi_dagster.contracts.keys import CONTROL_LOGPROBS, LOGPROBS
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, RejectedTrajectories
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.text import counted
@@ -26,7 +26,7 @@ from cpmi_dagster.rewards.dataset import step_lists
 from cpmi_dagster.rewards.hazard import read_weights, shipped_weights
 from cpmi_dagster.rewards.labelled_rows import add_labels
 from cpmi_dagster.rewards.registry import REWARD_TYPES, demand_of, reward_type
-from cpmi_dagster.rewards.reward_type import Demand, Evidence
+from cpmi_dagster.rewards.reward_type import Demand, LabelInputs
 from cpmi_dagster.rewards.settings import Rewards, SoftLabels
 from cpmi_dagster.rewards.soft_labels import soft_labels
 from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
@@ -154,11 +154,11 @@ def label_in_full(
         SettingsError, ModelError: as `label`.
     """
     demand, types = labeler_demand(rewards, default_conditioning, options), list(dict.fromkeys(rewards))
-    prepared = prepare_trajectories(trajectories, model, options, contrasted=demand.negatives != 0)
-    evidence, rejected, notes = _evidence(trajectories, prepared, demand, default_conditioning, options)
-    computed = step_rewards(evidence, types)
+    prepared = prepare_trajectories(trajectories, model, options, with_negatives=demand.negatives != 0)
+    inputs, rejected, notes = _label_inputs(trajectories, prepared, demand, default_conditioning, options)
+    computed = step_rewards(inputs, types)
     labels = step_lists(computed.with_columns(soft_labels(computed, SoftLabels())["soft_label"]))
-    notes += notes_on_unlabelled(computed, evidence, types)
+    notes += notes_on_unlabelled(computed, inputs, types)
     return LabelledSteps(labels, rejected, notes)
 
 
@@ -184,30 +184,30 @@ def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: 
 
 def _passes(demand: Demand) -> int:
     """The number of passes of the labeler over the trajectories."""
-    return demand.asks_for[LOGPROBS] + demand.asks_for[CONTROLS]
+    return demand.needs[LOGPROBS] + demand.needs[CONTROL_LOGPROBS]
 
 
-def _evidence(
+def _label_inputs(
     trajectories: pl.DataFrame,
     prepared: Prepared,
     demand: Demand,
     conditioning: Conditioning,
     options: LabelOptions,
-) -> tuple[Evidence, pl.DataFrame, list[str]]:
-    """Evidence for the rewards, rejected trajectories, and notes on missing controls."""
+) -> tuple[LabelInputs, pl.DataFrame, list[str]]:
+    """What the rewards are computed from, rejected trajectories, and notes on missing controls."""
     model, negatives = prepared
-    progress, contrasted = options.get("progress"), demand.negatives != 0
+    progress, with_negatives = options.get("progress"), demand.negatives != 0
     logprobs, rejected = AnswerLogprobs.create_empty(), RejectedTrajectories.create_empty()
     scoring = settings_of(Scoring, {**options, "conditionings": demand.conditionings})
-    if demand.asks_for[LOGPROBS]:
-        scored = answer_logprobs(trajectories, negatives, model, scoring, progress, contrasted=contrasted)
+    if demand.needs[LOGPROBS]:
+        scored = answer_logprobs(trajectories, negatives, model, scoring, progress, with_negatives=with_negatives)
         logprobs, rejected = scored.logprobs, scored.rejected
     step_logprobs, notes = ControlLogprobs.create_empty(), []
-    if demand.asks_for[CONTROLS]:
+    if demand.needs[CONTROL_LOGPROBS]:
         step_logprobs, _, notes = control_logprobs(trajectories, model, scoring, progress)
     seed = options.get("seed", 0)
     weights = read_weights(Path(options["weights"])) if "weights" in options else shipped_weights()
-    evidence = Evidence(
+    inputs = LabelInputs(
         trajectories,
         logprobs,
         step_logprobs=step_logprobs,
@@ -215,4 +215,4 @@ def _evidence(
         seed=seed,
         weights=weights,
     )
-    return evidence, rejected, notes
+    return inputs, rejected, notes

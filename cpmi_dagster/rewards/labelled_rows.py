@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
-from cpmi_dagster.contracts.keys import CONTROLS
+from cpmi_dagster.contracts.keys import CONTROL_LOGPROBS
 from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.trajectories.fields import read_identifier
 from cpmi_dagster.trajectories.given_rows import STEPS, beside, own_reason, table_rows
@@ -67,7 +67,7 @@ def add_labels(
         causes: dict[tuple[str, str], list[str]] = {}
         for kind in (kind for kind in types if kind not in known):
             demand = reward_type(kind).demand
-            if demand.asks_for[CONTROLS] and name in unscored:
+            if demand.needs[CONTROL_LOGPROBS] and name in unscored:
                 cause = LACKING, own_reason(unscored[name], name)
             elif gold is None:
                 cause = UNANSWERED, ""

@@ -10,10 +10,20 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.keys import POLICY_ROLLOUTS, PROVER_ROLLOUTS
 from cpmi_dagster.files.text import counted
-from cpmi_dagster.rewards.reward_type import ALL, DEFAULT, PROBABILITY, STEP, Demand, Evidence, Merge, RewardType, Scale
+from cpmi_dagster.rewards.reward_type import (
+    DEFAULT,
+    EVERY,
+    PROBABILITY,
+    STEP,
+    Demand,
+    LabelInputs,
+    Merge,
+    RewardType,
+    Scale,
+)
 from cpmi_dagster.scoring.conditionings import check_scored, shift
 
-SCORES = Demand((DEFAULT,), ALL)
+SCORES = Demand((DEFAULT,), EVERY)
 """Gold answer and hard negatives under the profile's conditioning."""
 
 
@@ -33,35 +43,35 @@ def success_rates(rollouts: pl.DataFrame, hard: bool = False) -> pl.DataFrame:
     )
 
 
-def mc(evidence: Evidence) -> pl.DataFrame:
+def mc(inputs: LabelInputs) -> pl.DataFrame:
     """The share of the rollout model's completions of a prefix that reach the gold answer: MC (Eq. 1)."""
-    return success_rates(evidence.policy_rollouts)
+    return success_rates(inputs.policy_rollouts)
 
 
-def mc_hard(evidence: Evidence) -> pl.DataFrame:
+def mc_hard(inputs: LabelInputs) -> pl.DataFrame:
     """1 if any completion by the rollout model reaches the gold answer, else 0: Math-Shepherd's hard estimate."""
-    return success_rates(evidence.policy_rollouts, hard=True)
+    return success_rates(inputs.policy_rollouts, hard=True)
 
 
-def pav(evidence: Evidence) -> pl.DataFrame:
+def pav(inputs: LabelInputs) -> pl.DataFrame:
     """MC by the rollout model plus alpha times how much the step changes the prover's MC: PAV (Eq. 2)."""
-    prover = success_rates(evidence.prover_rollouts)
+    prover = success_rates(inputs.prover_rollouts)
     before = prover.with_columns(pl.col("step_index") + 1)
     # if another type asks the rollout model for later prefixes, the prover has no rollouts of these
-    joined = evidence.rewards(MC).join(prover, on=STEP, how="left", suffix="_prover")
+    joined = inputs.rewards(MC).join(prover, on=STEP, how="left", suffix="_prover")
     joined = joined.join(before, on=STEP, how="left", suffix="_before")
     advantage = pl.col("reward_prover") - pl.col("reward_before")
-    return joined.select(*STEP, reward=pl.col("reward") + evidence.alpha * advantage)
+    return joined.select(*STEP, reward=pl.col("reward") + inputs.alpha * advantage)
 
 
-def cpmi(evidence: Evidence) -> pl.DataFrame:
+def cpmi(inputs: LabelInputs) -> pl.DataFrame:
     """The gold answer's shift minus the wrong answers' mean shift, averaged over templates: CPMI (Eq. 4)."""
-    return conditioned(evidence, evidence.conditioning)
+    return conditioned(inputs, inputs.conditioning)
 
 
-def conditioned(evidence: Evidence, conditioning: Conditioning) -> pl.DataFrame:
+def conditioned(inputs: LabelInputs, conditioning: Conditioning) -> pl.DataFrame:
     """CPMI under a conditioning by name."""
-    compared = check_scored(evidence.compared(conditioning), ["gold", "mean"])
+    compared = check_scored(inputs.compared(conditioning), ["gold", "mean"])
     return template_mean(compared, shift("gold") - shift("mean"))
 
 
@@ -96,21 +106,21 @@ def merge_types(
 ) -> RewardType:
     """The reward type that is `first` at the first `steps` steps and `rest` after them."""
 
-    def compute(evidence: Evidence) -> pl.DataFrame:
-        return merge(evidence.rewards(first), evidence.rewards(rest), steps)
+    def compute(inputs: LabelInputs) -> pl.DataFrame:
+        return merge(inputs.rewards(first), inputs.rewards(rest), steps)
 
     compute.__doc__ = f"{first.label} for {counted(steps, 'step')}, then {rest.label} (section 4.3)."
-    policy_steps, prover_steps = (steps * first.demand.asks_for[key] for key in (POLICY_ROLLOUTS, PROVER_ROLLOUTS))
+    policy_steps, prover_steps = (steps * first.demand.needs[key] for key in (POLICY_ROLLOUTS, PROVER_ROLLOUTS))
     demand = rest.demand | Demand(policy_steps=policy_steps, prover_steps=prover_steps)
     return RewardType(name, label, compute, demand, rest.scale, Merge(first.name, steps), rest.kind, in_main_tables)
 
 
-MC = RewardType("mc", "MC", mc, Demand(policy_steps=ALL), PROBABILITY, in_main_tables=True)
+MC = RewardType("mc", "MC", mc, Demand(policy_steps=EVERY), PROBABILITY, in_main_tables=True)
 PAV = RewardType(
     "pav",
     "PAV",
     pav,
-    Demand(policy_steps=ALL, prover_steps=ALL),
+    Demand(policy_steps=EVERY, prover_steps=EVERY),
     # equal to MC if the step changes nothing for the prover
     Scale("a probability plus a difference", PROBABILITY.right_from),
     in_main_tables=True,
@@ -118,7 +128,7 @@ PAV = RewardType(
 CPMI = RewardType("cpmi", "CPMI", cpmi, SCORES, in_main_tables=True)
 METHODS = (
     MC,
-    RewardType("mc_hard", "MC (hard)", mc_hard, Demand(policy_steps=ALL), PROBABILITY),
+    RewardType("mc_hard", "MC (hard)", mc_hard, Demand(policy_steps=EVERY), PROBABILITY),
     PAV,
     CPMI,
     merge_types("cpmi_merge1", "CPMI_Merge", MC, CPMI, 1, in_main_tables=True),

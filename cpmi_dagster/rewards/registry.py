@@ -19,7 +19,7 @@ from cpmi_dagster.files.text import did_you_mean
 from cpmi_dagster.rewards.controls import CONTROLS
 from cpmi_dagster.rewards.first_error import TOGETHER
 from cpmi_dagster.rewards.methods import METHODS
-from cpmi_dagster.rewards.reward_type import ALL, DEFAULT, Demand, RewardType
+from cpmi_dagster.rewards.reward_type import DEFAULT, EVERY, Demand, RewardType
 from cpmi_dagster.rewards.variants import VARIANTS
 
 REWARD_TYPES: dict[str, RewardType] = by_name((*METHODS, *VARIANTS, *TOGETHER, *CONTROLS))
@@ -52,7 +52,7 @@ def demand_of(
         negatives: the profile's M.
         asked: further conditionings to score.
     """
-    wanted = Demand(tuple(asked), ALL if asked else 0)
+    wanted = Demand(tuple(asked), EVERY if asked else 0)
     total = reduce(or_, (reward_type(name).demand for name in types), wanted)
     named = {default_conditioning if name == DEFAULT else name for name in total.conditionings}
     in_order = tuple(name for name in CONDITIONINGS if name in named)

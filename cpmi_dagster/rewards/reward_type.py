@@ -1,12 +1,12 @@
 """Reward types: name, formula over the answers of models, and what the formula reads.
 
-    RewardType("cpmi_merge1", "CPMI_Merge", compute, Demand(("default",), ALL, policy_steps=1), merge=("mc", 1), …)
+    RewardType("cpmi_merge1", "CPMI_Merge", compute, Demand(("default",), EVERY, policy_steps=1), merge=("mc", 1), …)
 
 type             conditionings   negatives   policy_steps   prover_steps
-cpmi             default         ALL         0              0
-cpmi_merge1      default         ALL         1              0
+cpmi             default         EVERY       0              0
+cpmi_merge1      default         EVERY       1              0
 gold_only        default         0           0              0
-pav              -               0           ALL            ALL
+pav              -               0           EVERY          EVERY
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ import polars as pl
 
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
-from cpmi_dagster.contracts.keys import CONTROLS, LOGPROBS, NEGATIVES, POLICY_ROLLOUTS, PROVER_ROLLOUTS
+from cpmi_dagster.contracts.keys import CONTROL_LOGPROBS, LOGPROBS, NEGATIVES, POLICY_ROLLOUTS, PROVER_ROLLOUTS
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, Rollouts, StepRewards, StepTruth
 from cpmi_dagster.rewards.hazard import Weights, first_error_probabilities, read_solutions, shipped_weights
 from cpmi_dagster.scoring.conditionings import compare_contexts, context_means
@@ -27,8 +27,8 @@ from cpmi_dagster.scoring.conditionings import compare_contexts, context_means
 STEP = ["trajectory_id", "step_index"]
 DEFAULT = "default"
 """Stands for the profile's `rewards.default_conditioning`."""
-ALL = None
-"""In the place of a number: all."""
+EVERY = None
+"""In the place of a number: all of them."""
 Steps = int | None
 Input = Literal["step_texts", "final_answer", "truth", "corpus_labels", "labels"]
 
@@ -63,12 +63,12 @@ class Demand:
         )
 
     @property
-    def asks_for(self) -> dict[str, bool]:
+    def needs(self) -> dict[str, bool]:
         """Whether a labeling table has rows, by its key."""
         return {
             NEGATIVES: self.negatives != 0,
             LOGPROBS: bool(self.conditionings),
-            CONTROLS: "step_texts" in self.inputs,
+            CONTROL_LOGPROBS: "step_texts" in self.inputs,
             POLICY_ROLLOUTS: self.policy_steps != 0,
             PROVER_ROLLOUTS: self.prover_steps != 0,
         }
@@ -79,7 +79,7 @@ def _take_larger(first: int | None, second: int | None) -> int | None:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class LabelInputs:
     """The tables and settings that rewards are computed from; a table that no type reads may be empty.
 
     Attributes:
@@ -195,7 +195,7 @@ class RewardType:
 
     name: str
     label: str
-    compute: Callable[[Evidence], pl.DataFrame]
+    compute: Callable[[LabelInputs], pl.DataFrame]
     demand: Demand = Demand()
     scale: Scale | None = DIFFERENCE
     merge: Merge | None = None

@@ -19,7 +19,7 @@ from cpmi_dagster.contracts.tables import StepRewards
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.files.text import counted, in_markdown
 from cpmi_dagster.rewards.registry import reward_type
-from cpmi_dagster.rewards.reward_type import Evidence
+from cpmi_dagster.rewards.reward_type import LabelInputs
 
 LACKING = {
     "final_answer": "in which no final answer is found",
@@ -32,7 +32,7 @@ BINS = 16
 HEAD = "| reward type | steps | mean | 5 % | median | 95 % | from smallest to largest |\n|---|---|---|---|---|---|---|"
 
 
-def step_rewards(evidence: Evidence, types: Iterable[str]) -> pl.DataFrame:
+def step_rewards(inputs: LabelInputs, types: Iterable[str]) -> pl.DataFrame:
     """Rewards of every type; trajectories that could not be scored have none based on CPMI.
 
     Args:
@@ -46,13 +46,13 @@ def step_rewards(evidence: Evidence, types: Iterable[str]) -> pl.DataFrame:
         ScoringError: rollouts of a prefix or scores of a context are missing.
     """
     names = list(types)
-    alone = _rewards_of(evidence, [name for name in names if not reward_type(name).reads_labels])
-    together = _rewards_of(replace(evidence, labels=alone), [name for name in names if reward_type(name).reads_labels])
+    alone = _rewards_of(inputs, [name for name in names if not reward_type(name).reads_labels])
+    together = _rewards_of(replace(inputs, labels=alone), [name for name in names if reward_type(name).reads_labels])
     return pl.concat([alone, together]).sort(StepRewards.primary_key())
 
 
-def _rewards_of(evidence: Evidence, names: Iterable[str]) -> pl.DataFrame:
-    by_type = [evidence.rewards(reward_type(name)).with_columns(reward_type=pl.lit(name)) for name in names]
+def _rewards_of(inputs: LabelInputs, names: Iterable[str]) -> pl.DataFrame:
+    by_type = [inputs.rewards(reward_type(name)).with_columns(reward_type=pl.lit(name)) for name in names]
     labelled = pl.concat(by_type, how="vertical_relaxed") if by_type else StepRewards.create_empty()
     missing = labelled.filter(pl.col("reward").is_null()).sort(StepRewards.primary_key())
     for trajectory_id, step, name in missing.select(StepRewards.primary_key()).head(1).iter_rows():
@@ -62,17 +62,17 @@ def _rewards_of(evidence: Evidence, names: Iterable[str]) -> pl.DataFrame:
     return StepRewards.cast(labelled.select(StepRewards.column_names()))
 
 
-def notes_on_unlabelled(rewards: pl.DataFrame, evidence: Evidence, types: Iterable[str]) -> list[str]:
+def notes_on_unlabelled(rewards: pl.DataFrame, inputs: LabelInputs, types: Iterable[str]) -> list[str]:
     """A sentence for each reward type that some trajectories lack, or have with less known, as an input is missing.
 
     Args:
         rewards: columns of `labels.step_rewards`.
-        evidence: that they were computed from.
+        inputs: that they were computed from.
         types: names of reward types.
     """
-    notes, trajectories = [], evidence.trajectories.height
+    notes, trajectories = [], inputs.trajectories.height
     for name in types:
-        if reward_type(name).reads_labels and (count := trajectories - len(evidence.outcomes)):
+        if reward_type(name).reads_labels and (count := trajectories - len(inputs.outcomes)):
             named = counted(count, "trajectory", "trajectories")
             notes.append(
                 f"`{name}` of {named} does not know whether the final answer is right: it or the gold answer is missing"

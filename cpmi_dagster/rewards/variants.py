@@ -12,11 +12,11 @@ import polars as pl
 
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
 from cpmi_dagster.rewards.methods import SCORES, conditioned, template_mean
-from cpmi_dagster.rewards.reward_type import ALL, DEFAULT, Demand, Evidence, RewardType
+from cpmi_dagster.rewards.reward_type import DEFAULT, EVERY, Demand, LabelInputs, RewardType
 from cpmi_dagster.scoring.conditionings import HARDEST, check_scored, shift
 
 
-def pooled(evidence: Evidence, pooling: str) -> pl.DataFrame:
+def pooled(inputs: LabelInputs, pooling: str) -> pl.DataFrame:
     """The shift of the gold answer against hard negatives that are pooled otherwise, which is not the paper's.
 
     With L(a) the mean log-probability of an answer's tokens, the shift is the value with the step minus that without:
@@ -25,32 +25,32 @@ def pooled(evidence: Evidence, pooling: str) -> pl.DataFrame:
         max         L(A) - max over m of L(A_m)          margin over the likeliest wrong answer
     """
     gap = {side: pl.col(f"gold_{side}") - pl.col(f"{pooling}_{side}") for side in ("with", "without")}
-    return template_mean(_compared(evidence, "gold", pooling), gap["with"] - gap["without"])
+    return template_mean(_compared(inputs, "gold", pooling), gap["with"] - gap["without"])
 
 
-def fewer_negatives(evidence: Evidence, count: int) -> pl.DataFrame:
+def fewer_negatives(inputs: LabelInputs, count: int) -> pl.DataFrame:
     """CPMI with the `count` hardest negatives (appendix D.1)."""
-    return template_mean(_compared(evidence, "gold", f"m{count}"), shift("gold") - shift(f"m{count}"))
+    return template_mean(_compared(inputs, "gold", f"m{count}"), shift("gold") - shift(f"m{count}"))
 
 
-def gold_only(evidence: Evidence) -> pl.DataFrame:
+def gold_only(inputs: LabelInputs) -> pl.DataFrame:
     """The gold answer's shift alone (table 2), which needs no hard negatives."""
-    return template_mean(_compared(evidence, "gold"), shift("gold"))
+    return template_mean(_compared(inputs, "gold"), shift("gold"))
 
 
-def negatives_only(evidence: Evidence) -> pl.DataFrame:
+def negatives_only(inputs: LabelInputs) -> pl.DataFrame:
     """Minus the hard negatives' shift alone (table 2)."""
-    return template_mean(_compared(evidence, "gold", "mean"), -shift("mean"))
+    return template_mean(_compared(inputs, "gold", "mean"), -shift("mean"))
 
 
-def _compared(evidence: Evidence, *answers: str) -> pl.DataFrame:
-    return check_scored(evidence.compared(evidence.conditioning), answers)
+def _compared(inputs: LabelInputs, *answers: str) -> pl.DataFrame:
+    return check_scored(inputs.compared(inputs.conditioning), answers)
 
 
 VARIANTS = (
     *(
         RewardType(
-            f"cpmi_{name}", f"CPMI ({entry.words})", partial(conditioned, conditioning=name), Demand((name,), ALL)
+            f"cpmi_{name}", f"CPMI ({entry.words})", partial(conditioned, conditioning=name), Demand((name,), EVERY)
         )
         for name, entry in CONDITIONINGS.items()
         if name != PAPERS

@@ -63,7 +63,7 @@ def trajectory_keys(trajectories: pl.DataFrame, scoring: Scoring) -> pl.DataFram
     """The hash of all texts of each trajectory, complete or not, which decide whether it is rejected.
 
     Args:
-        trajectories: columns of `with_negative_lists`.
+        trajectories: columns of `join_negatives`.
 
     Returns:
         trajectory_id, and `whole`: hash of layout, question, steps, gold answer and negatives by rank.

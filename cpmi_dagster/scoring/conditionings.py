@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from cpmi_dagster.contracts.contexts import QUESTION, Conditioning, contrast
+from cpmi_dagster.contracts.contexts import CONDITIONINGS, QUESTION, Conditioning
 from cpmi_dagster.contracts.tables import AnswerLogprobs, TemplateScores
 from cpmi_dagster.errors import ScoringError
 
@@ -103,7 +103,7 @@ def compare_contexts(means: pl.DataFrame, conditionings: Sequence[Conditioning])
         for last in last_steps["last"].unique()
         for conditioning in conditionings
         for step in range(last + 1)
-        for with_step, without_step in [contrast(conditioning, step, last)]
+        for with_step, without_step in [CONDITIONINGS[conditioning].contexts(step, last)]
     ]
     sides = {"with": CONTEXT, "with_step": pl.Int64(), "without": CONTEXT, "without_step": pl.Int64()}
     schema = {"last": pl.Int64(), "conditioning": CONDITIONING, "step_index": pl.Int64(), **sides}

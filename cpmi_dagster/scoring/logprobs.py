@@ -26,9 +26,9 @@ from cpmi_dagster.scoring.tokenization import (
     Rejected,
     RenderedTrajectory,
     Tokenized,
+    join_negatives,
     render_trajectories,
     tokenize_trajectories,
-    with_negative_lists,
 )
 from cpmi_dagster.tree_forward.probe import check_full_attention
 from cpmi_dagster.tree_forward.row_readers import check_token_ids
@@ -63,7 +63,7 @@ def answer_logprobs(
     model: LoadedModel,
     scoring: Scoring,
     progress: Callable[[int], None] | None = None,
-    contrasted: bool = True,
+    with_negatives: bool = True,
     of_steps: bool = False,
 ) -> ScoredAnswers:
     """Score every answer of every trajectory under the contexts of the conditionings (Eq. 3).
@@ -76,7 +76,7 @@ def answer_logprobs(
         negatives: columns of `labels.hard_negatives`.
         progress: called with 0 when the model is ready, then with the number of trajectories just finished, rejected
             ones included.
-        contrasted: hard negatives are scored too, so a trajectory without any is rejected.
+        with_negatives: hard negatives are scored too, so a trajectory without any is rejected.
         of_steps: instead of answers, each step is scored after the question and the steps before it.
 
     Raises:
@@ -85,8 +85,8 @@ def answer_logprobs(
     """
 
     def batches() -> Iterator[tuple[int, Tokenized]]:
-        for part in slices(with_negative_lists(trajectories, negatives)):
-            rendered, incomplete = render_trajectories(part, scoring, contrasted, of_steps)
+        for part in slices(join_negatives(trajectories, negatives)):
+            rendered, incomplete = render_trajectories(part, scoring, with_negatives, of_steps)
             tokenized = tokenize(rendered, model, scoring)
             yield part.height, tokenized._replace(rejected=[*incomplete, *tokenized.rejected])
 

@@ -97,7 +97,7 @@ class Tokenized(NamedTuple):
     too_long: int = 0
 
 
-def with_negative_lists(trajectories: pl.DataFrame, negatives: pl.DataFrame) -> pl.DataFrame:
+def join_negatives(trajectories: pl.DataFrame, negatives: pl.DataFrame) -> pl.DataFrame:
     """Trajectories as they are scored: the texts of each in one row.
 
     Args:
@@ -113,26 +113,26 @@ def with_negative_lists(trajectories: pl.DataFrame, negatives: pl.DataFrame) -> 
 
 
 def render_trajectories(
-    trajectories: pl.DataFrame, scoring: Scoring, contrasted: bool = True, of_steps: bool = False
+    trajectories: pl.DataFrame, scoring: Scoring, with_negatives: bool = True, of_steps: bool = False
 ) -> tuple[list[RenderedTrajectory], list[Rejected]]:
     """Texts of complete trajectories in order, and the rejected ones.
 
     Args:
-        trajectories: columns of `with_negative_lists`.
-        contrasted: hard negatives are scored too, so a trajectory without any is rejected.
+        trajectories: columns of `join_negatives`.
+        with_negatives: hard negatives are scored too, so a trajectory without any is rejected.
         of_steps: each step is scored after the steps before it, and no answer is.
     """
     rendered: list[RenderedTrajectory] = []
     rejected: list[Rejected] = []
     for row in trajectories.iter_rows(named=True):
         try:
-            rendered.append(_render(row, scoring, contrasted and not of_steps, of_steps))
+            rendered.append(_render(row, scoring, with_negatives and not of_steps, of_steps))
         except ScoringError as error:
             rejected.append((row["trajectory_id"], str(error)))
     return rendered, rejected
 
 
-def _render(row: Mapping[str, Any], scoring: Scoring, contrasted: bool, of_steps: bool) -> RenderedTrajectory:
+def _render(row: Mapping[str, Any], scoring: Scoring, with_negatives: bool, of_steps: bool) -> RenderedTrajectory:
     """The texts of a row.
 
     Raises:
@@ -142,7 +142,7 @@ def _render(row: Mapping[str, Any], scoring: Scoring, contrasted: bool, of_steps
     answers = {GOLD_RANK: row["gold_answer"], **dict(zip(row["rank"] or (), row["answer"] or (), strict=True))}
     answers = {} if of_steps else answers
     _check_complete(row, answers)
-    if contrasted and not row["rank"]:
+    if with_negatives and not row["rank"]:
         raise ScoringError(
             f"trajectory `{row['trajectory_id']}` has no hard negatives to contrast its gold answer with: none was "
             "given, or every sample equals it"

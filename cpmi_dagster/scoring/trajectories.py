@@ -165,7 +165,7 @@ class Prepared(NamedTuple):
 
 
 def prepare_trajectories(
-    trajectories: pl.DataFrame, model: str | Path | LoadedModel, options: ReadingOptions, contrasted: bool = True
+    trajectories: pl.DataFrame, model: str | Path | LoadedModel, options: ReadingOptions, with_negatives: bool = True
 ) -> Prepared:
     """Load the model, and sample hard negatives of trajectories that list none; errors as of `score_trajectories`.
 
@@ -173,11 +173,11 @@ def prepare_trajectories(
 
     Args:
         trajectories: trajectory_id, question, steps, gold_answer, negative_answers.
-        contrasted: hard negatives are needed.
+        with_negatives: hard negatives are needed.
     """
     sampling = settings_of(Negatives, {"count": options.get("negatives", Negatives().count)})
     loaded = model if isinstance(model, LoadedModel) else load_named_model(model, options)
-    if not contrasted:
+    if not with_negatives:
         return Prepared(loaded, HardNegatives.create_empty())
     listed = trajectories.select(pl.col("id" if "id" in trajectories.columns else "trajectory_id"), *ANSWERS).rows()
     wrong = [list(BUILT_IN.distinct(gold, given, str)) if given else None for _, gold, given in listed]

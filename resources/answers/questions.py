@@ -36,9 +36,9 @@ from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.tokenization import (
     Tokenized,
     TokenizedTrajectory,
+    join_negatives,
     render_trajectories,
     split_wanted,
-    with_negative_lists,
 )
 from cpmi_dagster.tree_forward.probe import check_full_attention
 
@@ -62,7 +62,7 @@ def cached_scores(
     trajectories: pl.DataFrame,
     negatives: pl.DataFrame,
     scoring: Scoring,
-    contrasted: bool,
+    with_negatives: bool,
     of_steps: bool,
     advance: Advance,
 ) -> ScoredAnswers:
@@ -74,13 +74,13 @@ def cached_scores(
         scores: has `SCORE_KEY` and `SCORE`.
         admissions: has `ADMISSION_KEY` and `ADMISSION`.
         load: loads the labeler; called if an answer is not kept.
-        contrasted, of_steps: see `answer_logprobs`.
+        with_negatives, of_steps: see `answer_logprobs`.
 
     Returns:
         Its cost is that of all answers, kept ones too.
     """
-    lists = with_negative_lists(trajectories, negatives)
-    rendered, incomplete = render_trajectories(lists, scoring, contrasted, of_steps)
+    lists = join_negatives(trajectories, negatives)
+    rendered, incomplete = render_trajectories(lists, scoring, with_negatives, of_steps)
     texts, tokens = {each.trajectory_id: each for each in rendered}, dict[str, TokenizedTrajectory]()
 
     def tokenize_new(names: Iterable[str]) -> Tokenized:

@@ -44,7 +44,7 @@ from cpmi_dagster.rewards.hazard import (
 )
 from cpmi_dagster.rewards.hazard_fit import AtRisk, Judged, fit_hazard, steps_at_risk
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
-from cpmi_dagster.rewards.reward_type import Evidence
+from cpmi_dagster.rewards.reward_type import LabelInputs
 from cpmi_dagster.trajectories.step_truth import with_truth
 
 FEWEST_SOLUTIONS = 20
@@ -133,7 +133,7 @@ def calibrate(settings: Settings, names: Sequence[str] | None = None) -> Calibra
         )
     frames = {STEP_REWARDS: rewards, TRAJECTORIES: lake.read(TRAJECTORIES), TRUTH: lake.read(TRUTH)}
     conditioning = settings.rewards.default_conditioning
-    evidence = Evidence(frames[TRAJECTORIES], same=settings.answers.comparison.same, conditioning=conditioning)
+    evidence = LabelInputs(frames[TRAJECTORIES], same=settings.answers.comparison.same, conditioning=conditioning)
     judged = judged_solutions(evidence, frames[TRUTH], rewards)
     check_judged(judged, settings.profile)
     weights = fitted_weights(judged, present if names is None else list(names), settings.profile)
@@ -141,7 +141,7 @@ def calibrate(settings: Settings, names: Sequence[str] | None = None) -> Calibra
     return measured(weights, judged, steps_with_truth(inputs), *inputs.draws)
 
 
-def judged_solutions(evidence: Evidence, truth: pl.DataFrame, rewards: pl.DataFrame) -> list[Judged]:
+def judged_solutions(evidence: LabelInputs, truth: pl.DataFrame, rewards: pl.DataFrame) -> list[Judged]:
     """The solutions with judged steps, and what people said of each step."""
     labelled = evidence.trajectories.join(rewards, on="trajectory_id", how="semi")
     known = with_truth(labelled, truth.select("row_number", "correct"))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import polars as pl
 
 from cpmi_dagster.contracts.keys import (
-    CONTROLS,
+    CONTROL_LOGPROBS,
     FIGURES,
     LOGPROBS,
     MODELS,
@@ -203,8 +203,8 @@ def made_with(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str
     read = [reward_type] if entry else []
     if reads_labels:
         read = [name for name in LABELS if name in settings.rewards.types]
-    asks_for = demand_of(read, settings.rewards.default_conditioning, settings.negatives.count).asks_for
-    labeler = LOGPROBS if asks_for[LOGPROBS] else CONTROLS
+    needs = demand_of(read, settings.rewards.default_conditioning, settings.negatives.count).needs
+    labeler = LOGPROBS if needs[LOGPROBS] else CONTROL_LOGPROBS
     record = lake.record(STEP_REWARDS, settings.shard_keys[0])
     settings_then = record.settings if record else {}
 
@@ -214,13 +214,13 @@ def made_with(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str
 
     facts = {
         "wrote the solutions": settings.sources.sample and models(SAMPLED),
-        "labeler": asks_for[labeler] and models(labeler),
-        "sampled hard negatives": asks_for[NEGATIVES] and models(NEGATIVES),
-        "completed solutions": asks_for[POLICY_ROLLOUTS] and models(POLICY_ROLLOUTS),
-        "completed solutions as the prover": asks_for[PROVER_ROLLOUTS] and models(PROVER_ROLLOUTS),
+        "labeler": needs[labeler] and models(labeler),
+        "sampled hard negatives": needs[NEGATIVES] and models(NEGATIVES),
+        "completed solutions": needs[POLICY_ROLLOUTS] and models(POLICY_ROLLOUTS),
+        "completed solutions as the prover": needs[PROVER_ROLLOUTS] and models(PROVER_ROLLOUTS),
         "hazard of the first error fitted on": reads_labels and settings.rewards.fitted.origin,
-        "prompt templates": asks_for[LOGPROBS] and settings_then.get("scoring.templates"),
-        "rollouts of a prefix": asks_for[POLICY_ROLLOUTS] and settings_then.get("rollouts.policy_count"),
+        "prompt templates": needs[LOGPROBS] and settings_then.get("scoring.templates"),
+        "rollouts of a prefix": needs[POLICY_ROLLOUTS] and settings_then.get("rollouts.policy_count"),
         "seed": str(settings_then.get("seed", "")),
         "profile": settings.profile,
         "cpmi-dagster": own_version(),

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from cpmi_dagster.contracts.keys import (
-    CONTROLS,
+    CONTROL_LOGPROBS,
     REJECTED_ROWS,
     REJECTED_TRAJECTORIES,
     SOFT_LABELS,
@@ -112,7 +112,7 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
         ({"text": row.text} if isinstance(row, Unreadable) else row, number)
         for row, number, _ in own_rows(settings, lake)
     )
-    records = (lake.record(CONTROLS, shard) for shard in shards)
+    records = (lake.record(CONTROL_LOGPROBS, shard) for shard in shards)
     notes = [note for record in records if record for note in record.notes]
     for row in add_labels(given, trajectories, unread, rejected, labels, settings.rewards.types, notes):
         yield {name: plain(value) for name, value in row.items()}

@@ -17,7 +17,7 @@ from cpmi_dagster.resources.lake.parquet import Record
 from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.rewards.hazard import explain, read_solutions
 from cpmi_dagster.rewards.registry import REWARD_TYPES
-from cpmi_dagster.rewards.reward_type import Evidence
+from cpmi_dagster.rewards.reward_type import LabelInputs
 from cpmi_dagster.trajectories.rows import shard_key
 
 FIND_ID = """
@@ -112,7 +112,7 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
 def _why(settings: Settings, rewards: pl.DataFrame, trajectory: Mapping[str, Any], step: int | None) -> pl.DataFrame:
     """What each label adds to the log-odds that a step is the first wrong one."""
     frame = pl.DataFrame([trajectory], infer_schema_length=None)
-    evidence = Evidence(frame, same=settings.answers.comparison.same)
+    evidence = LabelInputs(frame, same=settings.answers.comparison.same)
     own = rewards.filter(trajectory_id=trajectory["trajectory_id"])
     [solution] = read_solutions(frame, own, evidence.outcomes, settings.rewards.default_conditioning)
     why = explain(solution, settings.rewards.fitted)

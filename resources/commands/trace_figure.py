@@ -27,7 +27,7 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parquet import Record
 from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.rewards.registry import REWARD_TYPES
-from cpmi_dagster.rewards.reward_type import ALL, DEFAULT, Demand
+from cpmi_dagster.rewards.reward_type import DEFAULT, EVERY, Demand
 
 TYPES = "select distinct reward_type from labels.step_rewards order by all"
 LABELS = """
@@ -113,7 +113,7 @@ def _files(
     lake: Lake, settings: Settings, artifact: Artifact, types: Sequence[str], recipes: Sequence[str]
 ) -> dict[str, list[Record]]:
     """The records of the tables behind an artifact that are there, by key, from the figures back to the sources."""
-    demanded = [key for name in types for key, is_asked in _demand(name).asks_for.items() if is_asked]
+    demanded = [key for name in types for key, is_asked in _demand(name).needs.items() if is_asked]
     own = [OWN_LABELS] if any(name not in REWARD_TYPES for name in types) else []
     rewards = [STEP_REWARDS, *demanded, *own] if types else []
     behind = {*artifact.needs, *rewards, *((MODELS, SOFT_LABELS) if recipes else ())}
@@ -188,7 +188,7 @@ def _with_demands(labels: pl.DataFrame, types: Sequence[str], files: Mapping[str
         demand = _demand(name)
         conditionings = [default if each == DEFAULT else each for each in demand.conditionings]
         rows.append(
-            (name, ", ".join(conditionings) or None, most if demand.negatives is ALL else demand.negatives or None)
+            (name, ", ".join(conditionings) or None, most if demand.negatives is EVERY else demand.negatives or None)
         )
     schema = {"reward_type": pl.String, "conditioning": pl.String, "negatives": pl.Int64}
     return pl.DataFrame(rows, schema, orient="row").join(labels, on="reward_type", maintain_order="left")

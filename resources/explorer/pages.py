@@ -76,7 +76,7 @@ class Pages:
             if scored:
                 names = [entry.name for entry in context["conditionings"]]
                 entry = CONDITIONINGS[check_known("conditioning", choice.conditioning or names[0], names)]
-                after, before = entry.contrast(step, len(trajectory["steps"]) - 1)
+                after, before = entry.contexts(step, len(trajectory["steps"]) - 1)
                 contrast = {"before": before.kind, "before_step": before.step_index}
                 contrast |= {"after": after.kind, "after_step": after.step_index}
                 rows = view.rows(queries.ANSWERS, shard, id=name, gold=trajectory["gold_answer"], **contrast)

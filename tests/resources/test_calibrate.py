@@ -16,7 +16,7 @@ from cpmi_dagster.resources.commands.calibrate import (
 )
 from cpmi_dagster.rewards.first_error import first_error
 from cpmi_dagster.rewards.hazard import read_weights, shipped_weights
-from cpmi_dagster.rewards.reward_type import Evidence
+from cpmi_dagster.rewards.reward_type import LabelInputs
 from cpmi_dagster.rewards.step_rewards import step_rewards
 
 SURPRISAL = "step_surprisal"
@@ -39,7 +39,7 @@ def world(solutions: int, seed: int = 0, slope: float = -3.0) -> tuple[pl.DataFr
     trajectories = pl.DataFrame(rows, (*columns, "shepherd_labels"), orient="row", infer_schema_length=None)
     trajectories = trajectories.with_columns(pl.col("shepherd_labels").cast(pl.List(pl.Boolean)))
     labels = pl.DataFrame(rewards, ("trajectory_id", "step_index", "reward_type", "reward"), orient="row")
-    lengths = step_rewards(Evidence(trajectories), ["step_length"])
+    lengths = step_rewards(LabelInputs(trajectories), ["step_length"])
     return (
         trajectories,
         pl.concat([labels.cast(lengths.schema), lengths]),
@@ -49,7 +49,7 @@ def world(solutions: int, seed: int = 0, slope: float = -3.0) -> tuple[pl.DataFr
 
 def calibration(*tables: pl.DataFrame) -> Calibration:
     trajectories, rewards, truth = tables
-    judged = judged_solutions(Evidence(trajectories), truth, rewards)
+    judged = judged_solutions(LabelInputs(trajectories), truth, rewards)
     check_judged(judged, "mine")
     weights = fitted_weights(judged, [SURPRISAL], "mine")
     return measured(weights, judged, labelled_steps(rewards, trajectories, truth), 100, 0)
@@ -70,11 +70,11 @@ def test_a_label_that_no_shipped_weights_read_is_read_beside_those_that_they_do(
         reward_type=pl.lit("mc"), reward=1 / (1 + (-pl.col("reward")).exp())
     )
     both = pl.concat([rewards, shares])
-    judged = judged_solutions(Evidence(trajectories), truth, both)
+    judged = judged_solutions(LabelInputs(trajectories), truth, both)
     weights = fitted_weights(judged, [SURPRISAL, "mc"], "mine")
     assert {"mc", "z_mc"} <= {*weights.fits[0].features}
     sampled = pl.concat([rewards, shares.filter(pl.col("trajectory_id") < "t000000060")])
-    some = fitted_weights(judged_solutions(Evidence(trajectories), truth, sampled), [SURPRISAL, "mc"], "mine")
+    some = fitted_weights(judged_solutions(LabelInputs(trajectories), truth, sampled), [SURPRISAL, "mc"], "mine")
     sets = [[SURPRISAL, "mc"], [SURPRISAL], []]
     read = [set(fit.labels) for fit in some.fits]
     assert read == [{"final_answer", *each} for each in sets] + [set(each) for each in sets], "by what solutions have"
@@ -108,7 +108,7 @@ def test_written_weights_are_read_again_and_give_the_rewards_that_were_measured(
     (tmp_path / "mine.yaml").write_text("profile: mine\n")
     with pytest.raises(UsageError, match=r"mine\.yaml is there, and is no file of weights"):
         write_weights(made.weights, tmp_path / "mine.yaml")
-    own, shipped = (Evidence(trajectories, labels=rewards, weights=each) for each in (weights, shipped_weights()))
+    own, shipped = (LabelInputs(trajectories, labels=rewards, weights=each) for each in (weights, shipped_weights()))
     assert not first_error(own).equals(first_error(shipped))
 
 

@@ -26,7 +26,7 @@ from cpmi_dagster.rewards.hazard import (
     shipped_weights,
 )
 from cpmi_dagster.rewards.hazard_fit import fit_hazard, steps_at_risk
-from cpmi_dagster.rewards.reward_type import Evidence
+from cpmi_dagster.rewards.reward_type import LabelInputs
 from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
 
 PROCESSBENCH = Path(__file__).parents[3] / "shared" / "data" / "processbench"
@@ -57,7 +57,7 @@ def test_probabilities_of_the_first_error_are_those_of_a_chain(hazards, is_right
 def test_rewards_are_probabilities_that_fall_along_a_solution_and_do_not_depend_on_other_rows(given_rows, random):
     rows = [(f"t{n}", f"Question {n}?", steps, "1", final) for n, (steps, final) in enumerate(given_rows)]
     types = ["first_error", "right_so_far"]
-    frame = step_rewards(Evidence(trajectories(*rows)), types)
+    frame = step_rewards(LabelInputs(trajectories(*rows)), types)
     assert frame["reward"].is_between(0, 1).all()
     assert frame.height == 2 * sum(len(steps) for _, _, steps, *_ in rows)
     so_far = frame.filter(reward_type="right_so_far").sort("trajectory_id", "step_index")
@@ -67,7 +67,7 @@ def test_rewards_are_probabilities_that_fall_along_a_solution_and_do_not_depend_
     last = so_far.group_by("trajectory_id").agg(pl.col("reward").last()).filter(pl.col("trajectory_id").is_in(wrong))
     assert last["reward"].to_list() == pytest.approx([0] * len(wrong), abs=1e-9)
     random.shuffle(rows)
-    assert step_rewards(Evidence(trajectories(*rows)), types).equals(frame)
+    assert step_rewards(LabelInputs(trajectories(*rows)), types).equals(frame)
 
 
 def test_a_label_is_read_if_it_is_there_for_every_step_and_else_the_fit_that_needs_less():
@@ -85,18 +85,20 @@ def test_a_label_is_read_if_it_is_there_for_every_step_and_else_the_fit_that_nee
     )
     rows = trajectories(("t0", "Q?", ["a", "bc"], "1", "1"))
     kept = labels.with_columns(reward=pl.Series([1.0, -1.0]))
-    with_nan, without, with_both = (first_error(Evidence(rows, labels=each)) for each in (labels, labels.clear(), kept))
+    with_nan, without, with_both = (
+        first_error(LabelInputs(rows, labels=each)) for each in (labels, labels.clear(), kept)
+    )
     assert with_nan.equals(without) and not with_both.equals(without)
     # the coefficients of `cpmi` are of the paper's conditioning
     cpmi = kept.with_columns(reward_type=pl.lit("cpmi"))
-    papers, other = (first_error(Evidence(rows, labels=cpmi, conditioning=each)) for each in ("marginal", "prefix"))
+    papers, other = (first_error(LabelInputs(rows, labels=cpmi, conditioning=each)) for each in ("marginal", "prefix"))
     assert other.equals(without) and not papers.equals(without)
 
 
 def test_a_solution_without_a_final_answer_is_said():
     rows = trajectories(("t0", "Q?", ["a"], "1", None), ("t1", "Q?", ["a"], "1", "1"))
-    frame = step_rewards(Evidence(rows), ["right_so_far"])
-    [note] = notes_on_unlabelled(frame, Evidence(rows), ["right_so_far"])
+    frame = step_rewards(LabelInputs(rows), ["right_so_far"])
+    [note] = notes_on_unlabelled(frame, LabelInputs(rows), ["right_so_far"])
     assert note.startswith("`right_so_far` of 1 trajectory does not know whether the final answer is right: it or")
     assert frame["trajectory_id"].n_unique() == 2
 

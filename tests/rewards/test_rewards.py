@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, StepRewards
 from cpmi_dagster.errors import ScoringError, SourceError
 from cpmi_dagster.rewards.registry import REWARD_TYPES
-from cpmi_dagster.rewards.reward_type import Evidence
+from cpmi_dagster.rewards.reward_type import LabelInputs
 from cpmi_dagster.rewards.settings import Rewards
 from cpmi_dagster.rewards.step_rewards import step_rewards
 
@@ -114,7 +114,7 @@ def rewards_of(
     **options: object,
 ) -> dict[str, dict[str, list[float]]]:
     chosen = Rewards.model_validate({"types": types, **options})
-    evidence = Evidence(
+    inputs = LabelInputs(
         logprobs=logprobs() if logprobs_ is None else logprobs_,
         policy_rollouts=rollouts(policy),
         prover_rollouts=rollouts(prover),
@@ -125,7 +125,7 @@ def rewards_of(
         step_logprobs=logprobs(ControlLogprobs, CONTROL_MEANS, 1),
         truth=pl.DataFrame(truth, schema=["row_number", "correct"], orient="row"),
     )
-    frame = step_rewards(evidence, chosen.types)
+    frame = step_rewards(inputs, chosen.types)
     StepRewards.validate(frame)
     grouped = frame.group_by("reward_type", "trajectory_id", maintain_order=True).agg("reward")
     rewards: dict[str, dict[str, list[float]]] = {}

@@ -10,7 +10,7 @@ from cpmi_dagster.contracts.contexts import Context
 from cpmi_dagster.scoring.cache_keys import logprob_keys
 from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
-from cpmi_dagster.scoring.tokenization import render_trajectories, with_negative_lists
+from cpmi_dagster.scoring.tokenization import join_negatives, render_trajectories
 from cpmi_dagster.trajectories.templates import render_question
 
 STEPS = st.lists(st.sampled_from(["a", "b", "1 + 1 = 2", "a\n1", "é"]), min_size=1, max_size=4)
@@ -18,7 +18,7 @@ EVERYTHING = Scoring(templates=2, conditionings=ALL_CONDITIONINGS)
 
 
 def keys_of(frame: pl.DataFrame, negatives: pl.DataFrame, *how) -> pl.DataFrame:
-    rendered, _ = render_trajectories(with_negative_lists(frame, negatives), *how)
+    rendered, _ = render_trajectories(join_negatives(frame, negatives), *how)
     return logprob_keys(rendered)
 
 
@@ -26,15 +26,15 @@ def step_keys(frame: pl.DataFrame, scoring: Scoring) -> pl.DataFrame:
     return keys_of(frame, NEGATIVES.clear(), scoring, False, True)
 
 
-@pytest.mark.parametrize("contrasted", [True, False])
+@pytest.mark.parametrize("with_negatives", [True, False])
 @pytest.mark.parametrize("layout", ["paper", "released"])
-def test_the_keys_are_the_rows_of_the_answers(contrasted, layout):
+def test_the_keys_are_the_rows_of_the_answers(with_negatives, layout):
     incomplete = frame_of([("t5", "q1", "Q?", ["a"], "1"), ("t6", "q1", "Q?", [], "1")])
-    frame = pl.concat([TRAJECTORIES, incomplete if contrasted else incomplete[1:]])
+    frame = pl.concat([TRAJECTORIES, incomplete if with_negatives else incomplete[1:]])
     scoring = EVERYTHING.model_copy(update={"layout": layout})
-    negatives = NEGATIVES if contrasted else NEGATIVES.clear()
-    answers = answer_logprobs(frame, negatives, random_model("qwen3"), scoring, contrasted=contrasted).logprobs
-    assert keys_of(frame, negatives, scoring, contrasted).select(KEY).equals(answers.select(KEY))
+    negatives = NEGATIVES if with_negatives else NEGATIVES.clear()
+    answers = answer_logprobs(frame, negatives, random_model("qwen3"), scoring, with_negatives=with_negatives).logprobs
+    assert keys_of(frame, negatives, scoring, with_negatives).select(KEY).equals(answers.select(KEY))
 
 
 def test_the_keys_of_steps_are_the_rows_of_their_answers():
