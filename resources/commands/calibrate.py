@@ -13,7 +13,7 @@ Each question is read by coefficients that are fitted on the other four parts of
 run: the figures are those of questions that have not shaped them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +24,7 @@ import yaml
 
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, first_wrong_steps, label_aucs, with_truth_so_far
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, Resampled, shown
+from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.errors import BenchmarkError, UsageError
 from cpmi_dagster.files.text import counted
@@ -39,6 +40,7 @@ from cpmi_dagster.rewards.hazard import (
     Fit,
     Weights,
     first_error_probabilities,
+    fit_for,
     read_solutions,
     shipped_weights,
 )
@@ -47,7 +49,7 @@ from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 from cpmi_dagster.rewards.reward_type import LabelInputs
 from cpmi_dagster.trajectories.step_truth import with_truth
 
-FEWEST_SOLUTIONS = 20
+FEWEST_SOLUTIONS, FEWEST_PARTS = 20, 2
 FITTED, AS_SHIPPED = "fitted", "shipped"
 NAMES = {FITTED: "First error, fitted", AS_SHIPPED: "First error, as it ships"}
 HEADER = "# Written by cpmi calibrate; rewards: {weights: THIS FILE} in a profile takes it.\n"
@@ -69,12 +71,14 @@ class Calibration:
         gains: first wrong steps found beyond the shipped weights, and beyond the best single label chosen on other
             questions; by `shipped` and `single`; without those that too few solutions allow.
         brier: mean squared error of `right_so_far` as fitted, as shipped, and of a constant.
+        read: number of the judged solutions that these weights read; those that ship read the others.
     """
 
     weights: Weights
     figures: Mapping[str, Figures]
     gains: Mapping[str, Estimate]
     brier: tuple[float, float, float]
+    read: int
 
     @property
     def table(self) -> pl.DataFrame:
@@ -90,10 +94,15 @@ class Calibration:
     def advice(self) -> str:
         """What the figures say of the weights, in sentences."""
         fitted, shipped, constant = self.brier
-        lines = [
-            f"Fitted on {counted(self.weights.solutions, 'judged solution')}, shrunk towards the weights that ship."
-        ]
-        for name, words in ((AS_SHIPPED, "the weights that ship"), ("single", "the best single label")):
+        judged = counted(self.weights.solutions, "judged solution")
+        lines = [f"Fitted on {judged}, shrunk towards the weights that ship."]
+        if self.read < self.weights.solutions:
+            lines.append(
+                f"They read {self.read:,} of the {judged}; those that ship read the others, whose final answer is "
+                f"known: judge more of these, as a fit takes {FEWEST_SOLUTIONS}, right and wrong ones."
+            )
+        singles = "the best single label, chosen on other questions"
+        for name, words in ((AS_SHIPPED, "the weights that ship"), ("single", singles)):
             if gain := self.gains.get(name):
                 is_shown = gain.low is not None and gain.low > 0
                 is_worse = gain.high is not None and gain.high < 0
@@ -122,23 +131,40 @@ def calibrate(settings: Settings, names: Sequence[str] | None = None) -> Calibra
         UsageError: a label is none that the hazard reads.
         BenchmarkError: the profile lacks a label or judged solutions, or they are all right or all wrong.
     """
-    if unknown := sorted(set(names or ()) - set(LABELS)):
-        raise UsageError(f"--labels {', '.join(unknown)}: the first error is read from {', '.join(LABELS)}")
     lake = Lake.of(settings)
     rewards = lake.read(STEP_REWARDS)
-    present = [name for name in LABELS if name in rewards["reward_type"].unique()]
-    if missing := [name for name in names or () if name not in present]:
-        raise BenchmarkError(
-            f"profile `{settings.profile}` has no labels {', '.join(missing)}; add them to rewards.types and run it"
-        )
-    frames = {STEP_REWARDS: rewards, TRAJECTORIES: lake.read(TRAJECTORIES), TRUTH: lake.read(TRUTH)}
     conditioning = settings.rewards.default_conditioning
+    read = labels_to_read(names, rewards["reward_type"].unique(), conditioning, settings.profile)
+    frames = {STEP_REWARDS: rewards, TRAJECTORIES: lake.read(TRAJECTORIES), TRUTH: lake.read(TRUTH)}
     evidence = LabelInputs(frames[TRAJECTORIES], same=settings.answers.comparison.same, conditioning=conditioning)
     judged = judged_solutions(evidence, frames[TRUTH], rewards)
     check_judged(judged, settings.profile)
-    weights = fitted_weights(judged, present if names is None else list(names), settings.profile)
+    weights = fitted_weights(judged, read, settings.profile)
     inputs = ReportInputs(frames, bootstrap_samples=settings.benchmarks.bootstrap_samples, seed=settings.seed)
     return measured(weights, judged, steps_with_truth(inputs), *inputs.draws)
+
+
+def labels_to_read(
+    names: Sequence[str] | None, types: Iterable[str], conditioning: Conditioning, profile: str
+) -> list[str]:
+    """The labels that a fit reads: those that are named, by default all that it can read of a profile's reward types.
+
+    Raises:
+        UsageError, BenchmarkError: as `calibrate`.
+    """
+    if unknown := sorted(set(names or ()) - set(LABELS)):
+        raise UsageError(f"--labels {', '.join(unknown)}: the first error is read from {', '.join(LABELS)}")
+    if conditioning != PAPERS and "cpmi" in (names or ()):
+        raise UsageError(
+            f"--labels cpmi: the first error reads cpmi under the conditioning {PAPERS} of the paper alone, and that "
+            f"of profile `{profile}` is {conditioning}"
+        )
+    present = [name for name in LABELS if name in types and (name != "cpmi" or conditioning == PAPERS)]
+    if missing := [name for name in names or () if name not in present]:
+        raise BenchmarkError(
+            f"profile `{profile}` has no labels {', '.join(missing)}; add them to rewards.types and run it"
+        )
+    return present if names is None else list(names)
 
 
 def judged_solutions(evidence: LabelInputs, truth: pl.DataFrame, rewards: pl.DataFrame) -> list[Judged]:
@@ -151,10 +177,10 @@ def judged_solutions(evidence: LabelInputs, truth: pl.DataFrame, rewards: pl.Dat
 
 
 def check_judged(judged: Sequence[Judged], profile: str) -> None:
-    """Refuse too few judged solutions, or such as are all right or all wrong.
+    """Refuse judged solutions that are too few, all right, all wrong, or of one part of the questions.
 
     Raises:
-        BenchmarkError: says how many more to judge.
+        BenchmarkError: says what to judge.
     """
     if (count := len(judged)) < FEWEST_SOLUTIONS:
         raise BenchmarkError(
@@ -167,6 +193,11 @@ def check_judged(judged: Sequence[Judged], profile: str) -> None:
         raise BenchmarkError(
             f"all {count} judged solutions of profile `{profile}` are {'wrong' if wrong else 'right'}: a fit takes "
             "both; judge others"
+        )
+    if len({solution.part for solution, _ in judged}) < FEWEST_PARTS:
+        raise BenchmarkError(
+            f"the {count} judged solutions of profile `{profile}` are of too few questions: each is read by a fit on "
+            "other questions; judge solutions of other questions"
         )
 
 
@@ -187,7 +218,9 @@ def fitted_weights(judged: Sequence[Judged], names: Sequence[str], profile: str)
     ]
     for labels in sets:
         steps = steps_at_risk(judged, labels)
-        if len(np.unique(steps.solutions)) >= FEWEST_SOLUTIONS and 0 < steps.is_wrong.sum() < len(steps.is_wrong):
+        solutions, parts = len(np.unique(steps.solutions)), len(np.unique(steps.parts))
+        is_mixed = 0 < steps.is_wrong.sum() < len(steps.is_wrong)
+        if solutions >= FEWEST_SOLUTIONS and parts >= FEWEST_PARTS and is_mixed:
             nearest = max(
                 (fit for read, fit in shipped.items() if read <= frozenset(labels)), key=lambda fit: len(fit.features)
             )
@@ -258,8 +291,10 @@ def measured(weights: Weights, judged: Sequence[Judged], steps: pl.DataFrame, sa
             for name, (ours, other) in pairs.items()
             if min(ours.units, other.units) >= FEWEST_UNITS
         }
-    known = weights.model_copy(update={"is_calibrated": brier[0] <= min(brier[1], constant)})
-    return Calibration(known, figures, gains, (brier[0], brier[1], constant))
+    by_these = sum(any(fit_for(solution, weights) is fit for fit in weights.fits) for solution, _ in judged)
+    is_calibrated = by_these == len(judged) and brier[0] <= min(brier[1], constant)
+    known = weights.model_copy(update={"is_calibrated": is_calibrated})
+    return Calibration(known, figures, gains, (brier[0], brier[1], constant), by_these)
 
 
 def _read(judged: Sequence[Judged], weights: Weights) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from cpmi_dagster.resources.commands.calibrate import (
     check_judged,
     fitted_weights,
     judged_solutions,
+    labels_to_read,
     measured,
     write_weights,
 )
@@ -121,3 +122,26 @@ def test_too_few_judged_solutions_and_one_sided_ones_are_refused():
     )
     with pytest.raises(BenchmarkError, match=r"all 30 judged solutions .* are right"):
         calibration(trajectories, rewards, right)
+
+
+def test_judged_solutions_of_one_question_are_refused():
+    trajectories, rewards, truth = world(24, seed=3)
+    with pytest.raises(BenchmarkError, match=r"24 judged solutions .* are of too few questions"):
+        calibration(trajectories.with_columns(question=pl.lit("Which?")), rewards, truth)
+
+
+def test_a_file_that_the_judged_solutions_are_not_read_by_is_not_called_calibrated():
+    trajectories, rewards, truth = world(300)
+    stated = pl.when(pl.col("row_number") < 19).then("final_answer")
+    made = calibration(trajectories.with_columns(final_answer=stated), rewards, truth)
+    assert made.brier[0] < min(made.brier[1:])
+    assert made.read == 281 and not made.weights.is_calibrated
+    assert "They read 281 of the 300 judged solutions" in made.advice
+
+
+def test_cpmi_under_another_conditioning_than_the_papers_is_read_by_no_fit():
+    types = ["cpmi", SURPRISAL, "step_length"]
+    assert labels_to_read(None, types, "marginal", "mine") == [SURPRISAL, "cpmi"]
+    assert labels_to_read(None, types, "full", "mine") == [SURPRISAL]
+    with pytest.raises(UsageError, match="under the conditioning marginal of the paper alone, and that of"):
+        labels_to_read(["cpmi"], types, "full", "mine")
