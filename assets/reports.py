@@ -130,9 +130,9 @@ LABELS_MADE = r"""
 def report(run: StageRun) -> StageOutput:
     """Writes one self-contained HTML file with all tables, plots and provenance, and completes the model cards."""
     from cpmi_dagster.alignment import review_alignment
-    from cpmi_dagster.reports.headline import format_headline, headline_table
     from cpmi_dagster.reports.html import render_report
     from cpmi_dagster.reports.own_data import own_data
+    from cpmi_dagster.reports.summary import format_headline, headline_table
 
     inputs, frames = _inputs(run, DRAWN_FROM), by_artifact(run.read(FIGURES))
     rejected, option = run.read(REJECTED_ROWS), run.settings.profile_option
@@ -174,14 +174,14 @@ def headline(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
     Args:
         stale: tables to leave out, here and in the other summaries.
     """
-    from cpmi_dagster.reports.headline import format_headline, headline_table
+    from cpmi_dagster.reports.summary import format_headline, headline_table
 
     return format_headline(headline_table(_figures_there(settings, stale), settings.recipes))
 
 
 def verdicts(settings: Settings, stale: Collection[str] = ()) -> dict[str, str]:
     """Whether to train on the labels, if the data are the user's, and the quality of each reward model."""
-    from cpmi_dagster.reports.models import describe_models
+    from cpmi_dagster.reports.summary import describe_models
     from cpmi_dagster.reports.verdict import judge_label
     from cpmi_dagster.rewards.registry import reward_label
 

@@ -14,7 +14,7 @@ import polars as pl
 from cpmi_dagster.assets.reports import headline
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.reports.headline import BEST_FREE
+from cpmi_dagster.reports.summary import BEST_FREE
 
 ROOT = Path(__file__).resolve().parents[1]
 README, ROWS = ROOT / "README.md", ROOT / "docs" / "demo_headline.csv"

@@ -164,7 +164,7 @@ def show_results(
     """
     import polars as pl
 
-    from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, measures_labels
+    from cpmi_dagster.reports.summary import HEADLINE_COLUMNS, measures_labels
 
     if headline.height:
         what = "measured, with 95 % intervals and the n behind them"

@@ -23,8 +23,6 @@ from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.figures import ReportInputs
-from cpmi_dagster.reports.findings import NOT_MEASURED, TELLS, findings
-from cpmi_dagster.reports.headline import UNMEASURED, format_headline, headline_table
 from cpmi_dagster.reports.labels import LABEL_AUC
 from cpmi_dagster.reports.own_data import OWN_NAME, OwnData
 from cpmi_dagster.reports.paper import (
@@ -42,6 +40,14 @@ from cpmi_dagster.reports.paper import (
 )
 from cpmi_dagster.reports.plots import draw_label_histograms, report_plots
 from cpmi_dagster.reports.style import to_svg
+from cpmi_dagster.reports.summary import (
+    NOT_MEASURED,
+    TELLS,
+    UNMEASURED,
+    findings,
+    format_headline,
+    headline_table,
+)
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
 OF_MODELS = ("reward_models", "differences")
