@@ -114,7 +114,7 @@ def render_report(
         alignment: how the questions were matched, and which rows were rejected.
         provenance: one row per table read, any columns: relation, rows, fingerprint, run_id, code_version.
         profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
-        changes: tables of `changes.changes_since`, by title.
+        changes: tables of what changed since the previous run, by title.
         own: of a profile of own data, whose report opens with it and has no table of the paper that is not measured.
     """
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}
