@@ -1,6 +1,5 @@
-"""Figures of the paper next to ours, the HTML report, and the summaries at the end of a run."""
+"""Figures of the paper next to ours, and the HTML report."""
 
-import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -24,8 +23,6 @@ from cpmi_dagster.contracts.keys import (
     PROBLEMS,
     PROCESSBENCH,
     REJECTED_ROWS,
-    REJECTED_TRAJECTORIES,
-    REJECTED_TRUTH,
     REPORT,
     STEP_REWARDS,
     TRAJECTORIES,
@@ -33,25 +30,20 @@ from cpmi_dagster.contracts.keys import (
 )
 from cpmi_dagster.contracts.report_tables import TOPICS
 from cpmi_dagster.contracts.tables import TABLES
-from cpmi_dagster.errors import CpmiError, LakeError
-from cpmi_dagster.files.text import counted
+from cpmi_dagster.errors import LakeError
 from cpmi_dagster.files.whole_files import remove_unfinished, write_whole
 from cpmi_dagster.installed import DISTRIBUTION
-from cpmi_dagster.profiles.partitions import is_needed, partitions_of
+from cpmi_dagster.profiles.partitions import partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, READ_BY_SHARD, build_artifact, by_artifact, needs_of
-from cpmi_dagster.reports.changes import FIGURE, STEP_OF_TYPE, changed_rows, changes_since
 from cpmi_dagster.reports.figures import ReportInputs
+from cpmi_dagster.resources.commands.summary import list_changes
 from cpmi_dagster.resources.dag.presentation import preview
-from cpmi_dagster.resources.dag.stage import Stage, StageOutput, stage
+from cpmi_dagster.resources.dag.stage import StageOutput, stage
 from cpmi_dagster.resources.dag.stage_run import StageRun
-from cpmi_dagster.resources.dag.states import States
-from cpmi_dagster.resources.lake.database import reader
 from cpmi_dagster.resources.lake.lake import Lake
-from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.resources.models.language_models import Role
 
-LOG = logging.getLogger(__name__)
 REPORT_FILE = Path("report") / "index.html"
 MODEL_ROLES: tuple[Role, ...] = get_args(Role)
 MEASURED_BY = [
@@ -108,15 +100,6 @@ DRAWN_FROM = (
 )  # fmt: skip
 """Inputs of plots and model cards."""
 REVIEWED = ["question_id", "match_kind"]
-LABELS_MADE = r"""
-    select reward_type as reward, count(distinct trajectory_id) as trajectories, count(*) as steps, avg(reward) as mean,
-        quantile_cont(reward, 0.05) as "5 %", quantile_cont(reward, 0.5) as median,
-        quantile_cont(reward, 0.95) as "95 %",
-        first('step ' || step_index || ' of '
-            || case when regexp_full_match(source_id, '[\w.-]+') then source_id else trajectory_id end
-            order by reward, trajectory_id, step_index) as "lowest at"
-    from labels.step_rewards left join alignment.trajectories using (trajectory_id) group by all order by all
-"""
 
 
 @stage(
@@ -130,9 +113,9 @@ LABELS_MADE = r"""
 def report(run: StageRun) -> StageOutput:
     """Writes one self-contained HTML file with all tables, plots and provenance, and completes the model cards."""
     from cpmi_dagster.alignment import review_alignment
-    from cpmi_dagster.reports.headline import format_headline, headline_table
     from cpmi_dagster.reports.html import render_report
     from cpmi_dagster.reports.own_data import own_data
+    from cpmi_dagster.reports.summary import format_headline, headline_table
 
     inputs, frames = _inputs(run, DRAWN_FROM), by_artifact(run.read(FIGURES))
     rejected, option = run.read(REJECTED_ROWS), run.settings.profile_option
@@ -148,7 +131,7 @@ def report(run: StageRun) -> StageOutput:
         alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), rejected),
         provenance=_provenance(run.lake, run.settings, OWN_WORDS if is_own else {}),
         versions={name: version(name) for name in VERSIONS},
-        changes=_changes(run),
+        changes=list_changes(run.lake, run.settings.shard_keys),
         own=own_data(inputs, frames, run.settings.trained_labels, rejected.height, option) if is_own else None,
     )
     remove_unfinished(run.settings.home / REPORT_FILE)
@@ -159,112 +142,6 @@ def report(run: StageRun) -> StageOutput:
     if (measured := format_headline(headline_table(frames, run.settings.recipes))).height:
         shown["headline"] = dg.MetadataValue.md(preview(measured, rows=None))
     return StageOutput(pl.DataFrame(row), files=[str(REPORT_FILE)], metadata=shown)
-
-
-def stale_tables(settings: Settings, stages: Mapping[str, Stage]) -> set[str]:
-    """Stale tables among those that `cpmi run` summarises."""
-    states = States.of(settings, stages)
-    summarised = (STEP_REWARDS, REJECTED_ROWS, REJECTED_TRUTH, REJECTED_TRAJECTORIES, FIGURES)
-    return {key for key in summarised if states.stale(key)}
-
-
-def headline(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
-    """The headline table as text; empty without figures.
-
-    Args:
-        stale: tables to leave out, here and in the other summaries.
-    """
-    from cpmi_dagster.reports.headline import format_headline, headline_table
-
-    return format_headline(headline_table(_figures_there(settings, stale), settings.recipes))
-
-
-def verdicts(settings: Settings, stale: Collection[str] = ()) -> dict[str, str]:
-    """Whether to train on the labels, if the data are the user's, and the quality of each reward model."""
-    from cpmi_dagster.reports.models import describe_models
-    from cpmi_dagster.reports.verdict import judge_label
-    from cpmi_dagster.rewards.registry import reward_label
-
-    frames, lines = _figures_there(settings, stale), {}
-    if settings.has_own_trajectories and "label_trust" in frames:
-        first, *others = settings.trained_labels
-        lines["Train?"] = judge_label(frames, first, settings.profile_option).line
-        lines |= {f"{reward_label(name)}?": judge_label(frames, name).answered for name in others}
-    return lines | describe_models(frames.get("reward_models"))
-
-
-def _figures_there(settings: Settings, stale: Collection[str]) -> dict[str, pl.DataFrame]:
-    """The figures of a home by artifact, as far as they are made; none if they are stale."""
-    return {} if FIGURES in stale else by_artifact(Lake.of(settings).read(FIGURES))
-
-
-def labels_made(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
-    """A row per reward type: trajectories, steps, quantiles, step of the lowest reward; empty without labels."""
-    lake = Lake.of(settings)
-    try:
-        if STEP_REWARDS in stale or not lake.partitions(STEP_REWARDS):
-            return pl.DataFrame()
-        with reader(lake, settings) as connection:
-            return ask(connection, LABELS_MADE)
-    except CpmiError as error:  # a summary fails no run
-        LOG.warning("the labels are not summarised: %s", error)
-        return pl.DataFrame()
-
-
-def left_out(settings: Settings, stale: Collection[str] = ()) -> pl.DataFrame:
-    """Rejected rows, judgements and trajectories by reason: reason, count, first (row, or the user's id).
-
-    The most frequent reason is first.
-    """
-    lake, frames = Lake.of(settings), []
-    try:
-        if REJECTED_ROWS not in stale and lake.partitions(REJECTED_ROWS):
-            rows = lake.read(REJECTED_ROWS)
-            frames.append(rows.select("reason", first=pl.format("row {}", pl.col("row_number") + 1)))
-        if REJECTED_TRUTH not in stale and is_needed(REJECTED_TRUTH, settings) and lake.has_table(REJECTED_TRUTH):
-            first = pl.format("row {} of sources.step_truth", pl.col("row_number") + 1)
-            frames.append(lake.read(REJECTED_TRUTH).select("reason", first=first))
-        if REJECTED_TRAJECTORIES not in stale and lake.partitions(REJECTED_TRAJECTORIES):
-            ids = lake.read(TRAJECTORIES, None, ["trajectory_id", "source_id"])
-            refused = lake.read(REJECTED_TRAJECTORIES)
-            named = refused.join(ids, on="trajectory_id", how="left", maintain_order="left")
-            name = pl.coalesce("source_id", "trajectory_id")
-            # the name stands before the reason already
-            reason = pl.col("reason").str.strip_prefix(pl.format("trajectory `{}` ", "trajectory_id"))
-            frames.append(named.select(reason, first=name))
-    except CpmiError as error:  # a summary fails no run
-        LOG.warning("what was left out is not summarised: %s", error)
-        return pl.DataFrame()
-    schema = {"reason": pl.String, "count": pl.UInt32, "first": pl.String}
-    by_table = (
-        each.group_by("reason", maintain_order=True).agg(count=pl.len(), first=pl.col("first").first())
-        for each in frames
-    )
-    reasons = pl.concat([pl.DataFrame(schema=schema), *by_table])
-    return reasons.sort("count", descending=True, maintain_order=True)
-
-
-def what_changed(settings: Settings, began: float) -> str:
-    """How many labels and figures differ from those that they replaced since a time; empty if none was replaced."""
-    lake, counts = Lake.of(settings), []
-    for key, what, names, value in (
-        (STEP_REWARDS, "label", STEP_OF_TYPE, "reward"),
-        (FIGURES, "figure", FIGURE, "measured"),
-    ):
-        if replaced := lake.replaced_since(key, began):
-            counts.append((changed_rows(lake.read_earlier(key), lake.read(key, replaced), names, value).height, what))
-    return " and ".join(counted(count, what) for count, what in counts if count)
-
-
-def _changes(run: StageRun) -> dict[str, pl.DataFrame]:
-    """Tables of what changed since the answer before; none if the labels and figures are the first ones."""
-    lake, tables = run.lake, (STEP_REWARDS, FIGURES)
-    before = {key: lake.read_earlier(key) for key in tables}
-    if all(rows.is_empty() for rows in before.values()):
-        return {}
-    pairs = [(lake.earlier(STEP_REWARDS, shard), lake.record(STEP_REWARDS, shard)) for shard in run.settings.shard_keys]
-    then, now = next(((then.settings, now.settings) for then, now in pairs if then and now), ({}, {}))
-    return changes_since(before, {key: lake.read(key) for key in tables}, then, now)
 
 
 def _complete_model_cards(run: StageRun, models: pl.DataFrame, measured: pl.DataFrame | None) -> None:

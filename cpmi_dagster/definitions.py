@@ -11,11 +11,11 @@ from functools import partial
 import dagster as dg
 
 from cpmi_dagster.assets import alignment, benchmarks, dataset, labels, models, reports, selection, sources
-from cpmi_dagster.assets.reports import headline, labels_made, left_out, verdicts, what_changed
 from cpmi_dagster.contracts.keys import QUESTIONS, SHEPHERD
 from cpmi_dagster.profiles.partitions import needed_tables
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import plan as plans
+from cpmi_dagster.resources.commands import summary
 from cpmi_dagster.resources.commands.given_rows import read_file
 from cpmi_dagster.resources.commands.label import labeling_settings, write_labelled
 from cpmi_dagster.resources.commands.ui import check_port, serve_ui
@@ -33,10 +33,9 @@ from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
 
 __all__ = [
-    "check_port", "check_schedule", "defs", "describe_labels", "describe_pilot", "dry_run", "headline", "home_status",
-    "labeling_settings", "labels_made", "left_out", "load_settings", "narrow_pilot", "part_of_project", "plan",
-    "read_file", "run_with_progress", "serve_ui", "stale_tables", "verdicts", "what_changed",
-    "what_is_stale", "write_labelled",
+    "check_port", "check_schedule", "defs", "describe_labels", "dry_run", "home_status", "labeling_settings",
+    "load_settings", "narrow_pilot", "part_of_project", "plan", "read_file", "run_with_progress", "serve_ui",
+    "summarise", "what_is_stale", "write_labelled",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)
@@ -126,8 +125,7 @@ def part_of_project(
 home_status = partial(status.home_status, stages=STAGE_BY_TABLE)
 what_is_stale = partial(status.what_is_stale, stages=STAGE_BY_TABLE)
 describe_labels = status.describe_labels
-describe_pilot = status.describe_pilot
-stale_tables = partial(reports.stale_tables, stages=STAGE_BY_TABLE)
+summarise = partial(summary.summarise, stages=STAGE_BY_TABLE)
 plan = partial(plans.plan, stage_by_table=STAGE_BY_TABLE)
 narrow_pilot = partial(run.narrow_pilot, stages=STAGE_BY_TABLE)
 run_with_progress = partial(run.run_profile, home_of, build_definitions)

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import polars as pl
 
-from cpmi_dagster.assets.reports import headline
+from cpmi_dagster.contracts.keys import FIGURES
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.reports.headline import BEST_FREE
+from cpmi_dagster.reports.artifacts import by_artifact
+from cpmi_dagster.reports.summary import BEST_FREE, format_headline, headline_table
+from cpmi_dagster.resources.lake.lake import Lake
 
 ROOT = Path(__file__).resolve().parents[1]
 README, ROWS = ROOT / "README.md", ROOT / "docs" / "demo_headline.csv"
@@ -42,7 +44,9 @@ def main() -> None:
     """Write the rows of a home and the README's table."""
     parser = argparse.ArgumentParser(description="Put the headline of a finished home into the README.")
     parser.add_argument("home", type=Path, help="home of a finished run of the miniature profile")
-    rows = headline(load_settings("miniature", home=parser.parse_args().home))
+    settings = load_settings("miniature", home=parser.parse_args().home)
+    frames = by_artifact(Lake.of(settings).read(FIGURES))
+    rows = format_headline(headline_table(frames, settings.recipes))
     write_whole(ROWS, rows.write_csv())
     write_whole(README, with_table(README.read_text(encoding="utf-8"), rows))
 

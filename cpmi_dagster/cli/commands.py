@@ -117,12 +117,7 @@ def run(
     if quiet or outcome.waiting:
         return
     settings = definitions.narrow_pilot(settings, chosen, force)
-    stale = definitions.stale_tables(settings)
-    headline, verdicts = definitions.headline(settings, stale), definitions.verdicts(settings, stale)
-    labels, left_out = definitions.labels_made(settings, stale), definitions.left_out(settings, stale)
-    made, why = definitions.describe_labels(settings), definitions.what_is_stale(settings)
-    changed, pilot = definitions.what_changed(settings, began), definitions.describe_pilot(settings)
-    views.show_results(OUT, headline, labels, left_out, verdicts, settings, made, why, changed, pilot)
+    views.show_results(OUT, definitions.summarise(settings, began), settings)
 
 
 @app.command(epilog="Example: `cpmi status --profile paper`")

@@ -212,7 +212,7 @@ def _describe_model(prm: str) -> str:
     """
     from cpmi_dagster.contracts.keys import FIGURES
     from cpmi_dagster.contracts.report_tables import TOPIC_OF
-    from cpmi_dagster.reports.models import describe_models
+    from cpmi_dagster.reports.summary import describe_models
     from cpmi_dagster.resources.lake.lake import Lake
 
     folder, topic = Path(prm).absolute(), TOPIC_OF[REWARD_MODELS]

@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
     from cpmi_dagster.resources.commands.doctor import Finding
     from cpmi_dagster.resources.commands.init import NewProfile
-    from cpmi_dagster.resources.dag.status import Stale
+    from cpmi_dagster.resources.commands.summary import Summary
 
 LINE_EVERY_SECONDS = 30.0
 SHOWN_REASONS, SHOWN_VERDICTS = 10, 4
@@ -134,34 +134,13 @@ def show_new_profile(console: Console, profile: "NewProfile") -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def show_results(
-    console: Console,
-    headline: "pl.DataFrame",
-    labels: "pl.DataFrame",
-    left_out: "pl.DataFrame",
-    verdicts: Mapping[str, str],
-    settings: "Settings",
-    made: str = "",
-    stale: "Stale | None" = None,
-    changed: str = "",
-    pilot: str = "",
-) -> None:
-    """Print the headline, or the labels if it does not measure them; rows without labels; where results are.
-
-    Args:
-        headline: from `definitions.headline`; empty if nothing could be measured.
-        labels: from `definitions.labels_made`; empty if there are none.
-        left_out: from `definitions.left_out`; empty if everything is labelled.
-        verdicts: from `definitions.verdicts`.
-        made: from `definitions.describe_labels`.
-        stale: from `definitions.what_is_stale`.
-        changed: from `definitions.what_changed`.
-        pilot: from `definitions.describe_pilot`.
-    """
+def show_results(console: Console, summary: "Summary", settings: "Settings") -> None:
+    """Print the headline, or the labels if it does not measure them; rows without labels; where results are."""
     import polars as pl
 
-    from cpmi_dagster.reports.headline import HEADLINE_COLUMNS, measures_labels
+    from cpmi_dagster.reports.summary import HEADLINE_COLUMNS, measures_labels
 
+    headline, labels, left_out, verdicts = summary.headline, summary.labels, summary.left_out, summary.verdicts
     if headline.height:
         what = "measured, with 95 % intervals and the n behind them"
         if console.width < WIDE:  # else figures would wrap
@@ -186,17 +165,19 @@ def show_results(
         console.print(f"Left out  for {more:,} more reasons; {tables} list everything", highlight=False)
     _, step, _, solution = labels["lowest at"][0].split() if labels.height else ("", "", "", "…")
     report, option = settings.home / "report" / "index.html", settings.profile_option
-    show_stale(console, stale, settings)
-    if pilot:
-        line = f"Pilot     {pilot}; `{program()} run{option}` labels all, and asks again for nothing that is kept"
+    show_stale(console, summary.stale, settings)
+    if summary.pilot:
+        line = (
+            f"Pilot     {summary.pilot}; `{program()} run{option}` labels all, and asks again for nothing that is kept"
+        )
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    if changed:
+    if summary.changed:
         lists = (
             f'`{program()} query{option} "from reports.changes"` lists figures, earlier.step_rewards the labels before'
         )
-        line = f"Changed   {changed} differ from the run before; {lists}"
+        line = f"Changed   {summary.changed} differ from the run before; {lists}"
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    lines = [f"Labels    {made}", f"Report    {report}", f"Database  {settings.home / 'cpmi.duckdb'}"]
+    lines = [f"Labels    {summary.made}", f"Report    {report}", f"Database  {settings.home / 'cpmi.duckdb'}"]
     for line in lines if report.is_file() else (lines[0], lines[2]):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     commands = (

@@ -26,21 +26,25 @@ from cpmi_dagster.benchmarks.metrics import (
 )
 from cpmi_dagster.benchmarks.processbench import Scores
 from cpmi_dagster.benchmarks.registry import PRMBENCH, SUBSETS
-from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean, is_left_out, too_few
 from cpmi_dagster.contracts.keys import CHOICES, JUDGES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, format_estimate
 from cpmi_dagster.reports.reward_rows import RecipeRow
 
 Figure = tuple[str, str, Estimate]
 """Row, column, figure; labels are the paper's if it has them."""
+Columns = Mapping[str, Mapping[str, Estimate]]
+"""Figures by column, then by row."""
 Options = ParamSpec("Options")
 Value = TypeVar("Value")
 JUDGED_IN: Mapping[str, Collection[str]] = {PROCESSBENCH: tuple(SUBSETS), PRMBENCH_PREDICTIONS: (PRMBENCH,)}
 """The benchmarks of a table of predictions."""
 STEP_AUC, WASSERSTEIN = "ROC-AUC", "Wasserstein"
 RIGHT_MEAN, WRONG_MEAN = "Right steps, mean", "Wrong steps, mean"
+ABOVE, BELOW, UNCLEAR = "above", "below", "not distinguishable from"
+"""Sides of a level, as `side_of` has them."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +200,7 @@ def figure_frame(figures: Iterable[Figure]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema, orient="row").with_columns(pl.col("measured").fill_nan(None))
 
 
-def figures_by_column(comparison: pl.DataFrame | None) -> Mapping[str, dict[str, Estimate]]:
+def figures_by_column(comparison: pl.DataFrame | None) -> Columns:
     """Our figures of a comparison by column, then by row; columns without a figure are empty."""
     columns: defaultdict[str, dict[str, Estimate]] = defaultdict(dict)
     if comparison is not None:
@@ -204,3 +208,30 @@ def figures_by_column(comparison: pl.DataFrame | None) -> Mapping[str, dict[str,
         for column, row, *figure in comparison.drop_nulls("measured").select(names).iter_rows():
             columns[column][row] = Estimate(*figure)
     return columns
+
+
+def side_of(figure: Estimate, level: float = 0) -> str:
+    """The side of a level on which a figure's whole 95 % interval lies, `ABOVE` or `BELOW`, or `UNCLEAR`.
+
+    From too few units it is said so: `too few (9 questions)`.
+    """
+    if few := too_few(figure.units, figure.unit):
+        return few
+    if figure.low is None or figure.high is None or figure.low <= level <= figure.high:
+        return UNCLEAR
+    return ABOVE if figure.value > level else BELOW
+
+
+def compare(difference: Estimate, other: str, decimals: int) -> str:
+    """A difference in words: `is 0.09 [0.04, 0.15; n=40] above that of MC`."""
+    side = side_of(difference)
+    if side in (ABOVE, BELOW):
+        return f"is {format_estimate(difference.through(abs), decimals)} {side} {other}"
+    if side == UNCLEAR:
+        return f"is {side} {other}, with a difference of {format_estimate(difference, decimals)}"
+    return f"cannot be compared with {other}: {side}"
+
+
+def unless_few(figure: Estimate | None) -> Estimate | None:
+    """A figure that people are shown; None if it is of too few questions."""
+    return None if figure is None or is_left_out(figure.units, figure.unit) else figure

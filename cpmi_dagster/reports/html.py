@@ -23,8 +23,6 @@ from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.artifacts import ARTIFACTS
 from cpmi_dagster.reports.figures import ReportInputs
-from cpmi_dagster.reports.findings import NOT_MEASURED, TELLS, findings
-from cpmi_dagster.reports.headline import UNMEASURED, format_headline, headline_table
 from cpmi_dagster.reports.labels import LABEL_AUC
 from cpmi_dagster.reports.own_data import OWN_NAME, OwnData
 from cpmi_dagster.reports.paper import (
@@ -42,6 +40,14 @@ from cpmi_dagster.reports.paper import (
 )
 from cpmi_dagster.reports.plots import draw_label_histograms, report_plots
 from cpmi_dagster.reports.style import to_svg
+from cpmi_dagster.reports.summary import (
+    NOT_MEASURED,
+    TELLS,
+    UNMEASURED,
+    findings,
+    format_headline,
+    headline_table,
+)
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
 OF_MODELS = ("reward_models", "differences")
@@ -108,7 +114,7 @@ def render_report(
         alignment: how the questions were matched, and which rows were rejected.
         provenance: one row per table read, any columns: relation, rows, key, run_id, code_version.
         profile_option: option of the commands in the text that selects the profile, e.g. ` -p mine.yaml`.
-        changes: tables of `changes.changes_since`, by title.
+        changes: tables of what changed since the previous run, by title.
         own: of a profile of own data, whose report opens with it and has no table of the paper that is not measured.
     """
     frames = {name: comparisons.get(name, pl.DataFrame(schema=COMPARISON_SCHEMA)) for name in ARTIFACTS}

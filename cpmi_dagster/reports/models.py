@@ -19,15 +19,15 @@ One comparison is named beforehand, and its p-value stands as it is; those of al
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, holm, is_left_out
+from cpmi_dagster.benchmarks.resampling import Estimate, holm
 from cpmi_dagster.contracts.keys import MODELS, TRAJECTORIES
-from cpmi_dagster.reports.figures import Figure, ReportInputs, figures_by_column
+from cpmi_dagster.reports.figures import Columns, Figure, ReportInputs, figures_by_column, unless_few
 from cpmi_dagster.reports.labels import judged_steps
 from cpmi_dagster.reports.paper import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE, format_estimate, format_figure
 from cpmi_dagster.reports.quality import MEASURES
@@ -51,6 +51,7 @@ RIGHT_FROM = 0.5
 """Soft label from which a step counts as right."""
 NARROW = 0.1
 """Distance of the highest score from the lowest, below which a model says the same of every step."""
+SAME = "hardly any difference, it says the same of every step"
 
 
 def measure_reward_models(inputs: ReportInputs) -> Iterator[Figure]:
@@ -81,64 +82,36 @@ def model_rows(inputs: ReportInputs) -> list[RecipeRow]:
     return [RecipeRow(each.name, each.reward_type, each.objective, each.name) for each in inputs.recipes]
 
 
-def describe_models(table: pl.DataFrame | None) -> dict[str, str]:
-    """One or two sentences on each model, by recipe, from the frame of the artifact `reward_models`."""
-    columns = figures_by_column(table)
-    return {recipe: _describe({name: columns[name].get(recipe) for name in columns}) for recipe in columns[LOWEST]}
-
-
 def model_figures(table: pl.DataFrame | None, recipe: str) -> list[tuple[str, str]]:
     """Name and value of a model's figures with their chance, for its card."""
     columns = figures_by_column(table)
-    notes = {
+    words = {
         OWN_LABELS: f"{OWN_LABELS}, of questions held out",
         JUDGED: f"{JUDGED}, without last steps, {ALL_QUESTIONS}",
         JUDGED_HELD_OUT: f"{JUDGED_HELD_OUT}, without last steps",
     }
     figures = [
-        (words, f"{format_estimate(figure, 3)} (chance 0.5)")
-        for name, words in notes.items()
-        if (figure := columns[name].get(recipe)) and not is_left_out(figure.units, figure.unit)
+        (name, f"{format_estimate(figure, 3)} (chance {CHANCE_AUC})")
+        for column, name in words.items()
+        if (figure := unless_few(columns[column].get(recipe)))
     ]
-    low, high = (columns[name].get(recipe) for name in ENDS)
-    if low and high:
-        band = f"{format_figure(low.value, 3)} to {format_figure(high.value, 3)}"
-        figures.append(("Scores, the middle nine tenths", band + (f": {SAME}" if _is_narrow(low, high) else "")))
-    for name, measure in MEASURES.items():
-        figure, chance = columns[name].get(recipe), columns[name].get(CHANCE_ROW)
-        if figure and not is_left_out(figure.units, figure.unit):
+    if band := score_band(columns, recipe, 3):
+        figures.append(("Scores, the middle nine tenths", band))
+    for column, measure in MEASURES.items():
+        if figure := unless_few(columns[column].get(recipe)):
+            chance = columns[column].get(CHANCE_ROW)
             beside = f" (chance {format_figure(chance.value, measure.decimals)})" if chance else ""
             figures.append((measure.name, format_estimate(figure, measure.decimals) + beside))
     return figures
 
 
-SAME = "hardly any difference, it says the same of every step"
-
-
-def _is_narrow(low: Estimate, high: Estimate) -> bool:
-    return high.value - low.value < NARROW
-
-
-def _describe(figures: Mapping[str, Estimate | None]) -> str:
-    """One or two sentences."""
-    low, high = figures[LOWEST], figures[HIGHEST]
-    assert low and high
-    by_labels, held_out, judged = (
-        figure if (figure := figures.get(column)) and not is_left_out(figure.units, figure.unit) else None
-        for column in (OWN_LABELS, JUDGED_HELD_OUT, JUDGED)
-    )
-    against, beside = f"fewer than {FEWEST_UNITS} questions are held out to measure it on", ""
-    if by_labels:
-        against = f"AUC {format_estimate(by_labels, 3)} against its own labels of questions held out"
-    if held_out:
-        beside = f", {format_estimate(held_out, 3)} against judged steps of questions held out"
-    elif judged:
-        beside = f", {format_estimate(judged, 3)} against judged steps, {ALL_QUESTIONS}"
-    band = f"{format_figure(low.value, 2)} and {format_figure(high.value, 2)}"
-    narrow = f" Its scores lie between {band}: {SAME}." if _is_narrow(low, high) else ""
-    surest = held_out or by_labels or judged
-    hardly = " That is hardly above chance." if surest and surest.low is not None and surest.low <= CHANCE_AUC else ""
-    return f"{against}{beside} (chance 0.5).{hardly}{narrow}"
+def score_band(columns: Columns, recipe: str, decimals: int) -> str:
+    """The middle nine tenths of a model's scores, `0.51 to 0.55: hardly any difference, …`; empty if it has none."""
+    if recipe not in columns[LOWEST]:
+        return ""
+    low, high = (columns[name][recipe].value for name in ENDS)
+    same = f": {SAME}" if high - low < NARROW else ""
+    return f"{format_figure(low, decimals)} to {format_figure(high, decimals)}{same}"
 
 
 COMPARED = ("AUC", "PB", "PB (official)", "PRMB", "MATH")

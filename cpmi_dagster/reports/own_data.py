@@ -15,13 +15,13 @@ from cpmi_dagster.answers.forms import Quantity, read_form
 from cpmi_dagster.answers.plain_text import plain_text
 from cpmi_dagster.answers.values import real_value
 from cpmi_dagster.answers.verdicts import is_equivalent
-from cpmi_dagster.benchmarks.resampling import is_left_out
 from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.files.text import counted
-from cpmi_dagster.reports.figures import ReportInputs, figures_by_column
+from cpmi_dagster.reports.best_label import best_of
+from cpmi_dagster.reports.figures import ReportInputs, figures_by_column, unless_few
 from cpmi_dagster.reports.labels import WITHOUT_LAST, in_order
-from cpmi_dagster.reports.models import describe_models
 from cpmi_dagster.reports.paper import format_estimate
+from cpmi_dagster.reports.summary import describe_models
 from cpmi_dagster.reports.verdict import Verdict, judge_label
 from cpmi_dagster.rewards.registry import reward_label
 from cpmi_dagster.trajectories.choices import is_letter
@@ -93,8 +93,8 @@ def _facts(
     solutions = counted(trajectories.height, "solution")
     labels = ", ".join(reward_label(name) for name in in_order(rewards["reward_type"].unique()))
     measured = figures_by_column(frames.get("label_quality"))[WITHOUT_LAST]
-    aucs = {name: auc for name, auc in measured.items() if not is_left_out(auc.units, auc.unit)}
-    best = max(aucs, key=lambda name: aucs[name].value, default="")
+    aucs = {name: auc for name, auc in measured.items() if unless_few(auc)}
+    best = best_of(aucs, aucs)
     facts = {
         "Labelled": f"{labelled.height:,} of {solutions} of {counted(questions, 'question')}, {counted(steps, 'step')}"
         + (f"; {others:,} more have other labels, but none of {reward_label(reward_type)}" if others else ""),

@@ -15,7 +15,8 @@ from cpmi_dagster.benchmarks.label_quality import calibration_points, with_truth
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
 from cpmi_dagster.contracts.keys import MODELS, STEP_REWARDS
-from cpmi_dagster.reports.figures import ReportInputs, distribution_steps
+from cpmi_dagster.reports.best_label import best_free
+from cpmi_dagster.reports.figures import ReportInputs, distribution_steps, figures_by_column
 from cpmi_dagster.reports.label_trust import BY_FINAL_ANSWER, without_last_steps
 from cpmi_dagster.reports.labels import (
     LABEL_AUC,
@@ -29,7 +30,7 @@ from cpmi_dagster.reports.labels import (
 from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
 from cpmi_dagster.reports.process_level import distribution_models
 from cpmi_dagster.reports.quality import BOUNDS
-from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, FREE_ROWS, main_rows
+from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, main_rows
 from cpmi_dagster.reports.style import (
     INK,
     OTHER_STYLE,
@@ -125,9 +126,8 @@ def _draw_label_quality(measured: pl.DataFrame) -> "Figure | None":
         panel.errorbar(auc, places[row], xerr=arms, color=colour, fmt="o", markersize=6, elinewidth=1.4, capsize=3)
     others = measured.filter(pl.col("column") == LABEL_AUC, pl.col("row").is_in(list(places)))
     panel.plot(others["measured"], others["row"].replace_strict(places), "o", markersize=5, mfc="none", color=INK)
-    free, free_over_all = (
-        max(figures.filter(pl.col("row").is_in(FREE_ROWS))["measured"], default=None) for figures in (ranked, others)
-    )
+    best = best_free(figures_by_column(ranked)[WITHOUT_LAST])
+    free, free_over_all = (figures.filter(row=best or "")["measured"].first() for figures in (ranked, others))
     marks = ((CHANCE_AUC, "chance", 0.0), (free_over_all, "best free, hollow", 0.8), (free, "best free control", 0.0))
     for place, words, raised in marks:
         if place is not None:

@@ -43,8 +43,10 @@ from cpmi_dagster.reports.figures import (
     distribution_figures,
     distribution_steps,
     figure_frame,
+    figures_by_column,
     first_error_chance,
     first_error_scores,
+    side_of,
     wrong_step_chance,
     wrong_step_scores,
 )
@@ -96,20 +98,15 @@ def measure_distribution(inputs: ReportInputs) -> Iterator[Figure]:
         yield CHANCE_ROW, WASSERSTEIN, chance_wasserstein(inputs.table(PROBLEMS), inputs.seed).estimate()
 
 
-def against_chance(distribution: pl.DataFrame) -> pl.DataFrame:
-    """Whether the 95 % interval of each reward model's step AUC is above, around or below chance.
+def against_chance(distribution: pl.DataFrame) -> dict[str, tuple[Estimate, str]]:
+    """The step AUC of each reward model, and its side of chance; from the lowest, without those of too few questions.
 
     Args:
         distribution: comparison of the artifact `distribution`.
-
-    Returns:
-        row, measured, low, high, units, unit, verdict (`above`, `chance`, `below`); models without an interval are left
-        out.
     """
-    above, below = pl.col("low") > CHANCE_AUC, pl.col("high") < CHANCE_AUC
-    verdict = pl.when(above).then(pl.lit("above")).when(below).then(pl.lit("below")).otherwise(pl.lit("chance"))
-    measured = distribution.filter(column=STEP_AUC).drop_nulls(["measured", "low", "high"])
-    return measured.select("row", "measured", "low", "high", "units", "unit", verdict=verdict)
+    aucs = figures_by_column(distribution)[STEP_AUC]
+    models = ((row, auc, side_of(auc, CHANCE_AUC)) for row, auc in aucs.items() if auc.low is not None)
+    return {row: (auc, side) for row, auc, side in sorted(models, key=lambda each: each[1].value)}
 
 
 def measure_score_means(inputs: ReportInputs) -> Iterator[Figure]:

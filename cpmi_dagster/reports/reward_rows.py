@@ -18,8 +18,6 @@ METHOD, BASELINE = reward_label(METHOD_TYPE), reward_label(BASELINE_TYPE)
 """Their rows."""
 CONTROL_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.kind == "control")
 """Labels that a method has to beat: nothing follows from a bad score of one."""
-FREE_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.is_free)
-"""Those of them that take the trajectory alone."""
 TOGETHER_ROWS = tuple(entry.label for entry in REWARD_TYPES.values() if entry.reads_labels)
 """Those that are made of others."""
 TRAINED_TOGETHER_ROWS = tuple(entry.label for entry in REWARD_TYPES.values() if entry.is_so_far)

@@ -7,19 +7,18 @@ not known   0.02 [−0.05, 0.09]; or fewer than 20 solutions are judged: judge 3
 
 import math
 from collections.abc import Mapping
-from functools import partial
 from typing import NamedTuple
 
 import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, FEWEST_SOLUTIONS
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
-from cpmi_dagster.benchmarks.resampling import Estimate, is_left_out, share_lacking, too_few
+from cpmi_dagster.benchmarks.resampling import Estimate, share_lacking, too_few
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.best_label import best_free
-from cpmi_dagster.reports.figures import figures_by_column
+from cpmi_dagster.reports.figures import ABOVE, BELOW, Columns, compare, figures_by_column, side_of, unless_few
 from cpmi_dagster.reports.labels import FOUND, INNER, TO_CONTROL, WITHOUT_LAST, WITHOUT_STATED
 from cpmi_dagster.reports.paper import format_estimate, format_figure
 from cpmi_dagster.reports.reward_rows import CHANCE_ROW, TRAINED_TOGETHER_ROWS
@@ -71,65 +70,62 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
         frames: `label_quality` and `label_trust`, as far as they are made.
         option: of the commands in the text, as `render_report` takes it.
     """
-    label, quality = reward_label(reward_type), figures_by_column(frames.get("label_quality"))
-    counts = figures_by_column(frames.get("label_trust"))
+    label = reward_label(reward_type)
+    quality, counts = (figures_by_column(frames.get(name)) for name in ("label_quality", "label_trust"))
+    of_label, of_all = label_trust.judged_solutions_of(label), label_trust.JUDGED_SOLUTIONS
+    solutions = of_label if of_label in counts[label_trust.LABELLED] else of_all
+    judged = sum(_right_and_wrong(counts, solutions))
+    labelled = int(counts[label_trust.LABELLED].get(solutions, Estimate(FEWEST_SOLUTIONS)).value)
+    answer, because, following = _answer(label, quality, _right_and_wrong(counts, label_trust.JUDGED), judged, labelled)
+    if isinstance(following, int):
+        following = _judge_more(following, option, max(0, labelled - judged))
+    caution = _warn_of_early_answers(counts[label_trust.STATED], quality[WITHOUT_STATED].get(label))
+    return Verdict(answer, because, following, judged, best_free(quality[WITHOUT_LAST]) or "", caution)
 
-    def count(row: str) -> list[int]:
-        columns = (counts[kind].get(row, Estimate(0)) for kind in (label_trust.RIGHT, label_trust.WRONG))
-        return [int(figure.value) for figure in columns]
 
-    of_label = label_trust.judged_solutions_of(label)
-    solutions = of_label if of_label in counts[label_trust.LABELLED] else label_trust.JUDGED_SOLUTIONS
-    judged, (right, wrong) = sum(count(solutions)), count(label_trust.JUDGED)
-    aucs, apart = quality[WITHOUT_LAST], quality[TO_CONTROL + INNER].get(label)
-    free = best_free(aucs) or ""
-    answer = partial(
-        Verdict,
-        judged=judged,
-        free=free,
-        caution=_warn_of_early_answers(counts[label_trust.STATED], quality[WITHOUT_STATED].get(label)),
-    )
-    labelled = counts[label_trust.LABELLED].get(solutions, Estimate(FEWEST_SOLUTIONS))
-    judge_more = partial(_judge_more, option=option, unjudged=max(0, int(labelled.value) - judged))
-    if not labelled.value:
+def _right_and_wrong(counts: Columns, row: str) -> list[int]:
+    return [int(counts[kind].get(row, Estimate(0)).value) for kind in (label_trust.RIGHT, label_trust.WRONG)]
+
+
+def _answer(label: str, quality: Columns, steps: list[int], judged: int, labelled: int) -> tuple[str, str, str | int]:
+    """Yes, no or not known; because of what; what to do next, or how many more solutions to judge."""
+    if not labelled:
         because = f"No solution with {label} has a step before its last one, and figures leave last steps out."
-        return answer(NOT_KNOWN, because, "Look at how the solutions are split into steps.")
+        return NOT_KNOWN, because, "Look at how the solutions are split into steps."
     if judged < FEWEST_FOR_AN_ANSWER:
         because = f"{judged} of the {FEWEST_FOR_AN_ANSWER} solutions that an answer needs are judged."
-        more = min(FEWEST_SOLUTIONS, int(labelled.value)) - judged
-        return answer(NOT_KNOWN, because, judge_more(more if more > 0 else FEWEST_SOLUTIONS - judged))
-    if free == label:
+        more = min(FEWEST_SOLUTIONS, labelled) - judged
+        return NOT_KNOWN, because, more if more > 0 else FEWEST_SOLUTIONS - judged
+    aucs, apart = quality[WITHOUT_LAST], quality[TO_CONTROL + INNER].get(label)
+    if (free := best_free(aucs)) == label:
         because = f"{label} is itself the label that others have to beat: the best of those that cost nothing."
-        return answer(NOT_KNOWN, because, "Compare it with labels that take a model.")
+        return NOT_KNOWN, because, "Compare it with labels that take a model."
     measured = f"on {judged:,} judged solutions, the AUC of {label} without last steps"
     rests_on = apart or aucs.get(label)
     if rests_on and (few := too_few(rests_on.units, rests_on.unit)):
-        return answer(NOT_KNOWN, f"{measured} says nothing yet: {few}.", judge_more(FEWEST_SOLUTIONS))
-    if apart is None:
+        return NOT_KNOWN, f"{measured} says nothing yet: {few}.", FEWEST_SOLUTIONS
+    if apart is None or free is None:
         because = (
-            f"{right:,} steps are judged right and {wrong:,} wrong; figures need {FEWEST_OF_EACH} of each before last "
-            f"steps, and {label} beside a label that costs nothing."
+            f"{steps[0]:,} steps are judged right and {steps[1]:,} wrong; figures need {FEWEST_OF_EACH} of each before "
+            f"last steps, and {label} beside a label that costs nothing."
         )
-        return answer(NOT_KNOWN, because, judge_more(FEWEST_SOLUTIONS))
-    difference = format_estimate(apart.through(abs) if _is_below(apart) else apart, 3)
+        return NOT_KNOWN, because, FEWEST_SOLUTIONS
     # two figures of the same steps; the difference is of the steps that both label in any case
     is_same = label in aucs and aucs[label].units == aucs[free].units
     both = (
         f"; on all, {format_figure(aucs[label].value, 3)} and {format_figure(aucs[free].value, 3)}" if is_same else ""
     )
-    beside = f"if which label that costs nothing is best is chosen on other questions{both}"
-    if apart.low is not None and apart.low > 0:
-        because = f"{measured} is {difference} above that of {free}, which costs nothing ({beside})."
-        return answer(YES, because, f"Train on {label}.")
-    if _is_below(apart):
-        because = f"{measured} is {difference} below that of {free}, which costs nothing ({beside})."
-        return answer(NO, because, _instead(quality, free))
-    because = f"{measured} cannot be distinguished from that of {free}, which costs nothing: {difference} ({beside})."
+    compared = compare(apart, f"that of {free}, which costs nothing", 3)
+    because = f"{measured} {compared} (if which label that costs nothing is best is chosen on other questions{both})."
+    if (side := side_of(apart)) == ABOVE:
+        return YES, because, f"Train on {label}."
+    if side == BELOW:
+        return NO, because, _instead(quality, free)
     # until the interval is as narrow as the difference is far from 0
     share = share_lacking(apart, abs(apart.value))
     if share is None or share * judged > MOST_MORE:
-        return answer(NOT_KNOWN, because, f"The two are nearly alike: take {free}, which costs nothing.")
-    return answer(NOT_KNOWN, because, judge_more(max(1, math.ceil(share * judged))))
+        return NOT_KNOWN, because, f"The two are nearly alike: take {free}, which costs nothing."
+    return NOT_KNOWN, because, max(1, math.ceil(share * judged))
 
 
 def label_facts(frames: Mapping[str, pl.DataFrame], reward_type: str) -> dict[str, str]:
@@ -158,7 +154,7 @@ def label_facts(frames: Mapping[str, pl.DataFrame], reward_type: str) -> dict[st
 
 def _beside(figure: Estimate | None, others: Mapping[str, Estimate | None]) -> str:
     """A figure with others behind it; empty if it is of too few."""
-    if figure is None or is_left_out(figure.units, figure.unit):
+    if (figure := unless_few(figure)) is None:
         return ""
     named = [f"{name} {format_figure(other.value, 3)}" for name, other in others.items() if other and other != figure]
     return f"{format_estimate(figure, 3)} ({', '.join(named)})"
@@ -179,7 +175,7 @@ def _judge_more(count: int, option: str, unjudged: int) -> str:
     return f"Judge {which} {with_explorer}, {named}, and run again."
 
 
-def _instead(quality: Mapping[str, Mapping[str, Estimate]], free: str) -> str:
+def _instead(quality: Columns, free: str) -> str:
     """What to train on: one label from several unless it is worse, or a free one that finds errors."""
     apart = quality[TO_CONTROL + INNER]
     together = next((row for row in TRAINED_TOGETHER_ROWS if row in apart and apart[row].value >= 0), None)
@@ -200,14 +196,9 @@ def _warn_of_early_answers(counts: Mapping[str, Estimate], without: Estimate | N
     early = counts.get(label_trust.EARLY)
     if early is None or early.value <= MANY_EARLY * (early.n or 0):
         return ""
-    figure = ""
-    if without and not too_few(without.units, without.unit):
-        figure = f"; without those steps too the AUC is {format_estimate(without, 3)}"
+    without = unless_few(without)
+    figure = f"; without those steps too the AUC is {format_estimate(without, 3)}" if without else ""
     return (
         f"In {early.value:,.0f} of {early.n:,} solutions a step before the last one states the final answer too: the "
         f"figure without last steps still knows it there{figure}."
     )
-
-
-def _is_below(difference: Estimate) -> bool:
-    return difference.high is not None and difference.high < 0

@@ -27,7 +27,8 @@ from cpmi_dagster.contracts.report_tables import TOPIC_OF
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.partitions import is_needed, partitions_of
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.reports.paper import format_interval
+from cpmi_dagster.reports.figures import ABOVE, BELOW
+from cpmi_dagster.reports.paper import format_estimate
 from cpmi_dagster.reports.process_level import against_chance
 from cpmi_dagster.reports.reward_rows import CEILING_ROW, CONTROL_ROWS, FLOOR_ROW, main_rows
 from cpmi_dagster.resources.dag.instance import hold_run
@@ -200,16 +201,13 @@ def reward_models_beat_chance(lake: Lake, settings: Settings) -> dg.AssetCheckRe
     """The best step AUC on labels is clearly better than chance, and no reward model with real labels clearly worse."""
     trained = [row.row for row in main_rows(settings.recipes)]
     scores = lake.read(FIGURES, TOPIC_OF[DISTRIBUTION]).filter(pl.col("row").is_in(trained), artifact=DISTRIBUTION)
-    models = against_chance(scores).sort("measured")
-    best = models.filter(pl.col("row") != CEILING_ROW)["verdict"].tail(1).to_list()
-    worse = models.filter(~pl.col("row").is_in([*CONTROL_ROWS, FLOOR_ROW]), verdict="below")["row"].to_list()
+    models = against_chance(scores)
+    best = [side for row, (_, side) in models.items() if row != CEILING_ROW][-1:]
+    worse = [row for row, (_, side) in models.items() if side == BELOW and row not in {*CONTROL_ROWS, FLOOR_ROW}]
     return dg.AssetCheckResult(
-        passed=best in ([], ["above"]) and not worse,
+        passed=best in ([], [ABOVE]) and not worse,
         severity=dg.AssetCheckSeverity.WARN,
-        metadata={
-            model["row"]: f"step AUC {model['measured']:.3f} {format_interval(model, 3)}: {model['verdict']}"
-            for model in models.iter_rows(named=True)
-        },
+        metadata={row: f"step AUC {format_estimate(auc, 3)}: {side} chance" for row, (auc, side) in models.items()},
     )
 
 

@@ -12,10 +12,11 @@ from small_run import run_all
 
 from cpmi_dagster.assets.reports import figures
 from cpmi_dagster.contracts.keys import FIGURES, SAMPLED
-from cpmi_dagster.definitions import home_of, left_out
+from cpmi_dagster.definitions import home_of
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.export import made_with
+from cpmi_dagster.resources.commands.summary import left_out
 from cpmi_dagster.resources.commands.trace import trace
 from cpmi_dagster.resources.dag.making import bring_up_to_date
 from cpmi_dagster.resources.dag.stage_run import StageRun

@@ -24,7 +24,7 @@ from cpmi_dagster.contracts.keys import (
 )
 from cpmi_dagster.contracts.report_tables import ARTIFACT_NAMES
 from cpmi_dagster.contracts.tables import TABLES, provenance_of
-from cpmi_dagster.definitions import STAGE_BY_TABLE, describe_pilot, home_of, home_status, what_is_stale
+from cpmi_dagster.definitions import STAGE_BY_TABLE, home_of, home_status, what_is_stale
 from cpmi_dagster.generation.transformers_engine import TransformersEngine
 from cpmi_dagster.prm import scoring
 from cpmi_dagster.prm.inputs import validation_questions
@@ -35,6 +35,7 @@ from cpmi_dagster.resources.dag.making import bring_up_to_date
 from cpmi_dagster.resources.dag.sensors import due_shards
 from cpmi_dagster.resources.dag.stage_run import StageRun
 from cpmi_dagster.resources.dag.states import States
+from cpmi_dagster.resources.dag.status import describe_pilot
 from cpmi_dagster.resources.lake.lake import EARLIER, Lake
 from cpmi_dagster.resources.lake.query import query
 

@@ -10,8 +10,8 @@ import pytest
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.figures import ReportInputs
-from cpmi_dagster.reports.headline import headline_table
 from cpmi_dagster.reports.html import EXPLORER, render_report
+from cpmi_dagster.reports.summary import headline_table
 from cpmi_dagster.resources.lake.database import publish
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.query import query

@@ -10,10 +10,9 @@ import pytest
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.figures import ReportInputs
-from cpmi_dagster.reports.findings import findings
-from cpmi_dagster.reports.headline import format_headline, headline_table
 from cpmi_dagster.reports.html import comparison_table, render_report
 from cpmi_dagster.reports.paper import load_paper_tables
+from cpmi_dagster.reports.summary import findings, format_headline, headline_table
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +68,7 @@ def test_the_report_and_its_plots_say_too_few_in_the_place_of_intervals_and_verd
     few_of = r"too few \((\d (questions?|shards)|\d+ right, \d+ wrong)\)"
     assert all(re.fullmatch(few_of, finding.verdict) for finding in findings(artifacts))
     html = unescape(render_report("few", "2026-01-31", artifacts, own))
-    assert "this data can" not in html and "distinguished" not in html
+    assert "this data can" not in html and "distinguishable" not in html
     assert "too few (9 questions)" in html and "too few (9 shards)" in html
     assert not re.findall(r"; n=\d\]", html)
 

@@ -1,10 +1,10 @@
-"""What changed since the answer before: only what both answers have, and differs."""
+"""What changed since the previous run: only what both have, and differs."""
 
 import polars as pl
 
 from cpmi_dagster.contracts.keys import FIGURES, STEP_REWARDS
-from cpmi_dagster.reports.changes import changes_since
 from cpmi_dagster.reports.html import render_report
+from cpmi_dagster.resources.commands.summary import changes_since
 
 
 def answer(cpmi: list[float], aucs: dict[str, float]) -> dict[str, pl.DataFrame]:
@@ -24,6 +24,6 @@ def test_settings_labels_and_figures_that_differ_are_listed_and_nothing_else():
         "Labels": [("CPMI", 2, 1, 1.0, 2.0)],
         "Figures": [("label_quality", "CPMI", "Label AUC", 0.6, 0.8)],
     }
-    assert "What changed since the answer before</h2>" in render_report("p", "2026-01-31", {}, changes=changes)
+    assert "What changed since the previous run</h2>" in render_report("p", "2026-01-31", {}, changes=changes)
     assert changes_since(now, now, {}, {}) == {}
-    assert "the answer before" not in render_report("p", "2026-01-31", {})
+    assert "the previous run" not in render_report("p", "2026-01-31", {})
