@@ -3,8 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.reports.paper import PROTOCOL_SUFFIXES, load_paper_tables
-from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW, main_rows
+from cpmi_dagster.reports.paper import CHANCE_ROW, FLAG_NOTHING_ROW, PROTOCOL_SUFFIXES, load_paper_tables, main_rows
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 

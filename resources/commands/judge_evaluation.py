@@ -11,7 +11,7 @@ from cpmi_dagster.contracts.report_tables import TOPIC_OF
 from cpmi_dagster.contracts.tables import BenchmarkProblems
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.reports.process_level import evaluate as judge_figures
+from cpmi_dagster.reports.benchmark_tables import evaluate as judge_figures
 from cpmi_dagster.reports.summary import describe_models
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources
