@@ -100,7 +100,7 @@ def show_figure_trace(console: SafeConsole, trace: "FigureTrace", settings: "Set
 def _show_figures(console: SafeConsole, trace: "FigureTrace", full: bool) -> None:
     """Print the figures: ours, without `full` the first of them, or the paper's if none is ours."""
     from cpmi_dagster.contracts.report_tables import ARTIFACT_TITLES
-    from cpmi_dagster.reports.figure_names import IS_OURS
+    from cpmi_dagster.reports.artifacts import IS_OURS
 
     ours = trace.figures.filter(IS_OURS)
     shown = trace.figures if full or ours.is_empty() else ours.head(MOST_FIGURES)

@@ -138,7 +138,7 @@ def show_results(console: Console, summary: "Summary", settings: "Settings") -> 
     """Print the headline, or the labels if it does not measure them; rows without labels; where results are."""
     import polars as pl
 
-    from cpmi_dagster.reports.summary import HEADLINE_COLUMNS, measures_labels
+    from cpmi_dagster.reports.summary import HEADLINE_COLUMNS
 
     headline, labels, left_out, verdicts = summary.headline, summary.labels, summary.left_out, summary.verdicts
     if headline.height:
@@ -149,7 +149,7 @@ def show_results(console: Console, summary: "Summary", settings: "Settings") -> 
         if console.width < MIDDLE:
             headline = headline.drop([column.title for column in HEADLINE_COLUMNS if column.is_detail], strict=False)
         console.print(table_of(headline, f"Profile {settings.profile}: {what}"))
-    if labels.height and not measures_labels(headline):
+    if labels.height and HEADLINE_COLUMNS[0].title not in headline.columns:
         what = "labels made, in each reward type's own unit; higher is better"
         console.print(table_of(labels, f"Profile {settings.profile}: {what}"))
     for name, words in islice(verdicts.items(), SHOWN_VERDICTS):
@@ -198,7 +198,7 @@ def show_findings(console: Console, findings: "Iterable[Finding]") -> int:
 
 def show_evaluation(console: SafeConsole, figures: "pl.DataFrame", name: str, form: str) -> None:
     """Print the figures of a judge, rounded for people and in full for programs."""
-    from cpmi_dagster.reports.process_level import readable
+    from cpmi_dagster.reports.benchmark_tables import readable
 
     if form == "table":
         what = "percent (AUC and score means in [0, 1]), 95 % intervals of n questions"

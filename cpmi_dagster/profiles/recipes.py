@@ -6,8 +6,7 @@ from pydantic import ValidationError
 
 from cpmi_dagster.errors import first_complaint
 from cpmi_dagster.prm.settings import Recipe, Training
-from cpmi_dagster.reports.paper import PROTOCOL_SUFFIXES, load_paper_tables
-from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW, main_rows
+from cpmi_dagster.reports.paper import CHANCE_ROW, FLAG_NOTHING_ROW, PROTOCOL_SUFFIXES, load_paper_tables, main_rows
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 

@@ -1,4 +1,4 @@
-"""Quality of the reward models against the cost of their labels: RelEff (Eq. 8) and the ratios behind it.
+"""Quality of the reward models by their labels, alone and against the cost of these: RelEff (Eq. 8) and its ratios.
 
     Time    labeling seconds per trajectory relative to the baseline (MC, or PAV among the merges on PAV)
     Token   generated tokens, likewise
@@ -17,11 +17,23 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from cpmi_dagster.benchmarks.resampling import Estimate, Floats, bootstrap
-from cpmi_dagster.contracts.keys import COSTS, STEP_REWARDS
+from cpmi_dagster.benchmarks.label_quality import IS_LAST, label_aucs
+from cpmi_dagster.benchmarks.registry import question_set_labels
+from cpmi_dagster.benchmarks.resampling import Estimate, Floats, Resampled, bootstrap, bootstrap_mean
+from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, STEP_REWARDS, TRAJECTORIES
+from cpmi_dagster.reports.best_label import Measure
 from cpmi_dagster.reports.figures import Figure, ReportInputs
-from cpmi_dagster.reports.quality import MAIN_MEASURES, measure_quality
-from cpmi_dagster.reports.reward_rows import MERGE_POINT_ROWS, RecipeRow, main_rows
+from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, steps_with_truth
+from cpmi_dagster.reports.models import MEASURES, best_of_eight
+from cpmi_dagster.reports.paper import (
+    CONTRAST_ROWS,
+    MERGE_POINT_ROWS,
+    METHOD_TYPE,
+    RecipeRow,
+    main_rows,
+    negatives_rows,
+    objective_rows,
+)
 from cpmi_dagster.rewards.costs import relative_efficiency
 
 SUBSET = 10_000
@@ -29,6 +41,80 @@ SUBSET = 10_000
 COST_COLUMNS = {"Time": "wall_seconds", "Token": "generated_tokens"}
 RAW_COSTS = {"Time": "wall_seconds", "gen_tokens": "generated_tokens"}
 RELATIVE = ("AUC", "PB", "PRMB", "MATH")
+MAIN_MEASURES = {name: measure for name, measure in MEASURES.items() if name != "MMLU"}
+OBJECTIVE_HEADINGS = {
+    "PB": "ProcessBench",
+    "PB (official)": "ProcessBench (official)",
+    "PRMB": "PRMBench",
+    "PRMB (best)": "PRMBench (best)",
+    "MATH": "MATH500",
+}
+NOT_IN_LOGIC = "pav"
+OWN_ANSWER = "Own answer among them (%)"
+
+
+def measure_quality(
+    inputs: ReportInputs,
+    rows: Iterable[RecipeRow],
+    measures: Mapping[str, Measure] = MAIN_MEASURES,
+    headings: Mapping[str, str] = {},
+) -> Iterator[Figure]:
+    """A figure per row and measure that can be measured; rows whose recipe the profile lacks are left out.
+
+    Args:
+        headings: columns of measures whose column is not their name.
+    """
+    for row in rows:
+        recipe = inputs.recipe_of(row)
+        for name, measure in measures.items() if recipe else ():
+            if (figure := measure.of(inputs, str(recipe))) is not None:
+                yield row.row, headings.get(name, name), figure
+
+
+def measure_contrast(inputs: ReportInputs) -> Iterator[Figure]:
+    """The two terms of CPMI alone, and both with one and with all hard negatives."""
+    return measure_quality(inputs, CONTRAST_ROWS, MEASURES, {"MATH": "Math"})
+
+
+def measure_objectives(inputs: ReportInputs) -> Iterator[Figure]:
+    """MC and CPMI labels under every training objective."""
+    measures = {name: MEASURES[name] for name in OBJECTIVE_HEADINGS}
+    return measure_quality(inputs, objective_rows(inputs.recipes), measures, OBJECTIVE_HEADINGS)
+
+
+def measure_logic(inputs: ReportInputs) -> Iterator[Figure]:
+    """Best-of-8 accuracy on the logic sets."""
+    rows = (row for row in main_rows(inputs.recipes) if row.reward_type != NOT_IN_LOGIC)
+    sets = question_set_labels("logic").items()
+    return measure_quality(inputs, rows, {label: best_of_eight(name, label) for name, label in sets})
+
+
+def measure_negatives_ablation(inputs: ReportInputs) -> Iterator[Figure]:
+    """By number and kind of hard negatives: reward models, labels on judged steps, own wrong answers among them."""
+    rows, steps = negatives_rows(inputs.negatives), steps_with_truth(inputs)
+    yield from measure_quality(inputs, rows, MEASURES, {"AUC": "ROC-AUC", "MATH": "Math"})
+    for column, is_in in ((LABEL_AUC, True), (WITHOUT_LAST, ~IS_LAST)) if steps.height else ():
+        labelled = steps.filter(pl.col("reward_type").is_in([row.reward_type for row in rows]), is_in)
+        aucs = label_aucs(labelled, *inputs.draws)
+        for row in rows:
+            if row.reward_type in aucs:
+                yield row.row, column, aucs[row.reward_type].estimate()
+    for row in rows:
+        if row.reward_type == METHOD_TYPE and (share := own_answers_share(inputs)):
+            yield row.row, OWN_ANSWER, share.estimate().scaled(100)
+
+
+def own_answers_share(inputs: ReportInputs) -> Resampled | None:
+    """How often a wrong final answer is itself among the trajectory's hard negatives; None without any."""
+    if (negatives := inputs.table(NEGATIVES).select("trajectory_id", "answer")).is_empty():
+        return None
+    answers = inputs.table(TRAJECTORIES).select("trajectory_id", "question_id", "gold_answer", "final_answer")
+    pairs = answers.drop_nulls().join(negatives, on="trajectory_id")
+    gold, final, wrong = (pairs[name].to_list() for name in ("gold_answer", "final_answer", "answer"))
+    is_right, is_own = inputs.comparison.each(gold, final), inputs.comparison.each(final, wrong)
+    judged = pairs.with_columns(right=pl.Series(is_right, dtype=pl.Boolean), own=pl.Series(is_own, dtype=pl.Boolean))
+    solutions = judged.filter(~pl.col("right")).group_by("question_id", "trajectory_id").agg(pl.col("own").any())
+    return bootstrap_mean(solutions["own"], *inputs.draws, solutions["question_id"]) if solutions.height else None
 
 
 def measure_efficiency(

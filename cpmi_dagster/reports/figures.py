@@ -9,7 +9,7 @@ A function that is marked `once` computes the first time it is asked; tables and
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -30,8 +30,7 @@ from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_me
 from cpmi_dagster.contracts.keys import CHOICES, JUDGES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.contracts.tables import TABLES, columns_of
 from cpmi_dagster.prm.settings import Recipe
-from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, format_estimate
-from cpmi_dagster.reports.reward_rows import RecipeRow
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, RecipeRow
 
 Figure = tuple[str, str, Estimate]
 """Row, column, figure; labels are the paper's if it has them."""
@@ -235,3 +234,31 @@ def compare(difference: Estimate, other: str, decimals: int) -> str:
 def unless_few(figure: Estimate | None) -> Estimate | None:
     """A figure that people are shown; None if it is of too few questions."""
     return None if figure is None or is_left_out(figure.units, figure.unit) else figure
+
+
+def format_figure(figure: float | None, decimals: int | None = None) -> str:
+    """A figure with fixed decimals, or with three significant digits; empty for null."""
+    if figure is None:
+        return ""
+    if decimals is None:
+        decimals = 0 if abs(figure) >= 100 else 1 if abs(figure) >= 10 else 2 if abs(figure) >= 1 else 3
+    return f"{round(figure, decimals) + 0.0:,.{decimals}f}".replace("-", "−")  # + 0.0: no minus before a zero
+
+
+def format_interval(figure: Mapping[str, Any], decimals: int | None = None) -> str:
+    """`[31.0, 38.1; n=96]`, n of what is resampled; without an interval `too few (1 question)` or nothing.
+
+    Args:
+        figure: a row with low, high, units and unit.
+    """
+    low, high, units, unit = (figure[name] for name in ("low", "high", "units", "unit"))
+    if low is None or high is None:
+        return too_few(units, unit)
+    count = "" if units is None else f"; n={units:,}"
+    return f"[{format_figure(low, decimals)}, {format_figure(high, decimals)}{count}]"
+
+
+def format_estimate(figure: Estimate, decimals: int | None = None) -> str:
+    """A figure and its interval: `34.6 [31.0, 38.1; n=96]`; of too few questions only `too few (1 question)`."""
+    value = "" if is_left_out(figure.units, figure.unit) else format_figure(figure.value, decimals)
+    return f"{value} {format_interval(asdict(figure), decimals)}".strip()

@@ -22,7 +22,7 @@ from cpmi_dagster.contracts.report_tables import OF_LABELS
 from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.artifacts import ARTIFACTS
-from cpmi_dagster.reports.figures import ReportInputs
+from cpmi_dagster.reports.figures import ReportInputs, format_figure, format_interval
 from cpmi_dagster.reports.labels import LABEL_AUC
 from cpmi_dagster.reports.own_data import OWN_NAME, OwnData
 from cpmi_dagster.reports.paper import (
@@ -33,8 +33,6 @@ from cpmi_dagster.reports.paper import (
     P_VALUE,
     SIGNIFICANT,
     PaperTable,
-    format_figure,
-    format_interval,
     shipped_text,
     without_protocol,
 )

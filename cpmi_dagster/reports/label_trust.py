@@ -40,7 +40,7 @@ from cpmi_dagster.reports.labels import (
     right_and_wrong,
     stating_steps,
 )
-from cpmi_dagster.reports.reward_rows import BASELINE_TYPE, METHOD_TYPE
+from cpmi_dagster.reports.paper import BASELINE_TYPE, METHOD_TYPE
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 
 KNOWLEDGE, ANSWERS, AGREEMENT, COUNTS = "Knowledge", "Final answers", "Agreement", "Counts"

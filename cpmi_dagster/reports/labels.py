@@ -36,7 +36,7 @@ from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_me
 from cpmi_dagster.contracts.keys import LOGPROBS, STATISTICS, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.reports.best_label import FREE_LABELS, Folds
 from cpmi_dagster.reports.figures import Figure, ReportInputs, once
-from cpmi_dagster.reports.reward_rows import BASELINE_TYPE, CHANCE_ROW, RecipeRow
+from cpmi_dagster.reports.paper import BASELINE_TYPE, CHANCE_ROW, RecipeRow
 from cpmi_dagster.rewards.controls import CORPUS_LABELS
 from cpmi_dagster.rewards.registry import REWARD_TYPES, listing_place, reward_label
 from cpmi_dagster.scoring.conditionings import candidate_logprobs

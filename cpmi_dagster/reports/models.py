@@ -1,4 +1,4 @@
-"""The reward models: their scores of the solutions that they were made from, and every measure on benchmarks.
+"""The reward models: every measure on benchmarks, and their scores of the solutions that they were made from.
 
 row        column                                          measured
 cpmi_bce   AUC against its own labels                      0.71  [0.64, 0.78]   of questions held out
@@ -9,34 +9,51 @@ cpmi_bce   Highest score                                   0.55
 cpmi_bce   PB                                              34.6  [31.0, 38.1]   and other `MEASURES`
 Chance     PB                                              20.2  [14.7, 25.0]
 
-A question is held out if it did not train the model.
-
-`differences` compares two models over the same resampled questions, so that the difficulty of a question cancels out.
-One comparison is named beforehand, and its p-value stands as it is; those of all others have beside them Holm's.
+A question is held out if it did not train the model. `differences` compares two models over the same resampled
+questions, so that the difficulty of a question cancels out. One comparison is named beforehand, and its p-value stands
+as it is; those of all others have beside them Holm's.
 
     row "CPMI − MC"            PB 4.9 [0.8, 9.1]   PB p 0.02     CPMI finds more first errors
     row "Primary: CPMI − MC"   PB (official) 3.1 [0.4, 6.0]      PB (official) p 0.03
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import polars as pl
 
+from cpmi_dagster.benchmarks import prmbench, processbench
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC, bootstrap_auc
-from cpmi_dagster.benchmarks.resampling import Estimate, holm
-from cpmi_dagster.contracts.keys import MODELS, TRAJECTORIES
-from cpmi_dagster.reports.figures import Columns, Figure, ReportInputs, figures_by_column, unless_few
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, holm
+from cpmi_dagster.contracts.keys import CHOICES, MODELS, TRAJECTORIES
+from cpmi_dagster.reports.figures import (
+    STEP_AUC,
+    Columns,
+    Figure,
+    ReportInputs,
+    best_of_n,
+    distribution_figures,
+    figures_by_column,
+    first_error_chance,
+    first_error_scores,
+    format_estimate,
+    format_figure,
+    unless_few,
+    wrong_step_chance,
+    wrong_step_scores,
+)
 from cpmi_dagster.reports.labels import judged_steps
-from cpmi_dagster.reports.paper import ADJUSTED_P_VALUE, DIFFERENCE, P_VALUE, format_estimate, format_figure
-from cpmi_dagster.reports.quality import MEASURES
-from cpmi_dagster.reports.reward_rows import (
+from cpmi_dagster.reports.paper import (
+    ADJUSTED_P_VALUE,
     BASELINE,
     BASELINE_TYPE,
     CHANCE_ROW,
+    DIFFERENCE,
     INSTRUMENT_ROWS,
     METHOD,
+    P_VALUE,
     RecipeRow,
     main_rows,
     recipe_row,
@@ -52,6 +69,107 @@ RIGHT_FROM = 0.5
 NARROW = 0.1
 """Distance of the highest score from the lowest, below which a model says the same of every step."""
 SAME = "hardly any difference, it says the same of every step"
+CANDIDATES = 8
+"""N of best-of-N if the paper gives a single figure."""
+DEFAULT_RULE, BLIND_RULE = "mean", "pass_at_1"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of reward models.
+
+    Attributes:
+        name: on a model card.
+        words: in a sentence.
+        resampled: a recipe's figure as a share, with its resamples; None if its benchmarks were not judged.
+        by_chance: as a share, of random step scores, or of a blind pick in best of 8; None if there is none.
+        scale: what shares are multiplied by.
+        decimals: that it is shown with.
+    """
+
+    name: str
+    words: str
+    resampled: Callable[[ReportInputs, str], Resampled | None]
+    by_chance: Callable[[ReportInputs], Estimate | None]
+    scale: float = 100
+    decimals: int = 1
+
+    def of(self, inputs: ReportInputs, recipe: str) -> Estimate | None:
+        """A recipe's figure with its interval; None if a benchmark was not judged."""
+        figure = self.resampled(inputs, recipe)
+        return figure and figure.estimate().scaled(self.scale)
+
+    def chance(self, inputs: ReportInputs) -> Estimate | None:
+        """The figure by chance."""
+        figure = self.by_chance(inputs)
+        return figure and figure.scaled(self.scale)
+
+
+def best_of_eight(benchmark: str, name: str, words: str = "") -> Measure:
+    """Best-of-8 accuracy on one question set, by the mean step reward."""
+
+    def resampled(inputs: ReportInputs, recipe: str, rule: str = DEFAULT_RULE) -> Resampled | None:
+        return best_of_n(inputs, recipe, rule, benchmark).get(CANDIDATES)
+
+    def by_chance(inputs: ReportInputs) -> Estimate | None:
+        # a blind pick does not depend on a reward model: that of any recipe stands for all
+        recipe = inputs.table(CHOICES)["recipe"].min()
+        blind = resampled(inputs, str(recipe), BLIND_RULE)
+        return blind and blind.estimate()
+
+    return Measure(name, words, resampled, by_chance)
+
+
+def _processbench(protocol: processbench.Protocol, name: str, words: str) -> Measure:
+    """Mean F1 of the paper's four subsets."""
+
+    def resampled(inputs: ReportInputs, recipe: str) -> Resampled | None:
+        average = first_error_scores(inputs, recipe).get(protocol, {}).get(processbench.AVERAGE)
+        return average and average.resampled("f1")
+
+    def by_chance(inputs: ReportInputs) -> Estimate:
+        return first_error_chance(inputs, protocol)[processbench.AVERAGE].resampled("f1").estimate()
+
+    return Measure(name, words, resampled, by_chance)
+
+
+def _prmbench(protocol: prmbench.Protocol, name: str, words: str) -> Measure:
+    """Overall PRMScore."""
+    overall = ("overall", prmbench.OVERALL)
+
+    def resampled(inputs: ReportInputs, recipe: str) -> Resampled | None:
+        scores = wrong_step_scores(inputs, recipe)
+        return scores[protocol].figures[overall] if scores else None
+
+    return Measure(name, words, resampled, lambda inputs: wrong_step_chance(inputs, protocol)[overall].estimate())
+
+
+MEASURES: dict[str, Measure] = {
+    "AUC": Measure(
+        "ROC-AUC of step scores on ProcessBench-Math",
+        "AUC of steps",
+        lambda inputs, recipe: distribution_figures(inputs, recipe).get(STEP_AUC),
+        lambda _: Estimate(CHANCE_AUC),
+        scale=1,
+        decimals=3,
+    ),
+    "PB": _processbench(
+        "paper",
+        "ProcessBench F1, mean of four subsets, the best threshold on each",
+        "ProcessBench F1 at the best thresholds",
+    ),
+    "PB (official)": _processbench(
+        "official", "ProcessBench F1, mean of four subsets, one threshold from GSM8K", "ProcessBench F1"
+    ),
+    "PRMB": _prmbench(
+        "released", "PRMBench, overall PRMScore, the threshold with the best F1 of wrong steps", "PRMScore"
+    ),
+    "PRMB (best)": _prmbench(
+        "best", "PRMBench, overall PRMScore, the threshold with the best PRMScore", "PRMScore at the best threshold"
+    ),
+    "MATH": best_of_eight("math500", "MATH500, best of 8 (%)", "MATH500"),
+    "MMLU": best_of_eight("mmlu_stem", "MMLU-STEM, best of 8 (%)", "MMLU-STEM"),
+}
 
 
 def measure_reward_models(inputs: ReportInputs) -> Iterator[Figure]:
@@ -153,7 +271,7 @@ def measure_differences(inputs: ReportInputs) -> Iterator[Figure]:
 def compared_rows(inputs: ReportInputs) -> list[RecipeRow]:
     """The rows that the two parts of a label name: `CPMI`, `PQM, MC`."""
     pairs = dict.fromkeys((each.reward_type, each.objective) for each in inputs.recipes)
-    return [*main_rows(inputs.recipes), *(RecipeRow(recipe_row(*pair), *pair) for pair in pairs)]
+    return [*main_rows(inputs.recipes), *(recipe_row(*pair) for pair in pairs)]
 
 
 def _of_test(row: str, measure: str, difference: Estimate) -> Iterator[Figure]:
@@ -168,17 +286,13 @@ def _p_value(value: float | None, difference: Estimate) -> Estimate:
 
 def _pairs(inputs: ReportInputs) -> Iterator[tuple[str, str, str]]:
     """Row label and the two recipes, of pairs whose recipes are both in the profile."""
-
-    def row_of(reward_type: str, objective: str) -> RecipeRow:
-        return RecipeRow(recipe_row(reward_type, objective), reward_type, objective)
-
     rows: list[tuple[RecipeRow, RecipeRow]] = []
     for row in main_rows(inputs.recipes):
         if row.row != BASELINE and row not in INSTRUMENT_ROWS:
             # a recipe that differs in more than its labels is compared with the plain recipe of the same labels
-            is_plain = row.recipe in (None, inputs.recipe_of(row_of(row.reward_type, row.objective)))
-            rows.append((row, row_of(BASELINE_TYPE if is_plain else row.reward_type, row.objective)))
-    rows += [(row_of(first, objective), row_of(second, objective)) for first, second, objective in PAIRS]
+            is_plain = row.recipe in (None, inputs.recipe_of(recipe_row(row.reward_type, row.objective)))
+            rows.append((row, recipe_row(BASELINE_TYPE if is_plain else row.reward_type, row.objective)))
+    rows += [(recipe_row(first, objective), recipe_row(second, objective)) for first, second, objective in PAIRS]
     for first, second in rows:
         recipe, baseline = inputs.recipe_of(first), inputs.recipe_of(second)
         if recipe is not None and baseline is not None:

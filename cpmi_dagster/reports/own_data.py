@@ -18,9 +18,8 @@ from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.reports.best_label import best_of
-from cpmi_dagster.reports.figures import ReportInputs, figures_by_column, unless_few
+from cpmi_dagster.reports.figures import ReportInputs, figures_by_column, format_estimate, unless_few
 from cpmi_dagster.reports.labels import WITHOUT_LAST, in_order
-from cpmi_dagster.reports.paper import format_estimate
 from cpmi_dagster.reports.summary import describe_models
 from cpmi_dagster.reports.verdict import Verdict, judge_label
 from cpmi_dagster.rewards.registry import reward_label

@@ -1,4 +1,4 @@
-"""The paper's own figures, read from `paper.yaml`, and how figures and their labels are written.
+"""The paper's tables: its own figures, read from `paper.yaml`, and the recipes behind its rows.
 
     processbench:
       label: tab:pb
@@ -8,20 +8,24 @@
         MC:  [35.2, 38.8, 17.9, 18.9, 27.7]
 
 becomes five rows of `tables.PaperComparison` with `measured` null.
+
+    reward_label("cpmi_merge1")  ->  "CPMI_Merge"
+
+The paper calls the merge at the first step `CPMI_Merge` in its main tables, `CPMI_Merge1` among the variants.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
 
 import polars as pl
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from cpmi_dagster.benchmarks.resampling import Estimate, is_left_out, too_few
 from cpmi_dagster.contracts.report_tables import ARTIFACT_TITLES, PaperComparison
+from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.rewards.registry import REWARD_TYPES, comes_with_data, reward_label
 
 PROTOCOL_SUFFIXES = (" (official)", " (released)", " (best)", " (fixed)", " (cross-fitted)")
 """Suffixes of rows and columns: ProcessBench's own protocol; the rule of the authors' code, which PRMBench's rows
@@ -103,29 +107,110 @@ def paper_figures(artifact: str, profile: str) -> pl.DataFrame:
     return pl.DataFrame(figures, schema=COMPARISON_SCHEMA)
 
 
-def format_figure(figure: float | None, decimals: int | None = None) -> str:
-    """A figure with fixed decimals, or with three significant digits; empty for null."""
-    if figure is None:
-        return ""
-    if decimals is None:
-        decimals = 0 if abs(figure) >= 100 else 1 if abs(figure) >= 10 else 2 if abs(figure) >= 1 else 3
-    return f"{round(figure, decimals) + 0.0:,.{decimals}f}".replace("-", "−")  # + 0.0: no minus before a zero
+METHOD_TYPE, BASELINE_TYPE = "cpmi", "mc"
+"""The reward type that is tested, and the one that it is compared with."""
+TRUTH_TYPE = "truth"
+METHOD, BASELINE = reward_label(METHOD_TYPE), reward_label(BASELINE_TYPE)
+"""Their rows."""
+CONTROL_ROWS = frozenset(entry.label for entry in REWARD_TYPES.values() if entry.kind == "control")
+"""Labels that a method has to beat: nothing follows from a bad score of one."""
+TOGETHER_ROWS = tuple(entry.label for entry in REWARD_TYPES.values() if entry.reads_labels)
+"""Those that are made of others."""
+TRAINED_TOGETHER_ROWS = tuple(entry.label for entry in REWARD_TYPES.values() if entry.is_so_far)
+"""Those of them that a reward model is trained on."""
+GOLDLESS_ROWS = tuple(entry.label for entry in REWARD_TYPES.values() if entry.reads_no_gold)
+"""Those that take the labeler, but no gold answer: a method that reads one should do better."""
+CEILING_ROW, FLOOR_ROW = "Trained on true steps", "Trained on uniform labels"
+"""Reward models that show whether the others can be compared: the first has to beat chance, the second must not."""
+CHANCE_ROW = "Chance"
+"""Uniform random step scores."""
+FLAG_NOTHING_ROW = "Flag nothing"
+"""Every step passed: the constant answer that PRMScore rewards."""
 
 
-def format_interval(figure: Mapping[str, Any], decimals: int | None = None) -> str:
-    """`[31.0, 38.1; n=96]`, n of what is resampled; without an interval `too few (1 question)` or nothing.
+@dataclass(frozen=True)
+class RecipeRow:
+    """A row of a table and the recipe that feeds it.
 
-    Args:
-        figure: a row with low, high, units and unit.
+    Attributes:
+        recipe: its name, if it differs in more than reward type and objective from the profile's other recipes.
     """
-    low, high, units, unit = (figure[name] for name in ("low", "high", "units", "unit"))
-    if low is None or high is None:
-        return too_few(units, unit)
-    count = "" if units is None else f"; n={units:,}"
-    return f"[{format_figure(low, decimals)}, {format_figure(high, decimals)}{count}]"
+
+    row: str
+    reward_type: str
+    objective: str = "bce"
+    recipe: str | None = None
 
 
-def format_estimate(figure: Estimate, decimals: int | None = None) -> str:
-    """A figure and its interval: `34.6 [31.0, 38.1; n=96]`; of too few questions only `too few (1 question)`."""
-    value = "" if is_left_out(figure.units, figure.unit) else format_figure(figure.value, decimals)
-    return f"{value} {format_interval(asdict(figure), decimals)}".strip()
+def _objective_row(reward_type: str, objective: str) -> RecipeRow:
+    return RecipeRow(f"{objective.upper()}, {reward_label(reward_type)}", reward_type, objective)
+
+
+def recipe_row(reward_type: str, objective: str) -> RecipeRow:
+    """The row of a recipe in a table of several objectives: `CPMI` for BCE, else `PQM, CPMI`."""
+    is_bce = objective == "bce"
+    return RecipeRow(reward_label(reward_type), reward_type) if is_bce else _objective_row(reward_type, objective)
+
+
+MAIN_ROWS = tuple(RecipeRow(entry.label, entry.name) for entry in REWARD_TYPES.values() if entry.in_main_tables)
+"""The reward types of the paper's main tables."""
+INSTRUMENT_ROWS = (RecipeRow(CEILING_ROW, TRUTH_TYPE), RecipeRow(FLOOR_ROW, "uniform"))
+"""The reward models on true steps and on uniform labels."""
+_TERMS = (RecipeRow("Gold_only", "gold_only"), RecipeRow("Neg_only", "neg_only"))
+CONTRAST_ROWS = (*_TERMS, RecipeRow("Both", "cpmi_m1"), RecipeRow("Both (M = 4)", "cpmi"))
+NEGATIVES_ROWS = (*_TERMS, *(RecipeRow(f"M = {m}", name) for m, name in ((1, "cpmi_m1"), (2, "cpmi_m2"), (4, "cpmi"))))
+OBJECTIVE_ROWS = tuple(
+    _objective_row(reward_type, objective) for objective in ("bce", "pqm", "mse") for reward_type in ("mc", "cpmi")
+)
+MERGE_POINT_ROWS = (
+    RecipeRow("CPMI", "cpmi"),
+    *(RecipeRow(f"CPMI_Merge{steps}", f"cpmi_merge{steps}") for steps in (1, 2, 3)),
+    RecipeRow("MC", "mc"),
+)
+PAV_MERGE_ROWS = (
+    RecipeRow("PAV", "pav"),
+    RecipeRow("CPMI", "cpmi"),
+    *(RecipeRow(f"CPMI_Merge{steps}", f"pav_merge{steps}") for steps in (1, 2, 3)),
+)
+PAPER_ROWS = (*MAIN_ROWS, *CONTRAST_ROWS, *NEGATIVES_ROWS, *OBJECTIVE_ROWS, *MERGE_POINT_ROWS, *PAV_MERGE_ROWS)
+"""Every row of the paper that takes a reward model."""
+
+
+def main_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:
+    """The main rows; other labels that a profile trains on; the instrument's; recipes without a row in the paper."""
+    plain = {(recipe.reward_type, recipe.objective) for recipe in recipes if recipe.is_plain}
+    with_data = [name for name in _other_labels(recipes) if (name, "bce") in plain]
+    others = [RecipeRow(reward_label(name), name) for name in with_data]
+    others += [row for row in INSTRUMENT_ROWS if (row.reward_type, row.objective) in plain]
+    # other objectives of labels that have a main row are in the table of objectives
+    shown = {(row.reward_type, row.objective) for row in (*PAPER_ROWS, *others)}
+    shown |= {pair for pair in plain if pair[0] in with_data}
+    for recipe in recipes:
+        if not recipe.is_plain or (recipe.reward_type, recipe.objective) not in shown:
+            # the label of its rewards if these alone distinguish it, else its name
+            has_label = recipe.is_plain and recipe.objective == "bce"
+            row = reward_label(recipe.reward_type) if has_label else recipe.name
+            others.append(RecipeRow(row, recipe.reward_type, recipe.objective, recipe.name))
+    return (*MAIN_ROWS, *others)
+
+
+def negatives_rows(count: int) -> tuple[RecipeRow, ...]:
+    """The ablation on M: CPMI itself is the row of the profile's M, `count`."""
+    return (*NEGATIVES_ROWS[:-1], RecipeRow(f"M = {count}", METHOD_TYPE))
+
+
+def objective_rows(recipes: Sequence[Recipe]) -> tuple[RecipeRow, ...]:
+    """The rows of the table of objectives, then those of other labels that a profile trains on."""
+    others = [
+        _objective_row(name, recipe.objective)
+        for name in _other_labels(recipes)
+        for recipe in recipes
+        if recipe.reward_type == name and recipe.is_plain
+    ]
+    return (*OBJECTIVE_ROWS, *dict.fromkeys(others))
+
+
+def _other_labels(recipes: Sequence[Recipe]) -> list[str]:
+    """Reward types of the recipes that come with the data, in the order of the recipes."""
+    names = dict.fromkeys(recipe.reward_type for recipe in recipes if recipe.is_plain)
+    return [name for name in names if comes_with_data(name)]

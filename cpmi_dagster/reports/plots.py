@@ -15,6 +15,7 @@ from cpmi_dagster.benchmarks.label_quality import calibration_points, with_truth
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
 from cpmi_dagster.contracts.keys import MODELS, STEP_REWARDS
+from cpmi_dagster.reports.benchmark_tables import BOUNDS, distribution_models
 from cpmi_dagster.reports.best_label import best_free
 from cpmi_dagster.reports.figures import ReportInputs, distribution_steps, figures_by_column
 from cpmi_dagster.reports.label_trust import BY_FINAL_ANSWER, without_last_steps
@@ -27,10 +28,7 @@ from cpmi_dagster.reports.labels import (
     in_order,
     steps_with_truth,
 )
-from cpmi_dagster.reports.paper import COMPARISON_SCHEMA
-from cpmi_dagster.reports.process_level import distribution_models
-from cpmi_dagster.reports.quality import BOUNDS
-from cpmi_dagster.reports.reward_rows import CONTROL_ROWS, main_rows
+from cpmi_dagster.reports.paper import COMPARISON_SCHEMA, CONTROL_ROWS, main_rows
 from cpmi_dagster.reports.style import (
     INK,
     OTHER_STYLE,

@@ -14,16 +14,11 @@ A finding is a sentence with its figures, and whether this data can tell:
 
 The headline selects columns of tables: a row per reward type, then what they are to be measured by:
 
-    reward                       Label AUC  ProcessBench F1  best of 8  Tokens
-    CPMI                             0.747             28.9       63.8    0.02
-    Best free label: Position        0.661                –          –       –
-    Trained on true steps                –             41.2       64.1       –
-    Chance                           0.500             19.8       58.1       –
-    Ceiling                          1.000            100.0       80.0       –
+    CPMI      Label AUC without last steps 0.747 [0.702, 0.790; n=96]   ProcessBench F1 28.9 [24.1, 33.5; n=50]   …
+    Chance    Label AUC without last steps 0.500                        ProcessBench F1 19.8 [15.2, 24.9; n=50]   …
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import NamedTuple
 
 import polars as pl
@@ -34,12 +29,23 @@ from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, too_few
 from cpmi_dagster.installed import program
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports import label_trust, models
+from cpmi_dagster.reports.benchmark_tables import BOUNDS
 from cpmi_dagster.reports.best_label import best_free
-from cpmi_dagster.reports.figures import ABOVE, BELOW, UNCLEAR, Columns, compare, figures_by_column, side_of, unless_few
+from cpmi_dagster.reports.figures import (
+    ABOVE,
+    BELOW,
+    UNCLEAR,
+    Columns,
+    compare,
+    figures_by_column,
+    format_estimate,
+    format_figure,
+    side_of,
+    unless_few,
+)
 from cpmi_dagster.reports.labels import FOUND, INNER, LABEL_AUC, TO_BASELINE, TO_CONTROL, WITHOUT_LAST
-from cpmi_dagster.reports.paper import OFFICIAL, format_estimate, format_figure, format_interval
-from cpmi_dagster.reports.quality import BOUNDS, MEASURES
-from cpmi_dagster.reports.reward_rows import (
+from cpmi_dagster.reports.models import MEASURES
+from cpmi_dagster.reports.paper import (
     BASELINE,
     CEILING_ROW,
     CHANCE_ROW,
@@ -47,6 +53,7 @@ from cpmi_dagster.reports.reward_rows import (
     GOLDLESS_ROWS,
     MAIN_ROWS,
     METHOD,
+    OFFICIAL,
     TOGETHER_ROWS,
     main_rows,
 )
@@ -70,11 +77,7 @@ class Finding(NamedTuple):
 
 
 def findings(frames: Frames, option: str = "") -> list[Finding]:
-    """The four findings, also those that are not measured.
-
-    Args:
-        option: of the commands in the text, as `render_report` takes it.
-    """
+    """The four findings, also those that are not measured; `option` is of commands, as `render_report` takes it."""
     names = ("label_quality", "efficiency", "processbench", "differences", "label_trust")
     quality, costs, benchmark, differences, trust = (figures_by_column(frames.get(name)) for name in names)
     return [_labels(quality, option), _costs(costs), _models(benchmark, differences), _trust(trust)]
@@ -144,8 +147,7 @@ def _trust(trust: Columns) -> Finding:
         return Finding(title, few, f"What the labeler knows of the answers cannot be said: {few}.")
     shares = (questions.get(row, Estimate(0)).scaled(100) for row in (label_trust.TOO_LITTLE, label_trust.ALREADY))
     known, too_little, already = (
-        f"{format_figure(share.value, 0)} % {format_interval(asdict(share), 0)}".strip()
-        for share in (half.scaled(100), *shares)
+        "{} %{}{}".format(*format_estimate(share, 0).partition(" ")) for share in (half.scaled(100), *shares)
     )
     answer = (
         f"For {known} of the questions the labeler half knows the answer before any step: only there can {METHOD} tell "
@@ -156,10 +158,10 @@ def _trust(trust: Columns) -> Finding:
         f"alone. For {too_little} it is at most {label_trust.LEAST}: too hard for this labeler; take a larger one. For "
         f"{already} it is at least {label_trust.MOST}: the answer is known already, so that steps cannot change it."
     )
-    counts = [trust[kind].get(label_trust.SOLUTIONS, Estimate(0)) for kind in (label_trust.RIGHT, label_trust.WRONG)]
-    right, wrong = (int(count.value) for count in counts)
-    prefix, column = f"{label_trust.ANSWERS}: ", trust[label_trust.MEAN + label_trust.INNER]
-    aucs = {row.removeprefix(prefix): figure for row, figure in column.items() if row.startswith(prefix)}
+    kinds, none = (label_trust.RIGHT, label_trust.WRONG), Estimate(0)
+    right, wrong = (int(trust[kind].get(label_trust.SOLUTIONS, none).value) for kind in kinds)
+    column, prefix = trust[label_trust.MEAN + label_trust.INNER], f"{label_trust.ANSWERS}: "
+    aucs = {row.removeprefix(prefix): figure for row, figure in column.items()}
     ours, counted = aucs.get(METHOD), f"{right:,} right, {wrong:,} wrong"
     few = f"{TOO_FEW} ({counted})" if right + wrong and min(right, wrong) < FEWEST_OF_EACH else ""
     if few := few or (ours and too_few(ours.units, ours.unit)):
@@ -295,9 +297,3 @@ def format_headline(table: Mapping[str, Mapping[str, Estimate]]) -> pl.DataFrame
     ]
     schema = dict.fromkeys(["Reward", *decimals], pl.String())
     return pl.DataFrame(rows, schema).fill_null(UNMEASURED)
-
-
-def measures_labels(headline: pl.DataFrame) -> bool:
-    """Whether a headline, as `format_headline` gives it, says how good labels are: their steps' truth is known."""
-    titles = {column.title for column in HEADLINE_COLUMNS if column.artifact == "label_quality"}
-    return not titles.isdisjoint(headline.columns)

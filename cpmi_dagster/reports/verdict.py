@@ -18,10 +18,19 @@ from cpmi_dagster.files.text import counted
 from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.best_label import best_free
-from cpmi_dagster.reports.figures import ABOVE, BELOW, Columns, compare, figures_by_column, side_of, unless_few
+from cpmi_dagster.reports.figures import (
+    ABOVE,
+    BELOW,
+    Columns,
+    compare,
+    figures_by_column,
+    format_estimate,
+    format_figure,
+    side_of,
+    unless_few,
+)
 from cpmi_dagster.reports.labels import FOUND, INNER, TO_CONTROL, WITHOUT_LAST, WITHOUT_STATED
-from cpmi_dagster.reports.paper import format_estimate, format_figure
-from cpmi_dagster.reports.reward_rows import CHANCE_ROW, TRAINED_TOGETHER_ROWS
+from cpmi_dagster.reports.paper import CHANCE_ROW, TRAINED_TOGETHER_ROWS
 from cpmi_dagster.rewards.registry import reward_label
 
 YES, NO, NOT_KNOWN = "Yes", "No", "Not known"

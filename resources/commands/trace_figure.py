@@ -19,8 +19,7 @@ from cpmi_dagster.contracts.keys import COSTS, FIGURES, MODELS, NEGATIVES, OWN_L
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.profiles.partitions import partition_name, partitions_of
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.reports.artifacts import Artifact
-from cpmi_dagster.reports.figure_names import IS_OURS, FigureName, find_artifact, find_figures, sources_of
+from cpmi_dagster.reports.artifacts import IS_OURS, Artifact, FigureName, find_artifact, find_figures, sources_of
 from cpmi_dagster.reports.figures import ReportInputs
 from cpmi_dagster.resources.lake.database import quoted, reader
 from cpmi_dagster.resources.lake.lake import Lake

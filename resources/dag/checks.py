@@ -27,10 +27,9 @@ from cpmi_dagster.contracts.report_tables import TOPIC_OF
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.partitions import is_needed, partitions_of
 from cpmi_dagster.profiles.settings import Settings
-from cpmi_dagster.reports.figures import ABOVE, BELOW
-from cpmi_dagster.reports.paper import format_estimate
-from cpmi_dagster.reports.process_level import against_chance
-from cpmi_dagster.reports.reward_rows import CEILING_ROW, CONTROL_ROWS, FLOOR_ROW, main_rows
+from cpmi_dagster.reports.benchmark_tables import against_chance
+from cpmi_dagster.reports.figures import ABOVE, BELOW, format_estimate
+from cpmi_dagster.reports.paper import CEILING_ROW, CONTROL_ROWS, FLOOR_ROW, main_rows
 from cpmi_dagster.resources.dag.instance import hold_run
 from cpmi_dagster.resources.dag.stage import asset_key
 from cpmi_dagster.resources.lake.lake import Lake

@@ -8,8 +8,9 @@ from cpmi_dagster.contracts.keys import CHOICES
 from cpmi_dagster.contracts.tables import TABLES, BenchmarkProblems, columns_of
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.prm.settings import Recipe
+from cpmi_dagster.reports.benchmark_tables import measure_best_of_n
+from cpmi_dagster.reports.costs import measure_logic
 from cpmi_dagster.reports.figures import ReportInputs, figure_frame
-from cpmi_dagster.reports.quality import measure_best_of_n, measure_logic
 
 PUBLISHED = {
     "processbench_math": [{"id": "math-0", "generator": "G", "problem": "q", "steps": ["a", "b"], "label": 1}],

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cpmi_dagster.cli.commands import app
 from cpmi_dagster.errors import CpmiError
-from cpmi_dagster.reports.process_level import PROTOCOLS
+from cpmi_dagster.reports.benchmark_tables import PROTOCOLS
 
 
 @pytest.fixture

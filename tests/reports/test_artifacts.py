@@ -5,11 +5,10 @@ import pytest
 
 from cpmi_dagster.benchmarks.processbench import processbench_scores
 from cpmi_dagster.benchmarks.resampling import holm
-from cpmi_dagster.reports.costs import cost_ratios, costs_per_subset
+from cpmi_dagster.reports.costs import cost_ratios, costs_per_subset, own_answers_share
 from cpmi_dagster.reports.figures import ReportInputs, figure_frame
-from cpmi_dagster.reports.models import COMPARED, measure_differences
-from cpmi_dagster.reports.quality import MEASURES, own_answers_share
-from cpmi_dagster.reports.reward_rows import MAIN_ROWS
+from cpmi_dagster.reports.models import COMPARED, MEASURES, measure_differences
+from cpmi_dagster.reports.paper import MAIN_ROWS
 
 pytestmark = pytest.mark.slow
 

@@ -4,10 +4,9 @@ import polars as pl
 import pytest
 
 from cpmi_dagster.errors import CpmiError
-from cpmi_dagster.reports.artifacts import ARTIFACTS
-from cpmi_dagster.reports.figure_names import FigureName, find_artifact, find_figures, sources_of
+from cpmi_dagster.reports.artifacts import ARTIFACTS, FigureName, find_artifact, find_figures, sources_of
 from cpmi_dagster.reports.figures import ReportInputs
-from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW
+from cpmi_dagster.reports.paper import CHANCE_ROW, FLAG_NOTHING_ROW
 
 CORPUS_ROW = "Math-Shepherd's + and -"
 """Its labels are in `alignment/trajectories`, unless the profile has them among its reward types."""

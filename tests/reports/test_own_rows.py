@@ -9,8 +9,7 @@ from cpmi_dagster.contracts.keys import JUDGES
 from cpmi_dagster.prm.settings import Recipe
 from cpmi_dagster.reports.artifacts import ARTIFACTS, build_artifact
 from cpmi_dagster.reports.figures import ReportInputs
-from cpmi_dagster.reports.paper import PROTOCOL_SUFFIXES
-from cpmi_dagster.reports.reward_rows import MAIN_ROWS, main_rows
+from cpmi_dagster.reports.paper import MAIN_ROWS, PROTOCOL_SUFFIXES, main_rows
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""ProcessBench, PRMBench and the distribution of step scores: one row per reward type or external judge.
+"""ProcessBench, PRMBench, the distribution of step scores, and best-of-N: a row per reward type or external judge.
 
 ProcessBench   row "CPMI"             the paper's protocol: threshold best on each subset
                row "CPMI (official)"  the benchmark's protocol: one threshold, the one best on GSM8K
@@ -8,6 +8,9 @@ PRMBench       row "CPMI"             the authors' code: the threshold with the 
 both           row "CPMI (fixed)"     the threshold 0.5
                row "My judge"         an external judge of the profile, on the benchmarks it has judged
                row "Chance"           uniform random scores, by each protocol
+best-of-N      row "CPMI"             the candidate with the highest mean step reward wins, the paper's rule
+               row "CPMI, min"        another way to weigh a candidate's steps
+               row "Majority vote"    needs no reward model; so do Pass@1 (a blind pick) and Pass@N (the best there is)
 
 `evaluate` gives the same figures of one judge, for `cpmi evaluate`:
 
@@ -29,9 +32,9 @@ from cpmi_dagster.benchmarks.predictions import PlacedLine, external_predictions
 from cpmi_dagster.benchmarks.prmbench import OVERALL
 from cpmi_dagster.benchmarks.prmbench import Protocol as PrmProtocol
 from cpmi_dagster.benchmarks.processbench import AVERAGE, Protocol
-from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, STEP_BENCHMARKS, SUBSETS
+from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, STEP_BENCHMARKS, SUBSETS, question_set_labels
 from cpmi_dagster.benchmarks.resampling import Estimate, Resampled
-from cpmi_dagster.contracts.keys import JUDGES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
+from cpmi_dagster.contracts.keys import CHOICES, JUDGES, PRMBENCH_PREDICTIONS, PROBLEMS, PROCESSBENCH
 from cpmi_dagster.reports.figures import (
     JUDGED_IN,
     RIGHT_MEAN,
@@ -40,26 +43,30 @@ from cpmi_dagster.reports.figures import (
     WRONG_MEAN,
     Figure,
     ReportInputs,
+    best_of_n,
     distribution_figures,
     distribution_steps,
     figure_frame,
     figures_by_column,
     first_error_chance,
     first_error_scores,
+    format_estimate,
     side_of,
     wrong_step_chance,
     wrong_step_scores,
 )
+from cpmi_dagster.reports.models import BLIND_RULE, DEFAULT_RULE
 from cpmi_dagster.reports.paper import (
     BEST,
+    CHANCE_ROW,
     CROSS_FITTED,
     FIXED,
+    FLAG_NOTHING_ROW,
     OFFICIAL,
     RELEASED,
-    format_estimate,
     load_paper_tables,
+    main_rows,
 )
-from cpmi_dagster.reports.reward_rows import CHANCE_ROW, FLAG_NOTHING_ROW, main_rows
 
 SUBSET_COLUMNS = {**{subset: STEP_BENCHMARKS[name].label for name, subset in SUBSETS.items()}, AVERAGE: "Average"}
 PROTOCOLS: dict[Protocol, str] = {"paper": "", "official": OFFICIAL, "released": RELEASED, "fixed": FIXED}
@@ -67,6 +74,8 @@ PRM_PROTOCOLS: dict[PrmProtocol, str] = {"released": "", "best": BEST, "fixed": 
 """Suffix of the rows of each protocol; rows without one stand beside the paper's figures."""
 PRM_TOTALS = {"group": "Total", "category": "Overall"}
 """Column of the overall PRMScore, beside the groups and beside the categories."""
+OTHER_RULES = {"min": "min", "last": "last", "product": "product", "weighted_vote": "weighted vote"}
+BOUNDS = {BLIND_RULE: "Pass@1", "majority": "Majority vote", "pass_at_n": "Pass@N"}
 
 
 def _models(inputs: ReportInputs, key: str) -> dict[str, str]:
@@ -165,6 +174,24 @@ def measure_prmbench(inputs: ReportInputs, level: str = "category") -> Iterator[
         for (of_level, name), figure in figures.items():
             if of_level in (level, "overall"):
                 yield row, columns.get(name, name), figure.estimate().scaled(100)
+
+
+def measure_best_of_n(inputs: ReportInputs) -> Iterator[Figure]:
+    """Accuracy for every N, by the mean step reward, without a reward model, and by the other rules."""
+    recipes = {name: row.row for row in main_rows(inputs.recipes) if (name := inputs.recipe_of(row))}
+    choices, labels = inputs.table(CHOICES), question_set_labels("best_of_n")
+    if choices.is_empty():
+        return
+    first = choices["recipe"].min()  # bounds do not depend on a reward model: those of any recipe stand for all
+    rows = [
+        *((recipe, DEFAULT_RULE, row) for recipe, row in recipes.items()),
+        *((first, rule, row) for rule, row in BOUNDS.items()),
+        *((recipe, rule, f"{row}, {name}") for recipe, row in recipes.items() for rule, name in OTHER_RULES.items()),
+    ]
+    for recipe, rule, row in rows:
+        for benchmark, label in labels.items():
+            for n, figure in best_of_n(inputs, str(recipe), rule, benchmark).items():
+                yield row, f"{label} N={n}", figure.estimate().scaled(100)
 
 
 EVALUATED = {
