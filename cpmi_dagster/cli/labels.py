@@ -238,7 +238,7 @@ def evaluate(
     from cpmi_dagster.benchmarks.predictions import benchmarks_named, read_prediction_lines
     from cpmi_dagster.benchmarks.registry import read_benchmark
     from cpmi_dagster.contracts.tables import BenchmarkProblems
-    from cpmi_dagster.reports import process_level
+    from cpmi_dagster.reports import benchmark_tables
     from cpmi_dagster.resources.sources.data_sources import DataSources
 
     judge_name, settings = name or predictions.name.partition(".")[0], load_profile(profile)
@@ -251,5 +251,5 @@ def evaluate(
     named, given = benchmarks_named(lines), settings.sources.benchmarks.items()
     read = [read_benchmark(key, sources.rows(source)) for key, source in given if key in named]
     problems, samples = pl.concat([BenchmarkProblems.create_empty(), *read]), settings.benchmarks.bootstrap_samples
-    figures = process_level.evaluate(judge_name, lines, problems, samples, settings.seed)
+    figures = benchmark_tables.evaluate(judge_name, lines, problems, samples, settings.seed)
     views.show_evaluation(OUT, figures, f"{judge_name}, on the benchmarks of profile {settings.profile}", format)
