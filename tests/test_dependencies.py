@@ -26,7 +26,7 @@ def declared(extras: set[str]) -> set[str]:
 def imported() -> set[str]:
     """Top-level names that the package imports, anywhere in a file."""
     names: set[str] = set()
-    for path in [file for room in ("assets", "resources", "cpmi_dagster") for file in (ROOT / room).rglob("*.py")]:
+    for path in (ROOT / "cpmi_dagster").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 names |= {alias.name.partition(".")[0] for alias in node.names}

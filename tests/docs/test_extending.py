@@ -15,7 +15,6 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 WEIGHTS = "cpmi_dagster/miniature/weights"
-ROOMS = ("cpmi_dagster", "assets", "resources")
 EXAMPLES = {
     "A reward type": (
         1, 'print(*settings.demand.conditionings, REWARD_TYPES["cpmi_mean"].label)', "marginal incremental CPMI (mean)"
@@ -47,10 +46,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def copy(tmp_path) -> Path:
-    """The method, resources and assets, to insert code into."""
-    for room in ROOMS:
-        left_out = shutil.ignore_patterns("weights", "__pycache__")
-        shutil.copytree(ROOT / room, tmp_path / room, symlinks=True, ignore=left_out)
+    """The package, to insert code into."""
+    left_out = shutil.ignore_patterns("weights", "__pycache__")
+    shutil.copytree(ROOT / "cpmi_dagster", tmp_path / "cpmi_dagster", ignore=left_out)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / WEIGHTS).symlink_to(ROOT / WEIGHTS)
     return tmp_path
@@ -93,7 +91,7 @@ def python(copy: Path, *arguments: str) -> str:
 def test_an_example_touches_the_files_that_it_names_and_does_what_the_page_says(heading, copy):
     section, (most, check, printed) = sections()[heading], EXAMPLES[heading]
     insert(section, copy)
-    files = [file.relative_to(copy) for room in ROOMS for file in (copy / room).rglob("*.py")]
+    files = [file.relative_to(copy) for file in (copy / "cpmi_dagster").rglob("*.py")]
     changed = {str(file) for file in files if (copy / file).read_bytes() != (ROOT / file).read_bytes()}
     (named,) = re.findall(r"^Files: (.+)$", section, re.MULTILINE)
     assert changed == set(re.findall(r"`([^`]+)`", named)) and len(changed) <= most
