@@ -202,7 +202,9 @@ def _read_row_number(row: Mapping[str, Any]) -> int | None:
     """The row of the source that a row names by its number or by our id of the trajectory."""
     if (named := read_optional(row, "trajectory_id", read_text)) is None:
         number = read_optional(row, "row_number", read_whole_number)
-        return None if number is None else min(number, MOST_ROWS)
+        if number is not None and number > MOST_ROWS:
+            raise MalformedRow(f"the trajectories have no row {number} (from 0)")
+        return number
     if not re.match(TRAJECTORY_ID, named):
         raise MalformedRow(f"`trajectory_id`: {named!r} is none of ours, which are like t000000042; yours is an `id`")
     return int(named.removeprefix("t"))

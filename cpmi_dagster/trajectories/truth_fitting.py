@@ -90,9 +90,13 @@ class Solutions:
         """The row that a judgement is about, and its truth.
 
         Raises:
-            MalformedRow: there is none.
+            MalformedRow: there is none, or it names two.
         """
-        wrong = None
+        wrong, number, by_id = None, judgement.row_number, self.by_id.get(judgement.source_id or "")
+        if number is not None and by_id not in (None, number):
+            raise MalformedRow(
+                f'it names row {number} (from 0) and the id "{judgement.source_id}", which is row {by_id}; remove one'
+            )
         for number in self._named(judgement):
             try:
                 return self._fit_to(number, judgement)
