@@ -17,7 +17,7 @@ from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands import plan as plans
 from cpmi_dagster.resources.commands import summary
 from cpmi_dagster.resources.commands.given_rows import read_file
-from cpmi_dagster.resources.commands.label import labeling_settings, write_labelled
+from cpmi_dagster.resources.commands.label import count_unknown, labeling_settings, write_labelled
 from cpmi_dagster.resources.commands.ui import check_port, serve_ui
 from cpmi_dagster.resources.dag import checks, jobs, run, sensors, status
 from cpmi_dagster.resources.dag.general_checks import currency_check
@@ -33,9 +33,9 @@ from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
 
 __all__ = [
-    "check_port", "check_schedule", "defs", "describe_labels", "dry_run", "home_status", "labeling_settings",
-    "load_settings", "narrow_pilot", "part_of_project", "plan", "read_file", "run_with_progress", "serve_ui",
-    "summarise", "what_is_stale", "write_labelled",
+    "check_port", "check_schedule", "count_unknown", "defs", "describe_labels", "dry_run", "home_status",
+    "labeling_settings", "load_settings", "narrow_pilot", "part_of_project", "plan", "read_file", "run_with_progress",
+    "serve_ui", "summarise", "what_is_stale", "write_labelled",
 ]  # fmt: skip
 
 ROOMS = (sources, alignment, selection, labels, dataset, models, benchmarks, reports)

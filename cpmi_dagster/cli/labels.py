@@ -35,6 +35,7 @@ BY_DEFAULT = ",".join(name for name, entry in CONDITIONINGS.items() if entry.by_
 
 @app.command(epilog="Example: `cpmi label --input rows.jsonl --model Qwen/Qwen2.5-1.5B --output labels.jsonl`")
 def label(
+    context: typer.Context,
     input: Annotated[
         str, typer.Option(help="Solutions: .jsonl, .json, .csv, .parquet, .arrow, .gz, a folder, or a hub id.")
     ],
@@ -59,17 +60,25 @@ def label(
     types = [name.strip() for name in rewards.split(",")]
     source = {"fields": parse_fields(map or []), "steps": split}
     with views.bar(ERR, "reading", quiet) as advance:
-        settings = definitions.labeling_settings(input, model, types, output, advance, weights, **source)
+        labeling = definitions.labeling_settings(input, model, types, output, advance, weights, **source)
+        settings = context.with_resource(labeling)
     until = ["dataset/soft_labels"]
     outcome = definitions.run_with_progress(settings, settings.shard_keys, [], False, ERR, quiet, until)
     if outcome.failures:
         raise CpmiError("; ".join(outcome.failures))
     from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
+    from cpmi_dagster.rewards.registry import reward_type
 
     labelled, whole, rows = definitions.write_labelled(settings, output)
     if not quiet:
         left_out = f"; {counted(rows - whole, 'row')} without all labels: see `reason`" if whole < rows else ""
         lines = [f"{labelled:,} of {counted(rows, 'row')} labelled in {output}{left_out}"]
+        together = [name for name in types if reward_type(name).reads_labels]
+        if together and (unknown := definitions.count_unknown(settings)):
+            lines.append(
+                f"Of {counted(unknown, 'solution')}, {' and '.join(together)} do not know whether the final answer is "
+                "right: it or the gold answer is missing"
+            )
         if labelled and "first_error" in types and weights is None:
             cpmi = ", the lowest cpmi no more often than a blind pick" if "cpmi" in types else ""
             lines.append(

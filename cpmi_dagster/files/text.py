@@ -28,8 +28,8 @@ def closest(name: str, names: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """A hint such as ` (did you mean mine.yaml?)`; empty if no name is close."""
-    near = closest(name, names)
+    """A hint such as ` (did you mean mine.yaml?)`; empty if no other name is close."""
+    near = closest(name, {*names} - {name})
     return f" (did you mean {near}?)" if near else ""
 
 

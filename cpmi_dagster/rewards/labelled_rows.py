@@ -21,6 +21,7 @@ OURS = (STEPS, "rewards", "soft_labels", "reason")
 UNANSWERED = "it has no gold answer, which {} needs: add one, or ask for the reward step_surprisal, which needs none"
 CHANGED = "it has changed, or is new, since the rows were labelled; label them again: only it is asked for"
 LACKING, UNSTATED, UNREADABLE = "it has no {}: ", "it states no final answer", "the labeler cannot read it"
+UNLABELLED = "the row has no labels"
 [SURPRISAL] = SCORED_CONTROLS
 LONG = {
     "id": pl.String(),
@@ -67,7 +68,9 @@ def add_labels(
         causes: dict[tuple[str, str], list[str]] = {}
         for kind in (kind for kind in types if kind not in known):
             demand = reward_type(kind).demand
-            if demand.needs[CONTROL_LOGPROBS] and name in unscored:
+            if {"truth", "corpus_labels"}.intersection(demand.inputs):
+                cause = LACKING, UNLABELLED
+            elif demand.needs[CONTROL_LOGPROBS] and name in unscored:
                 cause = LACKING, own_reason(unscored[name], name)
             elif gold is None:
                 cause = UNANSWERED, ""

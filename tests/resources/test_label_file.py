@@ -1,13 +1,15 @@
 """`cpmi label`: the rows of a file come back in their order, with their own columns, and labels or a reason."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 import pytest
 
 from cpmi_dagster import definitions, label
 from cpmi_dagster.cli.options import ERR
-from cpmi_dagster.errors import UsageError
+from cpmi_dagster.errors import SettingsError, UsageError
+from cpmi_dagster.profiles.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -25,9 +27,14 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def settings_of(folder, *lines: str, output: str = "labels.jsonl", rewards=("step_length", "final_answer", "cpmi")):
+def labeling(folder, rewards, source: str = "rows.jsonl", output: str = "labels.jsonl", **options):
+    return definitions.labeling_settings(source, "miniature:labeler", rewards, folder / output, **options)
+
+
+def settings_of(folder, *lines: str, rewards=("step_length", "final_answer", "cpmi"), **options) -> Settings:
     (folder / "rows.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    return definitions.labeling_settings("rows.jsonl", "miniature:labeler", rewards, folder / output)
+    with labeling(folder, rewards, **options) as settings:
+        return settings
 
 
 def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reason_in_each_format_as_in_python(
@@ -92,6 +99,17 @@ def test_a_row_gets_its_own_labels_or_a_reason_whatever_has_become_of_the_file_m
     assert now_third["rewards"] is None and "it has changed, or is new" in now_third["reason"]
 
 
+def test_another_labeling_of_a_file_waits_until_the_first_has_ended(folder):
+    settings_of(folder, json.dumps(ROWS[0]))
+    with ThreadPoolExecutor() as threads:
+        with labeling(folder, ["step_length"]) as first:
+            second = threads.submit(settings_of, folder, json.dumps(ROWS[0]), rewards=["position"])
+            with pytest.raises(TimeoutError):
+                second.result(timeout=1)
+            assert "step_length" in first.file.read_text()
+        assert second.result(timeout=60).rewards.types == ("position",)
+
+
 def test_what_cannot_be_written_or_labelled_is_refused_before_anything_is_read(folder):
     with pytest.raises(UsageError, match=r"written as \.jsonl or \.parquet"):
         settings_of(folder, json.dumps(ROWS[0]), output="labels.csv")
@@ -99,4 +117,9 @@ def test_what_cannot_be_written_or_labelled_is_refused_before_anything_is_read(f
     before = profile.read_text()
     with pytest.raises(UsageError, match=r"^--rewards cpmi,cpmii: `cpmii` is not a reward type \(did you mean cpmi"):
         settings_of(folder, json.dumps(ROWS[0]), rewards=("cpmi", "cpmii"))
+    with pytest.raises(SettingsError, match=r"^/\S+ cannot be read .*; give weights that `cpmi calibrate` wrote"):
+        settings_of(folder, json.dumps(ROWS[0]), weights=folder)
+    (folder / "link").symlink_to(folder)
+    with pytest.raises(UsageError, match="is in the folder of the input, and would be read with it"):
+        settings_of(folder, json.dumps(ROWS[0]), source="link")
     assert [profile] == [path for path in profile.parent.iterdir() if path.is_file()] and profile.read_text() == before

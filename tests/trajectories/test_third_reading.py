@@ -98,6 +98,20 @@ def test_steps_that_are_none_come_back_under_another_name():
     assert (row["steps"], row["input_steps"]) == (None, "So 3.")
 
 
+def test_a_row_without_labels_has_no_reward_of_labels_for_that_reason():
+    given = read_table([WHICH])
+    none = given.trajectories.clear()
+    reasons, labels = (
+        none.select("trajectory_id", reason="question"),
+        none.select(
+            "trajectory_id", step_index="row_number", reward_type="id", reward="row_number", soft_label="row_number"
+        ),
+    )
+    rejected = given.rejected.select("row_number", "reason")
+    [row] = add_labels([(WHICH, 0)], given.trajectories, rejected, reasons, labels, ["math_shepherd"])
+    assert row["reason"] == "it has no math_shepherd: the row has no labels"
+
+
 def test_what_can_be_read_only_once_is_refused_where_it_would_be_read_twice():
     with pytest.raises(ScoringError, match="it can be read only once"):
         read_table(row for row in [WHICH])

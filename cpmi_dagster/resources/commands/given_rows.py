@@ -49,12 +49,12 @@ def check_outputs(source: TrajectorySource, *outputs: Path) -> None:
         UsageError: an output is an input, or would be one.
         SourceError: there is no such source, or an output cannot be written.
     """
-    folder = None if source.path is None else local_path(str(source.path)).absolute()
+    folder = None if source.path is None else local_path(str(source.path)).resolve()
     inputs = [] if folder is None else DataSources().files(source)
     for output in outputs:
         if any(output.exists() and output.samefile(file) for file in inputs):
             raise UsageError(f"the output {output} is the input, which it would replace; give another name")
-        if folder is not None and folder.is_dir() and folder in output.absolute().parents:
+        if folder is not None and folder.is_dir() and folder in output.resolve().parents:
             raise UsageError(
                 f"the output {output} is in the folder of the input, and would be read with it; give another"
             )

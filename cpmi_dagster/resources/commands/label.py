@@ -8,6 +8,7 @@ model, so a killed labeling goes on, and one of a longer file asks for the new r
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from cpmi_dagster.contracts.keys import (
 )
 from cpmi_dagster.contracts.tables import SoftLabels
 from cpmi_dagster.errors import SettingsError, UsageError
+from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.places import expanded
 from cpmi_dagster.files.whole_files import whole_file
 from cpmi_dagster.profiles.settings import Settings, load_settings
@@ -32,6 +34,7 @@ from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parquet import hash_of
 from cpmi_dagster.resources.sources.data_sources import source_at
 from cpmi_dagster.rewards.dataset import step_lists
+from cpmi_dagster.rewards.hazard import read_weights
 from cpmi_dagster.rewards.labelled_rows import OURS, add_labels
 from cpmi_dagster.trajectories.given_rows import check_format, plain, write_rows
 from cpmi_dagster.trajectories.rows import Unreadable
@@ -40,6 +43,7 @@ HOMES = Path(".cpmi")
 NAME_CHARACTERS = 12
 
 
+@contextmanager
 def labeling_settings(
     source: str,
     model: str,
@@ -48,8 +52,8 @@ def labeling_settings(
     advance: Callable[[int, int], None] = lambda count, total: None,
     weights: Path | None = None,
     **settings: Any,
-) -> Settings:
-    """Write the profile that labels a file, beside its home, and load it.
+) -> Iterator[Settings]:
+    """Write the profile that labels a file, beside its home, and load it; another labeling of the file waits meanwhile.
 
     Args:
         source: file, folder or hub id, in any form that `cpmi init` reads.
@@ -66,22 +70,24 @@ def labeling_settings(
         SettingsError, ModelError, SourceError: as `new_profile`.
     """
     check_format(output, "labels")
+    if weights is not None:
+        read_weights(weights)
     place = expanded(source)
     check_outputs(source_at(source, settings), output)
     facts = {"source": str(place.absolute()) if place.exists() else source, "model": model, **settings}
     name = f"label-{hash_of(facts)[:NAME_CHARACTERS]}"
-    HOMES.mkdir(exist_ok=True)
-    new = new_profile(source, model, HOMES / f"{name}.yaml", force=True, advance=advance, **settings)
-    wanted = {"types": list(rewards), **({"weights": str(weights.absolute())} if weights else {})}
-    profile = yaml.safe_load(new.text) | {"rewards": wanted, "recipes": []}
-    with whole_file(new.path) as unfinished:
-        unfinished.write_text(yaml.safe_dump(profile, sort_keys=False, allow_unicode=True), encoding="utf-8")
-        try:
-            load_settings(unfinished, HOMES / name)
-        except SettingsError as error:
-            reason = str(error).removeprefix(f"profile `{unfinished}`: ").rpartition(" is wrong: ")[2]
-            raise UsageError(f"--rewards {','.join(rewards)}: {reason}") from error
-    return load_settings(new.path, HOMES / name)
+    with locked(HOMES / name / ".locks" / "label.lock"):
+        new = new_profile(source, model, HOMES / f"{name}.yaml", force=True, advance=advance, **settings)
+        wanted = {"types": list(rewards), **({"weights": str(weights.absolute())} if weights else {})}
+        profile = yaml.safe_load(new.text) | {"rewards": wanted, "recipes": []}
+        with whole_file(new.path) as unfinished:
+            unfinished.write_text(yaml.safe_dump(profile, sort_keys=False, allow_unicode=True), encoding="utf-8")
+            try:
+                load_settings(unfinished, HOMES / name)
+            except SettingsError as error:
+                reason = str(error).removeprefix(f"profile `{unfinished}`: ").rpartition(" is wrong: ")[2]
+                raise UsageError(f"--rewards {','.join(rewards)}: {reason}") from error
+        yield load_settings(new.path, HOMES / name)
 
 
 def write_labelled(settings: Settings, output: Path) -> tuple[int, int, int]:
@@ -100,6 +106,12 @@ def write_labelled(settings: Settings, output: Path) -> tuple[int, int, int]:
 
     write_rows(output, counted(), OURS)
     return labelled, whole, count
+
+
+def count_unknown(settings: Settings) -> int:
+    """The number of solutions of which nobody knows whether the final answer is right."""
+    answers = Lake.of(settings).read(TRAJECTORIES, settings.shard_keys).select("gold_answer", "final_answer")
+    return answers.height - answers.drop_nulls().height
 
 
 def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
