@@ -21,10 +21,9 @@ from cpmi_dagster.benchmarks.label_quality import IS_LAST, label_aucs
 from cpmi_dagster.benchmarks.registry import question_set_labels
 from cpmi_dagster.benchmarks.resampling import Estimate, Floats, Resampled, bootstrap, bootstrap_mean
 from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, STEP_REWARDS, TRAJECTORIES
-from cpmi_dagster.reports.best_label import Measure
 from cpmi_dagster.reports.figures import Figure, ReportInputs
 from cpmi_dagster.reports.labels import LABEL_AUC, WITHOUT_LAST, steps_with_truth
-from cpmi_dagster.reports.models import MEASURES, best_of_eight
+from cpmi_dagster.reports.models import MEASURES, Measure, best_of_eight
 from cpmi_dagster.reports.paper import (
     CONTRAST_ROWS,
     MERGE_POINT_ROWS,

@@ -13,7 +13,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import calibration_points, with_truth_so_far
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
-from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS
+from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate
 from cpmi_dagster.contracts.keys import MODELS, STEP_REWARDS
 from cpmi_dagster.reports.benchmark_tables import BOUNDS, distribution_models
 from cpmi_dagster.reports.best_label import best_free
@@ -124,13 +124,14 @@ def _draw_label_quality(measured: pl.DataFrame) -> "Figure | None":
         panel.errorbar(auc, places[row], xerr=arms, color=colour, fmt="o", markersize=6, elinewidth=1.4, capsize=3)
     others = measured.filter(pl.col("column") == LABEL_AUC, pl.col("row").is_in(list(places)))
     panel.plot(others["measured"], others["row"].replace_strict(places), "o", markersize=5, mfc="none", color=INK)
-    best = best_free(figures_by_column(ranked)[WITHOUT_LAST])
-    free, free_over_all = (figures.filter(row=best or "")["measured"].first() for figures in (ranked, others))
-    marks = ((CHANCE_AUC, "chance", 0.0), (free_over_all, "best free, hollow", 0.8), (free, "best free control", 0.0))
-    for place, words, raised in marks:
-        if place is not None:
-            panel.axvline(place, **LINE)
-            panel.text(place, ranked.height - 0.4 + raised, f" {words}", color=INK, fontsize=8.5, va="bottom")
+    columns, chance = figures_by_column(measured), Estimate(CHANCE_AUC)
+    best = best_free(columns[WITHOUT_LAST]) or ""
+    free, over_all = (columns[column].get(best) for column in (WITHOUT_LAST, LABEL_AUC))
+    marks = ((chance, "chance", 0.0), (over_all, "best free, hollow", 0.8), (free, "best free control", 0.0))
+    for mark, words, raised in marks:
+        if mark:
+            panel.axvline(mark.value, **LINE)
+            panel.text(mark.value, ranked.height - 0.4 + raised, f" {words}", color=INK, fontsize=8.5, va="bottom")
     panel.set_yticks(range(ranked.height), ranked["row"].to_list())
     panel.set_ylim(-0.6, ranked.height - 0.2)
     label_axes(panel, "label AUC without last steps, with 95 % interval")
