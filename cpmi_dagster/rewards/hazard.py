@@ -24,6 +24,7 @@ from typing import Annotated, Self
 import numpy as np
 import polars as pl
 import yaml
+from numpy.typing import ArrayLike
 from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
@@ -201,9 +202,9 @@ class Solution:
         return found
 
 
-def standardised(features: np.ndarray, means: Sequence[float], deviations: Sequence[float]) -> np.ndarray:
+def standardised(features: np.ndarray, means: ArrayLike, deviations: ArrayLike) -> np.ndarray:
     """[steps, features] in standard deviations from the mean, `FARTHEST` at most, from [steps, features]."""
-    return ((features - np.array(means)) / np.array(deviations)).clip(-FARTHEST, FARTHEST)
+    return ((features - np.asarray(means)) / np.asarray(deviations)).clip(-FARTHEST, FARTHEST)
 
 
 def within(values: np.ndarray) -> np.ndarray:

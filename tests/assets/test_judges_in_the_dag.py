@@ -99,5 +99,5 @@ def test_a_model_judges_once_and_its_weights_are_on_record(tmp_path: Path, loade
 
 def test_a_problem_that_a_judge_lacks_is_named(tmp_path: Path):
     write(tmp_path / "a.jsonl", 0.9)
-    with pytest.raises(CpmiError, match="problem `gsm8k-1` of processbench_gsm8k has not been judged"):
+    with pytest.raises(CpmiError, match="problem `gsm8k-1` of processbench_gsm8k has no predictions"):
         made(settings_of(tmp_path, {"Mine": "a.jsonl"}))

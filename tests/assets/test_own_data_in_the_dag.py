@@ -153,9 +153,9 @@ def sampling(folder: Path, solutions: int, rows: list[dict] = QUESTIONS, **chang
 def test_solutions_of_questions_become_trajectories_and_the_policy_is_asked_for_each_once(tmp_path, monkeypatch):
     calls, generate = [], TransformersEngine.generate
 
-    def counted(self, prompts, sampling, samples, seed, stop="answer", first=0, work=None):
-        calls.append((len(prompts), first, samples))
-        return generate(self, prompts, sampling, samples, seed, stop, first)
+    def counted(self, prompts, draws, work=None):
+        calls.append((len(prompts), draws.first, draws.samples))
+        return generate(self, prompts, draws)
 
     monkeypatch.setattr(TransformersEngine, "generate", counted)
     monkeypatch.setattr(TransformersEngine, "prepare", lambda self: None)  # its prompts are of no question

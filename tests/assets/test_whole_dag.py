@@ -159,9 +159,9 @@ def prompts(monkeypatch):
     """Number of prompts that were continued by lines and by answers."""
     counts, generate = {"line": 0, "answer": 0}, TransformersEngine.generate
 
-    def counted(self, asked, sampling, samples, seed, stop="answer", first=0, work=None):
-        counts[stop] += len(asked)
-        return generate(self, asked, sampling, samples, seed, stop, first)
+    def counted(self, asked, draws, work=None):
+        counts[draws.stop] += len(asked)
+        return generate(self, asked, draws)
 
     monkeypatch.setattr(TransformersEngine, "generate", counted)
     monkeypatch.setattr(TransformersEngine, "prepare", lambda self: None)  # its prompts are of no label

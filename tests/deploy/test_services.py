@@ -90,7 +90,7 @@ def test_a_run_asked_for_in_the_ui_is_made_by_the_services_of_the_compose_file(t
         wait_until(lambda: ask(status)["runOrError"]["status"] in ended, SECONDS, "the run does not end", every=1)
         assert ask(status)["runOrError"]["status"] == "SUCCESS"
         wait_until(lambda: is_healthy("daemon"), SECONDS, "the daemon is not healthy", every=1)
-    assert Lake(home).has("sources/reference_problems")
+    assert Lake(home).has_file("sources/reference_problems")
 
 
 def test_cpmi_ui_serves_and_ends_well_at_ctrl_c(tmp_path):
