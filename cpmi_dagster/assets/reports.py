@@ -104,7 +104,7 @@ REVIEWED = ["question_id", "match_kind"]
 
 @stage(
     REPORT,
-    code_version="22",
+    code_version="23",
     inputs=[FIGURES, *DRAWN_FROM, REJECTED_ROWS],
     settings=MEASURED_BY,
     models=MODEL_ROLES,

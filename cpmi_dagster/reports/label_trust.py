@@ -71,6 +71,8 @@ BY_FINAL_ANSWER = [name for name, entry in REWARD_TYPES.items() if {"final_answe
 SHOWN_BESIDE = (BASELINE_TYPE, METHOD_TYPE, "cpmi_incremental", "step_length", "step_surprisal", "first_error")
 """Reward types whose place is shown beside the steps that people judged wrong."""
 MOST_SUSPICIOUS = 20
+LOOKED_AT = "first_error"
+"""The label whose lowest steps are to be looked at first, if the profile has it."""
 MOST_READ = 2_000
 """Solutions whose steps are searched for the final answer."""
 
@@ -192,7 +194,9 @@ def _questions_of(inputs: ReportInputs) -> pl.DataFrame:
 
 
 def suspicious_steps(inputs: ReportInputs) -> pl.DataFrame:
-    """The steps with the lowest mean rank, of all steps but last ones, by CPMI and by labels that read no gold answer.
+    """The steps to look at first, of all steps but last ones: those with the lowest `first_error`.
+
+    Without it, those with the lowest mean rank over CPMI and labels that read no gold answer.
 
     Returns:
         trajectory_id, step_index, source_id, question, step, and a column of rewards by reward type; from the most
@@ -200,6 +204,8 @@ def suspicious_steps(inputs: ReportInputs) -> pl.DataFrame:
     """
     rewards = inputs.table(STEP_REWARDS)
     judges = [METHOD_TYPE, *(name for name, entry in REWARD_TYPES.items() if entry.reads_no_gold)]
+    if LOOKED_AT in rewards["reward_type"].unique():
+        judges = [LOOKED_AT]
     steps = without_last_steps(inputs, rewards.filter(pl.col("reward_type").is_in(judges)))
     ranked = steps.with_columns(rank=pl.col("reward").rank().over("reward_type"))
     worst = ranked.group_by(STEP).agg(pl.col("rank").mean()).sort("rank", *STEP).head(MOST_SUSPICIOUS)

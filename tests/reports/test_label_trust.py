@@ -102,6 +102,16 @@ def test_the_most_suspicious_steps_have_the_lowest_mean_rank_without_last_steps(
     ]  # fmt: skip
 
 
+def test_steps_to_look_at_first_are_those_of_the_lowest_first_error_if_the_profile_has_it():
+    rewards = inputs().table("labels/step_rewards")
+    chances = rewards.filter(reward_type="cpmi").with_columns(
+        reward_type=pl.lit("first_error"), reward=pl.col("step_index") / 10 + (pl.col("trajectory_id") != "t2")
+    )
+    worst = suspicious_steps(inputs(**{"labels/step_rewards": pl.concat([rewards, chances])}))
+    assert worst.columns[5:] == ["first_error"]
+    assert worst.select("trajectory_id", "step_index").head(3).rows() == [("t2", 0), ("t2", 1), ("t0", 0)]
+
+
 def test_steps_that_people_judged_wrong_have_the_place_of_each_label_and_those_that_labels_miss_come_first():
     """The lowest reward has place 1: of t0 [3, 1, -4] step 1 has place 2; of equal ones the earlier comes first."""
     wrong = judged_wrong(inputs(**judged([True, False, False], [False, True, True], [True, True, False], [True] * 3)))

@@ -59,7 +59,7 @@ MANY_ROWS = {
         where trajectory_id = $id and ($step is null or step_index = $step) order by all
     """,
 }
-WHY = "log-odds that a step is the first wrong one"
+WHY = "log-odds that a step is wrong if those before it are right"
 GROUPS = ("sources", "alignment", "selection", "labels")
 
 
@@ -110,7 +110,7 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
 
 
 def _why(settings: Settings, rewards: pl.DataFrame, trajectory: Mapping[str, Any], step: int | None) -> pl.DataFrame:
-    """What each label adds to the log-odds that a step is the first wrong one."""
+    """What each label adds to the log-odds that a step is wrong if those before it are right."""
     frame = pl.DataFrame([trajectory], infer_schema_length=None)
     evidence = LabelInputs(frame, same=settings.answers.comparison.same)
     own = rewards.filter(trajectory_id=trajectory["trajectory_id"])
