@@ -37,7 +37,7 @@ from cpmi_dagster.alignment import align_questions
 from cpmi_dagster.benchmarks.label_quality import (
     IS_LAST,
     common_steps,
-    first_wrong_steps,
+    first_errors_found,
     label_aucs,
     regression_auc,
     steps_with_labels,
@@ -129,11 +129,6 @@ def answers(rungs: Sequence[Rung]) -> Iterator[Answer]:
     for name in LOOKED_AT:
         question = f"(d) First wrong step found by {reward_label(name)}, by MC"
         yield from paired(question, largest.steps, largest.steps, (name, ROLLOUTS), draws, first_errors_found)
-
-
-def first_errors_found(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resampled]:
-    """How often the lowest label of a solution with an error is on its first wrong step, by reward type."""
-    return {name: figure.found for name, figure in first_wrong_steps(steps, samples, seed).items()}
 
 
 def beside_free(question: str, folds: Folds, name: str) -> Iterator[Answer]:

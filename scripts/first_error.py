@@ -25,10 +25,10 @@ from cpmi_dagster.contracts.keys import SHEPHERD, STEP_REWARDS, TRAJECTORIES, TR
 from cpmi_dagster.files.bounded_reading import open_text
 from cpmi_dagster.files.whole_files import whole_file, write_whole
 from cpmi_dagster.profiles.settings import load_settings
-from cpmi_dagster.resources.commands.calibrate import fitted_weights, judged_solutions, write_weights
+from cpmi_dagster.resources.commands.calibrate import judged_solutions, write_weights
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.hazard import LABELS, OUTCOME, SHIPPED, Fit, Solution, part_of
-from cpmi_dagster.rewards.hazard_fit import Judged, fit_hazard, steps_at_risk
+from cpmi_dagster.rewards.hazard_fit import Judged, fit_hazard, fitted_weights, steps_at_risk
 from cpmi_dagster.rewards.reward_type import LabelInputs
 
 KEPT = Path(__file__).with_name("first_error_labels.parquet")

@@ -28,7 +28,7 @@ from cpmi_dagster.benchmarks.label_quality import (
     IS_LAST,
     calibration_points,
     common_steps,
-    first_wrong_steps,
+    first_errors_found,
     label_aucs,
     with_truth_so_far,
 )
@@ -101,7 +101,7 @@ def judged_steps(judged: Sequence[Judged], rows: Sequence[Row], readings: Sequen
 def found(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resampled]:
     """First wrong steps found by each label; never scored for those that only fall."""
     falls = pl.col("reward_type").str.ends_with(" so far")
-    return {name: figure.found for name, figure in first_wrong_steps(steps.filter(~falls), samples, seed).items()}
+    return first_errors_found(steps.filter(~falls), samples, seed)
 
 
 def label_table(title: str, steps: pl.DataFrame) -> Table:

@@ -183,6 +183,11 @@ def first_wrong_steps(steps: pl.DataFrame, samples: int, seed: int) -> dict[str,
     }
 
 
+def first_errors_found(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resampled]:
+    """How often the lowest label of a solution with an error is on its first wrong step, by reward type."""
+    return {name: figure.found for name, figure in first_wrong_steps(steps, samples, seed).items()}
+
+
 def with_truth_so_far(steps: pl.DataFrame) -> pl.DataFrame:
     """Rows whose `correct` says whether no step is wrong up to and including this one.
 

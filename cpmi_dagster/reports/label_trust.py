@@ -203,9 +203,8 @@ def suspicious_steps(inputs: ReportInputs) -> pl.DataFrame:
         suspicious.
     """
     rewards = inputs.table(STEP_REWARDS)
-    judges = [METHOD_TYPE, *(name for name, entry in REWARD_TYPES.items() if entry.reads_no_gold)]
-    if LOOKED_AT in rewards["reward_type"].unique():
-        judges = [LOOKED_AT]
+    without = [METHOD_TYPE, *(name for name, entry in REWARD_TYPES.items() if entry.reads_no_gold)]
+    judges = [LOOKED_AT] if LOOKED_AT in rewards["reward_type"].unique() else without
     steps = without_last_steps(inputs, rewards.filter(pl.col("reward_type").is_in(judges)))
     ranked = steps.with_columns(rank=pl.col("reward").rank().over("reward_type"))
     worst = ranked.group_by(STEP).agg(pl.col("rank").mean()).sort("rank", *STEP).head(MOST_SUSPICIOUS)

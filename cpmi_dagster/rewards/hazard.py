@@ -270,6 +270,11 @@ def posterior(hazards: np.ndarray, is_right: bool | None) -> np.ndarray:
     return at / at.sum() if is_right is False else at
 
 
+def readable_labels(conditioning: Conditioning) -> list[str]:
+    """Those of `LABELS` that are read: `cpmi` under the paper's conditioning alone, as its coefficients are."""
+    return [name for name in LABELS if name != "cpmi" or conditioning == PAPERS]
+
+
 def read_solutions(
     trajectories: pl.DataFrame, labels: pl.DataFrame, outcomes: Mapping[str, bool], conditioning: Conditioning = PAPERS
 ) -> list[Solution]:
@@ -280,10 +285,9 @@ def read_solutions(
         labels: trajectory_id, step_index, reward_type, reward; other types than `LABELS` are not read. A solution with
             a step that has no finite reward of a type does not have that type.
         outcomes: whether the final answer is right, by trajectory_id.
-        conditioning: of the type `cpmi`, which is read under the paper's alone, as its coefficients are.
+        conditioning: of the type `cpmi`, as in `readable_labels`.
     """
-    read = [name for name in LABELS if name != "cpmi" or conditioning == PAPERS]
-    lists = step_lists(labels.filter(pl.col("reward_type").is_in(read)))
+    lists = step_lists(labels.filter(pl.col("reward_type").is_in(readable_labels(conditioning))))
     rows = lists.select("trajectory_id", "reward_type", "reward").iter_rows()
     values = {(name, label): np.array(rewards, dtype=float) for name, label, rewards in rows}
     solutions = []

@@ -15,11 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cpmi_dagster.rewards.hazard import PARTS, Fit, Solution, standardised
+from cpmi_dagster.errors import BenchmarkError
+from cpmi_dagster.files.text import counted
+from cpmi_dagster.rewards.hazard import OUTCOME, PARTS, Fit, Solution, Weights, shipped_weights, standardised
 
 RIDGE, SHRINKAGE = 1.0, 10.0
 STEPS_OF_NEWTON, CONVERGED = 100, 1e-10
 DECIMALS = 4
+FEWEST_SOLUTIONS, FEWEST_PARTS = 20, 2
+"""Judged solutions, and parts of the questions that they are of, below which nothing is fitted."""
 Judged = tuple[Solution, Sequence[bool | None]]
 """A solution, and whether each of its steps is right; null if nobody says."""
 
@@ -107,6 +111,62 @@ def fit_hazard(
         coefficients=tuple(_rounded(each[1:]) for each in lines),
         low=_rounded(low),
         high=_rounded(high),
+    )
+
+
+def fitted_weights(judged: Sequence[Judged], names: Sequence[str], profile: str) -> Weights:
+    """Fits with and without the final answer, with every set of labels that solutions have and without any.
+
+    Each starts from the weights that ship for most of its labels.
+
+    Raises:
+        BenchmarkError: in no solution with a wrong step are all steps before it judged.
+    """
+    shipped, fits = shipped_weights().by_labels, []
+    had = {(), *(tuple(name for name in names if name in solution.labels) for solution, _ in judged)}
+    sets = [
+        (*outcome, *labels)
+        for outcome in ((OUTCOME,), ())
+        for labels in sorted(had, key=lambda each: (-len(each), each))
+    ]
+    for labels in sets:
+        steps = steps_at_risk(judged, labels)
+        solutions, parts = len(np.unique(steps.solutions)), len(np.unique(steps.parts))
+        is_mixed = 0 < steps.is_wrong.sum() < len(steps.is_wrong)
+        if solutions >= FEWEST_SOLUTIONS and parts >= FEWEST_PARTS and is_mixed:
+            nearest = max(
+                (fit for read, fit in shipped.items() if read <= frozenset(labels)), key=lambda fit: len(fit.features)
+            )
+            fits.append(fit_hazard(steps, labels, widened(nearest, labels, steps)))
+    if not fits:
+        raise BenchmarkError(
+            f"of the judged solutions of profile `{profile}`, none with a wrong step has all steps before it judged; "
+            "judge each solution up to its first wrong step"
+        )
+    named = f"{counted(len(judged), 'judged solution')} of profile {profile}"
+    return Weights(fitted_on=named, solutions=len(judged), fits=tuple(fits))
+
+
+def widened(fit: Fit, labels: Sequence[str], steps: AtRisk) -> Fit:
+    """A fit of more labels, with the features of steps that have them: what it does not read adds nothing."""
+    own = {name: place for place, name in enumerate(fit.features)}
+    deviations = np.where(steps.features.std(axis=0) > 0, steps.features.std(axis=0), 1.0)
+    means, deviations = (
+        tuple(
+            of_fit[own[name]] if name in own else float(value) for name, value in zip(steps.names, values, strict=True)
+        )
+        for of_fit, values in ((fit.means, steps.features.mean(axis=0)), (fit.deviations, deviations))
+    )
+    coefficients = tuple(
+        tuple(each[own[name]] if name in own else 0.0 for name in steps.names) for each in fit.coefficients
+    )
+    return Fit(
+        labels=tuple(labels),
+        features=steps.names,
+        means=means,
+        deviations=deviations,
+        intercepts=fit.intercepts,
+        coefficients=coefficients,
     )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 import yaml
 
-from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, first_wrong_steps, label_aucs, with_truth_so_far
+from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, first_errors_found, label_aucs, with_truth_so_far
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, Resampled, shown
 from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES, TRUTH
@@ -31,25 +31,23 @@ from cpmi_dagster.files.text import counted
 from cpmi_dagster.files.whole_files import write_whole
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.best_label import Folds
-from cpmi_dagster.reports.figures import ReportInputs
+from cpmi_dagster.reports.figures import ABOVE, BELOW, ReportInputs, side_of
 from cpmi_dagster.reports.labels import in_order, steps_with_truth
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.hazard import (
     LABELS,
-    OUTCOME,
-    Fit,
     Weights,
     first_error_probabilities,
     fit_for,
     read_solutions,
+    readable_labels,
     shipped_weights,
 )
-from cpmi_dagster.rewards.hazard_fit import AtRisk, Judged, fit_hazard, steps_at_risk
+from cpmi_dagster.rewards.hazard_fit import FEWEST_PARTS, FEWEST_SOLUTIONS, Judged, fitted_weights
 from cpmi_dagster.rewards.registry import REWARD_TYPES, reward_label
 from cpmi_dagster.rewards.reward_type import LabelInputs
 from cpmi_dagster.trajectories.step_truth import with_truth
 
-FEWEST_SOLUTIONS, FEWEST_PARTS = 20, 2
 FITTED, AS_SHIPPED = "fitted", "shipped"
 NAMES = {FITTED: "First error, fitted", AS_SHIPPED: "First error, as it ships"}
 HEADER = "# Written by cpmi calibrate; rewards: {weights: THIS FILE} in a profile takes it.\n"
@@ -104,9 +102,7 @@ class Calibration:
         singles = "the best single label, chosen on other questions"
         for name, words in ((AS_SHIPPED, "the weights that ship"), ("single", singles)):
             if gain := self.gains.get(name):
-                is_shown = gain.low is not None and gain.low > 0
-                is_worse = gain.high is not None and gain.high < 0
-                verdict = "more" if is_shown else "fewer" if is_worse else "not shown to be more"
+                verdict = {ABOVE: "more", BELOW: "fewer"}.get(side_of(gain), "not shown to be more")
                 lines.append(f"First wrong steps found beyond {words}: {shown(gain)}, {verdict}.")
             else:
                 lines.append(f"Whether it finds more first wrong steps than {words} cannot be told from so few.")
@@ -154,12 +150,12 @@ def labels_to_read(
     """
     if unknown := sorted(set(names or ()) - set(LABELS)):
         raise UsageError(f"--labels {', '.join(unknown)}: the first error is read from {', '.join(LABELS)}")
-    if conditioning != PAPERS and "cpmi" in (names or ()):
+    if "cpmi" in set(names or ()) - set(readable_labels(conditioning)):
         raise UsageError(
             f"--labels cpmi: the first error reads cpmi under the conditioning {PAPERS} of the paper alone, and that "
             f"of profile `{profile}` is {conditioning}"
         )
-    present = [name for name in LABELS if name in types and (name != "cpmi" or conditioning == PAPERS)]
+    present = [name for name in readable_labels(conditioning) if name in types]
     if missing := [name for name in names or () if name not in present]:
         raise BenchmarkError(
             f"profile `{profile}` has no labels {', '.join(missing)}; add them to rewards.types and run it"
@@ -201,62 +197,6 @@ def check_judged(judged: Sequence[Judged], profile: str) -> None:
         )
 
 
-def fitted_weights(judged: Sequence[Judged], names: Sequence[str], profile: str) -> Weights:
-    """Fits with and without the final answer, with every set of labels that solutions have and without any.
-
-    Each starts from the weights that ship for most of its labels.
-
-    Raises:
-        BenchmarkError: in no solution with a wrong step are all steps before it judged.
-    """
-    shipped, fits = shipped_weights().by_labels, []
-    had = {(), *(tuple(name for name in names if name in solution.labels) for solution, _ in judged)}
-    sets = [
-        (*outcome, *labels)
-        for outcome in ((OUTCOME,), ())
-        for labels in sorted(had, key=lambda each: (-len(each), each))
-    ]
-    for labels in sets:
-        steps = steps_at_risk(judged, labels)
-        solutions, parts = len(np.unique(steps.solutions)), len(np.unique(steps.parts))
-        is_mixed = 0 < steps.is_wrong.sum() < len(steps.is_wrong)
-        if solutions >= FEWEST_SOLUTIONS and parts >= FEWEST_PARTS and is_mixed:
-            nearest = max(
-                (fit for read, fit in shipped.items() if read <= frozenset(labels)), key=lambda fit: len(fit.features)
-            )
-            fits.append(fit_hazard(steps, labels, widened(nearest, labels, steps)))
-    if not fits:
-        raise BenchmarkError(
-            f"of the judged solutions of profile `{profile}`, none with a wrong step has all steps before it judged; "
-            "judge each solution up to its first wrong step"
-        )
-    named = f"{counted(len(judged), 'judged solution')} of profile {profile}"
-    return Weights(fitted_on=named, solutions=len(judged), fits=tuple(fits))
-
-
-def widened(fit: Fit, labels: Sequence[str], steps: AtRisk) -> Fit:
-    """A fit of more labels, with the features of steps that have them: what it does not read adds nothing."""
-    own = {name: place for place, name in enumerate(fit.features)}
-    deviations = np.where(steps.features.std(axis=0) > 0, steps.features.std(axis=0), 1.0)
-    means, deviations = (
-        tuple(
-            of_fit[own[name]] if name in own else float(value) for name, value in zip(steps.names, values, strict=True)
-        )
-        for of_fit, values in ((fit.means, steps.features.mean(axis=0)), (fit.deviations, deviations))
-    )
-    coefficients = tuple(
-        tuple(each[own[name]] if name in own else 0.0 for name in steps.names) for each in fit.coefficients
-    )
-    return Fit(
-        labels=tuple(labels),
-        features=steps.names,
-        means=means,
-        deviations=deviations,
-        intercepts=fit.intercepts,
-        coefficients=coefficients,
-    )
-
-
 def measured(weights: Weights, judged: Sequence[Judged], steps: pl.DataFrame, samples: int, seed: int) -> Calibration:
     """Figures of the fitted and the shipped weights beside those of every label of the profile.
 
@@ -281,9 +221,9 @@ def measured(weights: Weights, judged: Sequence[Judged], steps: pl.DataFrame, sa
         singles = singles.join(ours[0], on="trajectory_id", how="semi")
         every = pl.concat([*(each.select(singles.columns) for each in ours), singles])
         types = [FITTED, AS_SHIPPED, *in_order(singles["reward_type"].unique())]
-        found, aucs = _found(every, samples, seed), label_aucs(every.filter(~IS_LAST), samples, seed)
+        found, aucs = first_errors_found(every, samples, seed), label_aucs(every.filter(~IS_LAST), samples, seed)
         figures = {name: Figures(_enough(found.get(name)), _enough(aucs.get(name))) for name in types}
-        folds = Folds.of(every, _found, samples, seed)
+        folds = Folds.of(every, first_errors_found, samples, seed)
         pairs = {AS_SHIPPED: (found[FITTED], found[AS_SHIPPED])} if FITTED in found else {}
         pairs |= {"single": both} if (both := folds.compare([FITTED], types[2:])) else {}
         gains = {
@@ -308,10 +248,6 @@ def _read(judged: Sequence[Judged], weights: Weights) -> pl.DataFrame:
     kinds = (pl.String, pl.Int64, pl.Boolean, pl.Float64, pl.Float64)
     schema = dict(zip((*STEP, "correct", "reward", "so_far"), kinds, strict=True))
     return pl.DataFrame(rows, schema, orient="row").with_columns(reward_type=pl.lit("first_error"))
-
-
-def _found(steps: pl.DataFrame, samples: int, seed: int) -> dict[str, Resampled]:
-    return {name: figure.found for name, figure in first_wrong_steps(steps, samples, seed).items()}
 
 
 def _enough(figure: Resampled | None) -> Estimate | None:
