@@ -47,7 +47,7 @@ SCORED_TEXTS = [
 ]
 """Columns that log-probabilities depend on."""
 SCORING_ASKED = ("demand.conditionings", "scoring.templates", "demand.negatives")
-COSTED = ("hard_negatives", "answer_logprobs", "policy_rollouts", "prover_rollouts")
+COSTED = ("hard_negatives", "answer_logprobs", "control_logprobs", "policy_rollouts", "prover_rollouts")
 
 
 @model_stage(
@@ -252,7 +252,7 @@ def step_rewards(run: StageRun) -> StageOutput:
 
 @stage(
     COSTS,
-    code_version="3",
+    code_version="4",
     inputs=[TRAJECTORIES, SELECTED, *(f"labels/{name}" for name in COSTED)],
     settings=[
         "rewards.types",
@@ -267,7 +267,7 @@ def step_rewards(run: StageRun) -> StageOutput:
     },
 )
 def labeling_costs(run: StageRun) -> StageOutput:
-    """Charges each method for the contexts, answers and rollouts that it uses."""
+    """Charges each method for the contexts, answers, steps and rollouts that it uses."""
     settings, shard = run.settings, str(run.partition)
     selected, scored = run.selected(), run.read(LOGPROBS)
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
@@ -284,6 +284,7 @@ def labeling_costs(run: StageRun) -> StageOutput:
         negatives=settings.negatives.count,
         models={role: run.models.identity(role) for role in ("labeler", "rollouts", "prover")},
         completed=completed,
+        read=run.read(CONTROL_LOGPROBS)["trajectory_id"].n_unique(),
     )
     return StageOutput(frame)
 

@@ -132,7 +132,9 @@ def report(run: StageRun) -> StageOutput:
         provenance=_provenance(run.lake, run.settings, OWN_WORDS if is_own else {}),
         versions={name: version(name) for name in VERSIONS},
         changes=list_changes(run.lake, run.settings.shard_keys),
-        own=own_data(inputs, frames, run.settings.trained_labels, rejected.height, option) if is_own else None,
+        own=own_data(inputs, frames, run.settings.trained_labels, rejected.height, option, run.settings.is_pilot)
+        if is_own
+        else None,
     )
     remove_unfinished(run.settings.home / REPORT_FILE)
     write_whole(run.settings.home / REPORT_FILE, html)

@@ -84,7 +84,8 @@ def label(
             lines.append(
                 "Look first at the step of a solution with the lowest first_error: by labelers of 0.5B and 1.5B it was "
                 f"the first error in a third of the solutions with an error{cpmi} (docs/first_error.md). Its "
-                "weights are of other data; once twenty solutions are judged, `calibrate` fits them to yours"
+                "weights are of other data; once twenty solutions are judged, right ones and wrong ones, `calibrate` "
+                "fits them to yours"
             )
         if labelled:
             lines.append(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cpmi_dagster.resources.commands.summary import Summary
 
 LINE_EVERY_SECONDS = 30.0
-SHOWN_REASONS, SHOWN_VERDICTS = 10, 4
+SHOWN_REASONS, SHOWN_VERDICTS = 10, 5
 SHOWN_STEPS, SHOWN_CHARACTERS = 20, 300
 WIDE, MIDDLE = 130, 100
 """Width of a terminal from which the headline has intervals, and from which it has all its columns."""

@@ -16,6 +16,8 @@ import polars as pl
 
 from cpmi_dagster.contracts.chunks import growing_slices
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.keys import CONTROL_LOGPROBS
+from cpmi_dagster.contracts.tables import HardNegatives
 from cpmi_dagster.generation.monte_carlo import TRAJECTORIES_PER_CALL, prefixes_of
 from cpmi_dagster.models.tokens import find_longest_texts, piece_ids, prompt_ids
 from cpmi_dagster.negatives.hard_negatives import hard_negatives, negative_prompt
@@ -52,8 +54,14 @@ def count_labels(
         negatives: rows of `labels.hard_negatives` and the tokens of sampling them, if they have been sampled; by
             default edits of the gold answer stand for them.
     """
+    demand, sampled, scored, steps_read, targets = settings.demand, Cost.zero(), Cost.zero(), Cost.zero(), []
+    for chunk in (
+        growing_slices(trajectories, settings.scoring.chunk_trajectories) if demand.needs[CONTROL_LOGPROBS] else ()
+    ):
+        alone = settings.scoring.model_copy(update={"conditionings": ()})
+        tokens, _ = scored_tokens(chunk, HardNegatives.create_empty(), models["labeler"], alone, False, of_steps=True)
+        steps_read += models["labeler"].cost(tokens)
     trajectories = trajectories.drop_nulls("gold_answer")
-    demand, sampled, scored, targets = settings.demand, Cost.zero(), Cost.zero(), []
     scoring = settings.scoring.model_copy(update={"conditionings": demand.conditionings})
     answers = (
         negatives[0] if negatives else hard_negatives(trajectories, None, settings.negatives, settings.seed).negatives
@@ -69,7 +77,7 @@ def count_labels(
                 targets += [(each.trajectory_id, *context, gold, sum(others)) for context in each.contexts]
     if negatives:
         sampled = replace(negatives[1], wall_seconds=sampled.wall_seconds)
-    costs, rollouts = {"hard_negatives": sampled, "answer_logprobs": scored}, {}
+    costs, rollouts = {"hard_negatives": sampled, "answer_logprobs": scored, "control_logprobs": steps_read}, {}
     for role, steps in (("rollouts", demand.policy_steps), ("prover", demand.prover_steps)):
         if steps != 0:
             costs[SAMPLED[role]], rollouts[role] = _rollouts(trajectories, settings, role, steps, models[role])
@@ -82,6 +90,7 @@ def scored_tokens(
     labeler: PlannedModel,
     scoring: Scoring,
     with_negatives: bool = True,
+    of_steps: bool = False,
 ) -> tuple[int, list[TokenizedTrajectory]]:
     """Tokens that `answer_logprobs` sends through the labeler, padding included, and the trajectories it scores.
 
@@ -91,11 +100,12 @@ def scored_tokens(
     Args:
         trajectories: a chunk that is scored together.
         with_negatives: hard negatives are scored beside the gold answer.
+        of_steps: as for `answer_logprobs`.
     """
     device, total, scored = "cpu" if labeler.card.name == CPU else "cuda", 0, []
     reader = BY_DEVICE[device][0] if scoring.reader == "auto" else scoring.reader
     for part in slices(join_negatives(trajectories, negatives)):
-        rendered, _ = render_trajectories(part, scoring, with_negatives)
+        rendered, _ = render_trajectories(part, scoring, with_negatives, of_steps)
         readable = tokenize_trajectories(
             rendered, labeler.tokenizer, labeler.context_length, scoring.layout
         ).trajectories

@@ -17,7 +17,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, is_left_out
 from cpmi_dagster.contracts.contexts import CONDITIONINGS, PAPERS
-from cpmi_dagster.contracts.keys import PROBLEMS, STEP_REWARDS, TRAJECTORIES
+from cpmi_dagster.contracts.keys import PROBLEMS, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.contracts.report_tables import OF_LABELS
 from cpmi_dagster.installed import program
 from cpmi_dagster.reports import label_trust
@@ -144,6 +144,7 @@ def render_report(
         plots={name: to_svg(figure, f"plot-{name}") for name, figure in plots.items()},
         groups=[group for group in groups if group[-1]],
         has_truth=has_truth,
+        has_judged=inputs.table(TRUTH).height > 0,
         opened=OF_LABELS[0] if has_truth else OF_LABELS[1],
         suspicious=step_table(label_trust.suspicious_steps(inputs)),
         judged_wrong=step_table(label_trust.judged_wrong(inputs)),

@@ -5,11 +5,14 @@
     Final answers: CPMI                       Mean step, without last steps     0.74   [0.69, 0.79]
     Agreement: Step surprisal                 CPMI                              0.21   [0.15, 0.27]
     Counts: Solutions by final answer         Right                             48
+    Counts: Solutions by final answer         Not known                         4     no gold answer, or none stated
     Counts: Judged steps                      Wrong                             2
     Counts: Judged solutions                  Right                             1
     Counts: Judged solutions                  Labelled                          40
     Counts: Judged solutions, CPMI            Labelled                          36    since 4 have no gold answer
     Counts: Final answer before the last step Solutions                         34    of the first 2,000 with labels
+    Counts: Solutions without labels          Solutions                         32    left out by a pilot, for instance
+    Counts: Solutions without labels          Judged                            12
 
 Only if the labeler half knows the answer can CPMI tell steps apart; whether it does, judged steps say. A label that
 says something of the steps should rank solutions with a right final answer above those with a wrong one, also before
@@ -63,8 +66,9 @@ TOO_LITTLE, HALF, ALREADY = (
 QUESTIONS = "Share of questions"
 SOLUTIONS, JUDGED = f"{COUNTS}: Solutions by final answer", f"{COUNTS}: Judged steps"
 JUDGED_SOLUTIONS = f"{COUNTS}: Judged solutions"
-EARLY, STATED = f"{COUNTS}: Final answer before the last step", "Solutions"
-RIGHT, WRONG, LABELLED = "Right", "Wrong", "Labelled"
+EARLY, NUMBER = f"{COUNTS}: Final answer before the last step", "Solutions"
+UNLABELLED = f"{COUNTS}: Solutions without labels"
+RIGHT, WRONG, UNKNOWN, LABELLED, OF_JUDGED = "Right", "Wrong", "Not known", "Labelled", "Judged"
 MEAN, LOWEST, INNER = "Mean step", "Lowest step", ", without last steps"
 BY_FINAL_ANSWER = [name for name, entry in REWARD_TYPES.items() if {"final_answer", "labels"} & {*entry.demand.inputs}]
 """Reward types that tell final answers apart by definition."""
@@ -86,6 +90,7 @@ def measure_label_trust(inputs: ReportInputs) -> Iterator[Figure]:
     yield from _counts(JUDGED, *right_and_wrong(inputs))
     yield from _judged_solutions(inputs, rewards)
     yield from _early_answers(inputs, rewards)
+    yield from _unlabelled(inputs)
 
 
 def judged_solutions_of(label: str) -> str:
@@ -129,7 +134,8 @@ def _knowledge(inputs: ReportInputs) -> Iterator[Figure]:
 def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:
     """AUC of a solution's mean and lowest reward; solutions that state no final answer are left out."""
     solutions = final_answers(inputs)
-    judged = rewards.filter(~pl.col("reward_type").is_in(BY_FINAL_ANSWER)).join(solutions, on="trajectory_id")
+    alone = rewards.filter(~pl.col("reward_type").is_in(BY_FINAL_ANSWER))
+    judged = alone.join(solutions, on="trajectory_id")
     for suffix, steps in ((INNER, judged.filter(~IS_LAST)), ("", judged)):
         by_solution = steps.group_by("reward_type", *solutions.columns, maintain_order=True)
         for column, reward in ((MEAN, pl.col("reward").mean()), (LOWEST, pl.col("reward").min())):
@@ -138,6 +144,8 @@ def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figu
                 yield f"{ANSWERS}: {row}", name, figure
     compared = judged.filter(~IS_LAST).unique("trajectory_id")["correct"]
     yield from _counts(SOLUTIONS, int(compared.sum()), int((~compared).sum()))
+    if unknown := without_last_steps(inputs, alone)["trajectory_id"].n_unique() - len(compared):
+        yield SOLUTIONS, UNKNOWN, Estimate(unknown)
 
 
 def without_last_steps(inputs: ReportInputs, rewards: pl.DataFrame) -> pl.DataFrame:
@@ -153,7 +161,16 @@ def _early_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figu
     before_last = solutions.with_columns(pl.col("steps").list.head(pl.col("steps").list.len() - 1))
     early = stating_steps(inputs, before_last)["trajectory_id"].n_unique()
     if solutions.height:
-        yield EARLY, STATED, Estimate(early, n=solutions.height)
+        yield EARLY, NUMBER, Estimate(early, n=solutions.height)
+
+
+def _unlabelled(inputs: ReportInputs) -> Iterator[Figure]:
+    """Solutions that no label labels, and those of them with a judged step that is not the last one."""
+    without = inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how="anti").height
+    if without:
+        judged = judged_steps(inputs, are_labelled=False).filter(~IS_LAST)["trajectory_id"].n_unique()
+        yield UNLABELLED, NUMBER, Estimate(without)
+        yield UNLABELLED, OF_JUDGED, Estimate(judged)
 
 
 def _agreement(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figure]:

@@ -95,12 +95,14 @@ def steps_with_truth(inputs: ReportInputs, types: Collection[str] | None = None)
 
 
 @once
-def judged_steps(inputs: ReportInputs) -> pl.DataFrame:
-    """`true_steps` of the trajectories with labels, without steps that nobody has judged."""
+def judged_steps(inputs: ReportInputs, are_labelled: bool = True) -> pl.DataFrame:
+    """`true_steps` of the trajectories with labels, or of those without, less the steps that nobody has judged."""
     if (truth := inputs.table(TRUTH)).is_empty():
         truth = truth.select("row_number", "correct")
-    labelled = inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how="semi")
-    return true_steps(labelled, truth).drop_nulls("correct")
+    how = "semi" if are_labelled else "anti"
+    return true_steps(
+        inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how=how), truth
+    ).drop_nulls("correct")
 
 
 def right_and_wrong(inputs: ReportInputs) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 Train on CPMI?   Not known: 12 of the 20 solutions that an answer needs are judged.
 Labelled         38 of 40 solutions of 14 questions, 179 steps
+Final answers    24 right, 12 wrong, 2 not known
 Cost             CPMI: 38 solutions, 6.1 s, 0.16 s a solution
 Wrong answers    chat-04   gold 17   “18”, “15”, “17000”   “17000”: far from the gold answer
 """
@@ -17,6 +18,7 @@ from cpmi_dagster.answers.values import real_value
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.files.text import counted
+from cpmi_dagster.reports import label_trust
 from cpmi_dagster.reports.best_label import best_of
 from cpmi_dagster.reports.figures import ReportInputs, figures_by_column, format_estimate, unless_few
 from cpmi_dagster.reports.labels import WITHOUT_LAST, in_order
@@ -52,7 +54,12 @@ class OwnData(NamedTuple):
 
 
 def own_data(
-    inputs: ReportInputs, frames: Mapping[str, pl.DataFrame], trained: Sequence[str], rejected: int, option: str = ""
+    inputs: ReportInputs,
+    frames: Mapping[str, pl.DataFrame],
+    trained: Sequence[str],
+    rejected: int,
+    option: str = "",
+    is_pilot: bool = False,
 ) -> OwnData:
     """The opening of the report.
 
@@ -61,16 +68,17 @@ def own_data(
         trained: reward types that the profile trains on; the verdict is on the first.
         rejected: rows of the source that are no solution.
         option: of commands, as `render_report` takes it.
+        is_pilot: as for `judge_label`.
     """
     reward_type, *others = trained
-    verdict, looked_over = judge_label(frames, reward_type, option), odd_negatives(inputs)
+    verdict, looked_over = judge_label(frames, reward_type, option, is_pilot), odd_negatives(inputs)
     answers = {f"Train on {reward_label(name)}?": judge_label(frames, name).answered for name in others}
     odd = (int(looked_over["count"].sum()), int(looked_over["wrong"].list.len().sum()))
     odd_first = looked_over.sort(pl.col("count") == 0, maintain_order=True).head(SHOWN)
     return OwnData(
         label=reward_label(reward_type),
         verdict=verdict,
-        facts={**answers, **_facts(inputs, frames, verdict, reward_type, rejected)},
+        facts={**answers, **_facts(inputs, frames, verdict, reward_type, rejected, is_pilot)},
         costs=_costs(inputs),
         negatives=odd_first.select(
             solution="name",
@@ -83,7 +91,12 @@ def own_data(
 
 
 def _facts(
-    inputs: ReportInputs, frames: Mapping[str, pl.DataFrame], verdict: Verdict, reward_type: str, rejected: int
+    inputs: ReportInputs,
+    frames: Mapping[str, pl.DataFrame],
+    verdict: Verdict,
+    reward_type: str,
+    rejected: int,
+    is_pilot: bool,
 ) -> dict[str, str]:
     rewards, trajectories = inputs.table(STEP_REWARDS), inputs.table(TRAJECTORIES)
     labelled = trajectories.join(rewards.filter(reward_type=reward_type), on="trajectory_id", how="semi")
@@ -96,7 +109,9 @@ def _facts(
     best = best_of(aucs, aucs)
     facts = {
         "Labelled": f"{labelled.height:,} of {solutions} of {counted(questions, 'question')}, {counted(steps, 'step')}"
-        + (f"; {others:,} more have other labels, but none of {reward_label(reward_type)}" if others else ""),
+        + (f"; {others:,} more have other labels, but none of {reward_label(reward_type)}" if others else "")
+        + ("; a pilot, the others follow in a run without --limit" if is_pilot else ""),
+        "Final answers": describe_final_answers(frames),
         "Rows of the file that are no solution": f"{rejected:,}" if rejected else "",
         "Labels": labels,
         "Judged": f"{counted(verdict.judged, 'solution')}" if verdict.judged else "no solution yet",
@@ -105,6 +120,14 @@ def _facts(
     }
     models = {f"Reward model {name}": words for name, words in describe_models(frames.get("reward_models")).items()}
     return {name: words for name, words in (facts | models).items() if words}
+
+
+def describe_final_answers(frames: Mapping[str, pl.DataFrame]) -> str:
+    """How many final answers are right, wrong and not known: `24 right, 12 wrong, 2 not known`; empty without any."""
+    counts = figures_by_column(frames.get("label_trust"))
+    kinds = (label_trust.RIGHT, label_trust.WRONG, label_trust.UNKNOWN)
+    known = {kind: counts[kind].get(label_trust.SOLUTIONS) for kind in kinds}
+    return ", ".join(f"{count.value:,.0f} {kind.lower()}" for kind, count in known.items() if count)
 
 
 def _costs(inputs: ReportInputs) -> pl.DataFrame:

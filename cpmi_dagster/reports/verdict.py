@@ -72,12 +72,15 @@ class Verdict(NamedTuple):
         return f"{self.answered} {self.following} {self.caution}".strip()
 
 
-def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: str = "") -> Verdict:
+def judge_label(
+    frames: Mapping[str, pl.DataFrame], reward_type: str, option: str = "", is_pilot: bool = False
+) -> Verdict:
     """The verdict on the label that a profile trains on.
 
     Args:
         frames: `label_quality` and `label_trust`, as far as they are made.
         option: of the commands in the text, as `render_report` takes it.
+        is_pilot: a run of the whole profile labels the solutions without labels.
     """
     label = reward_label(reward_type)
     quality, counts = (figures_by_column(frames.get(name)) for name in ("label_quality", "label_trust"))
@@ -85,19 +88,41 @@ def judge_label(frames: Mapping[str, pl.DataFrame], reward_type: str, option: st
     solutions = of_label if of_label in counts[label_trust.LABELLED] else of_all
     judged = sum(_right_and_wrong(counts, solutions))
     labelled = int(counts[label_trust.LABELLED].get(solutions, Estimate(FEWEST_SOLUTIONS)).value)
-    answer, because, following = _answer(label, quality, _right_and_wrong(counts, label_trust.JUDGED), judged, labelled)
+    left, left_judged = (
+        _count(counts, label_trust.UNLABELLED, kind) if is_pilot else 0
+        for kind in (label_trust.NUMBER, label_trust.OF_JUDGED)
+    )
+    steps = _right_and_wrong(counts, label_trust.JUDGED)
+    answer, because, following = _answer(label, quality, steps, judged, labelled + left)
     if isinstance(following, int):
-        following = _judge_more(following, option, max(0, labelled - judged))
-    caution = _warn_of_early_answers(counts[label_trust.STATED], quality[WITHOUT_STATED].get(label))
-    return Verdict(answer, because, following, judged, best_free(quality[WITHOUT_LAST]) or "", caution)
+        more = following - left_judged
+        texts = [_label_the_rest(option, left, left_judged)] if left else []
+        texts += [_judge_more(more, option, max(0, labelled - judged) + left - left_judged)] if more > 0 else []
+        following = " ".join(texts)
+    cautions = (
+        _warn_of_early_answers(counts[label_trust.NUMBER], quality[WITHOUT_STATED].get(label)),
+        _warn_of_one_kind(*_right_and_wrong(counts, label_trust.SOLUTIONS)),
+    )
+    return Verdict(
+        answer, because, following, judged, best_free(quality[WITHOUT_LAST]) or "", " ".join(filter(None, cautions))
+    )
+
+
+def _count(counts: Columns, row: str, column: str) -> int:
+    return int(counts[column].get(row, Estimate(0)).value)
 
 
 def _right_and_wrong(counts: Columns, row: str) -> list[int]:
-    return [int(counts[kind].get(row, Estimate(0)).value) for kind in (label_trust.RIGHT, label_trust.WRONG)]
+    return [_count(counts, row, kind) for kind in (label_trust.RIGHT, label_trust.WRONG)]
 
 
 def _answer(label: str, quality: Columns, steps: list[int], judged: int, labelled: int) -> tuple[str, str, str | int]:
-    """Yes, no or not known; because of what; what to do next, or how many more solutions to judge."""
+    """Yes, no or not known; because of what; what to do next, or how many more solutions to judge.
+
+    Args:
+        steps: judged right, and wrong.
+        labelled: solutions with labels, and those that a pilot has left for the whole run.
+    """
     if not labelled:
         because = f"No solution with {label} has a step before its last one, and figures leave last steps out."
         return NOT_KNOWN, because, "Look at how the solutions are split into steps."
@@ -169,19 +194,27 @@ def _beside(figure: Estimate | None, others: Mapping[str, Estimate | None]) -> s
     return f"{format_estimate(figure, 3)} ({', '.join(named)})"
 
 
+def _label_the_rest(option: str, left: int, judged: int) -> str:
+    """What to do after a pilot."""
+    which = f", of which {judged:,} {'is' if judged == 1 else 'are'} judged" if judged else ""
+    return f"This is a pilot: “{program()} run{option}” labels the other {counted(left, 'solution')}{which}."
+
+
 def _judge_more(count: int, option: str, unjudged: int) -> str:
-    """What to do to have `count` more judged solutions, of which `unjudged` are labelled."""
+    """What to do to have `count` more judged solutions, of which the file has `unjudged`."""
 
     def more(of: int) -> str:
         return f"{'about ' if count > FEWEST_SOLUTIONS else ''}{counted(of, 'more solution')}"
 
     with_explorer = f"with “{program()} explore{option}”"
     if not unjudged:
-        return f"All that are labelled are judged: add {more(count)} to the file, run, and judge them {with_explorer}."
-    rows = f" and {more(count - unjudged)} to those of the trajectories" if count > unjudged else ""
-    which = f"the other {unjudged}" if rows else more(count)
-    named = f"add its own_labels.jsonl to sources.step_truth in the profile{rows}"
-    return f"Judge {which} {with_explorer}, {named}, and run again."
+        return f"All of the file are judged: add {more(count)} to it, run, and judge them {with_explorer}."
+    then = "Add its own_labels.jsonl to sources.step_truth in the profile, and run again."
+    if count <= unjudged:
+        return f"Judge {more(count)} {with_explorer}. {then}"
+    return (
+        f"Add {more(count - unjudged)} to the file, and judge these and the other {unjudged:,} {with_explorer}. {then}"
+    )
 
 
 def _instead(quality: Columns, free: str) -> str:
@@ -194,6 +227,18 @@ def _instead(quality: Columns, free: str) -> str:
     if free in found and CHANCE_ROW in found and found[free].value < found[CHANCE_ROW].value:
         return f"Label with a larger model: {free} finds fewer first wrong steps than a blind pick."
     return f"Train on {free}, or label with a larger model."
+
+
+def _warn_of_one_kind(right: int, wrong: int) -> str:
+    """A sentence if all final answers are right, or all wrong."""
+    if not max(right, wrong) or min(right, wrong):
+        return ""
+    kind = "right" if right else "wrong"
+    doubt = "" if right else "; if some are right, look which field holds the gold answer (--map gold_answer=FIELD)"
+    return (
+        f"All {max(right, wrong):,} final answers that are known are {kind}: labels that know them tell nothing apart "
+        f"here{doubt}."
+    )
 
 
 def _warn_of_early_answers(counts: Mapping[str, Estimate], without: Estimate | None) -> str:

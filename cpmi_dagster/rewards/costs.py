@@ -2,12 +2,14 @@
 
 hard_negatives    Cost(wall_seconds=2.0, forward_tokens=9_000, generated_tokens=600)
 answer_logprobs   Cost(wall_seconds=6.0, forward_tokens=81_000, generated_tokens=0)       a third of it under `marginal`
+control_logprobs  Cost(wall_seconds=1.0, forward_tokens=9_000, generated_tokens=0)
 policy_rollouts   Cost(wall_seconds=40.0, forward_tokens=70_000, generated_tokens=50_000)   9_000 for prefix 1
 
 method        wall_seconds  generated_tokens
 mc            40.0          50_000
 cpmi          4.0           600                   the negatives, and a third of the scores
 cpmi_merge1   11.2          9_600                 CPMI, and 9/50 of the rollouts
+step_surprisal  1.0         0
 
 What a stage took is divided by tokens: generated ones for rollouts, those of scored answers for scores. Completions of
 a prefix that trajectories share were sampled once, and count once for every method.
@@ -20,6 +22,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.contexts import QUESTION, Conditioning, contexts_of
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.keys import CONTROL_LOGPROBS
 from cpmi_dagster.contracts.tables import AnswerLogprobs, LabelingCosts
 from cpmi_dagster.generation.monte_carlo import prefixes_of
 from cpmi_dagster.rewards.registry import demand_of, reward_type
@@ -37,7 +40,7 @@ class Measured:
     """What was computed for a shard, by all methods together.
 
     Attributes:
-        costs: costs of the assets hard_negatives, answer_logprobs, policy_rollouts and prover_rollouts.
+        costs: costs of the assets hard_negatives, answer_logprobs, control_logprobs, policy_rollouts, prover_rollouts.
         rollouts: all rollouts by role, as `sampled_rollouts` gives them.
         targets: tokens of the scored answers, columns of `TARGET_TOKENS`, one row per context.
     """
@@ -90,6 +93,7 @@ def labeling_costs(
     negatives: int,
     models: Mapping[str, str],
     completed: int | None = None,
+    read: int | None = None,
 ) -> pl.DataFrame:
     """The cost of labeling a shard by each method, which pays for what it uses.
 
@@ -100,6 +104,7 @@ def labeling_costs(
         negatives: M.
         models: names of `labeler`, `rollouts` and `prover`.
         completed: number of trajectories with rollouts, which methods with rollouts label; all if None.
+        read: number of trajectories whose steps are scored, which need no gold answer; all if None.
 
     Returns:
         Columns of `labels.labeling_costs`, one row per method.
@@ -117,6 +122,9 @@ def labeling_costs(
             sampled = measured.costs["hard_negatives"] if demand.negatives else Cost.zero()
             scored = sampled + measured.costs["answer_logprobs"].times(share)
             costs = {"labeler": scored.times(labelled / max(trajectories, 1)), **costs}
+        if demand.needs[CONTROL_LOGPROBS]:
+            costs["labeler"] = costs.get("labeler", Cost.zero()) + measured.costs["control_logprobs"]
+            labelled = trajectories if read is None else read
         total = sum(costs.values(), Cost.zero())
         names = " + ".join(dict.fromkeys(models[role] for role in costs))
         rows.append({"shard": shard, "method": method, "model": names, "trajectories": labelled, **total.to_dict()})

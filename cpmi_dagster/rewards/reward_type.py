@@ -225,8 +225,8 @@ class RewardType:
 
     @property
     def is_billed(self) -> bool:
-        """Whether it has labeling costs: methods, and controls that are a method at the first steps."""
-        return self.kind == "method" or self.merge is not None
+        """Whether it has labeling costs: methods, controls that a model reads, and merges of a method and a control."""
+        return self.kind == "method" or self.merge is not None or self.demand.needs[CONTROL_LOGPROBS]
 
     @property
     def is_of_labeler(self) -> bool:

@@ -60,7 +60,7 @@ class Rewards(Frozen):
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The types that have labeling costs: neither controls nor labels of the corpus."""
+        """The types that have labeling costs: those that a model is asked for."""
         return tuple(name for name in self.types if REWARD_TYPES[name].is_billed)
 
 

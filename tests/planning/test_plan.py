@@ -23,6 +23,7 @@ from cpmi_dagster.planning.training import TrainingPlan, plan_training
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.commands.plan import Plan
 from cpmi_dagster.resources.lake.lake import Lake
+from cpmi_dagster.scoring.logprobs import control_logprobs
 
 # 1 TFLOP/s, of which reading reaches half and sampling a quarter; token trees as on a CPU
 CARD = Hardware(CPU, {"float32": 1, "bfloat16": 2}, reading=0.5, sampling=0.25)
@@ -62,6 +63,7 @@ def test_what_is_read_is_known_before_anything_is_sampled(settings, models):
         "hard_negatives": hard_negatives(TRAJECTORIES, labeler, settings.negatives, settings.seed).cost,
         "policy_rollouts": prefix_rollouts(TRAJECTORIES, labeler, None, 1, rollouts.policy_count, *how)[1],
         "prover_rollouts": prefix_rollouts(TRAJECTORIES, prover, None, 0, rollouts.prover_count, *how)[1],
+        "control_logprobs": control_logprobs(TRAJECTORIES, labeler.model, settings.scoring).cost,
     }
     counted = count_labels(TRAJECTORIES, settings, models).costs
     for part, cost in spent.items():

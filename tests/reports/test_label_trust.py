@@ -125,6 +125,7 @@ def test_solutions_that_labels_are_compared_on_and_judged_steps_are_counted():
     """t4 states no final answer, and t3 is not judged."""
     assert cells("Counts") == {
         ("Solutions by final answer", "Right"): 2, ("Solutions by final answer", "Wrong"): 2,
+        ("Solutions by final answer", "Not known"): 1,
         ("Judged solutions", "Labelled"): 5, ("Judged solutions, Uniform random", "Labelled"): 1,
         ("Final answer before the last step", "Solutions"): 0,
     }  # fmt: skip
@@ -145,3 +146,11 @@ def test_solutions_that_state_the_final_answer_before_the_last_step_are_counted(
     table = figure_frame(measure_label_trust(inputs(**{"alignment/trajectories": trajectories})))
     early = table.filter(row="Counts: Final answer before the last step").select("column", "measured", "n")
     assert early.rows() == [("Solutions", 1, 4)]
+
+
+def test_solutions_that_a_pilot_has_left_are_counted_and_those_of_them_that_are_judged():
+    pilot = pl.DataFrame({"trajectory_id": ["t0"], "step_index": [0], "reward_type": ["cpmi"], "reward": [1.0]})
+    frames = {"labels/step_rewards": pilot, **judged([True, None, False], [False, False, None], [True] * 3)}
+    counts = figure_frame(measure_label_trust(inputs(**frames))).filter(row="Counts: Solutions without labels")
+    # of the four others, t3 and t4 are not judged
+    assert dict(counts.select("column", "measured").iter_rows()) == {"Solutions": 4, "Judged": 2}

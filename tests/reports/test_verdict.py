@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+from cpmi_dagster.installed import program
 from cpmi_dagster.reports.verdict import MOST_MORE, NO, NOT_KNOWN, YES, judge_label, label_facts
 
 APART = "Difference to best control, without last steps"
@@ -68,7 +69,38 @@ def test_an_answer_needs_twenty_judged_solutions_and_fifty_are_asked_for(solutio
     assert f"Judge {more} more solution{plural} with “" in verdict.line and "explore -p mine.yaml”" in verdict.line
     assert more < MOST_MORE
     frames["label_trust"] = judged(12, labelled=12)
-    assert "add 38 more solutions to the file" in judge_label(frames, "cpmi").following
+    assert "add 38 more solutions to it" in judge_label(frames, "cpmi").following
+
+
+@pytest.mark.parametrize(
+    ("left", "left_judged", "following"),
+    [
+        (42, 42, "This is a pilot: “cpmi run -p mine.yaml” labels the other 42 solutions, of which 42 are judged."),
+        (32, 1, "labels the other 32 solutions, of which 1 is judged. Judge 31 more solutions with “cpmi"),
+        (400, 0, "labels the other 400 solutions. Judge 42 more solutions with “cpmi explore -p mine.yaml”. Add its"),
+        (0, 0, "All of the file are judged: add 42 more solutions to it, run, and judge them"),
+    ],
+)
+def test_after_a_pilot_the_whole_run_comes_first_and_what_is_judged_already_is_not_asked_for(
+    left, left_judged, following
+):
+    rows = [("Counts: Solutions without labels", "Solutions", left, None, None)] if left else []
+    rows += [("Counts: Solutions without labels", "Judged", left_judged, None, None)] if left else []
+    frames = {"label_trust": pl.concat([judged(8, labelled=8), frame(*rows)])}
+    text = judge_label(frames, "cpmi", " -p mine.yaml", is_pilot=True).following
+    assert following in text.replace(program(), "cpmi")
+    assert "pilot" not in judge_label(frames, "cpmi").following
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"), [(0, 9, "are wrong"), (9, 0, "are right"), (8, 1, ""), (0, 0, "")]
+)
+def test_final_answers_that_are_all_wrong_or_all_right_are_said_beside_the_verdict(right, wrong, words):
+    counts = {"Right": right, "Wrong": wrong}
+    rows = [("Counts: Solutions by final answer", name, float(count), None, None) for name, count in counts.items()]
+    caution = judge_label({"label_trust": pl.concat([judged(60), frame(*rows)])}, "cpmi").caution
+    assert (words in caution and caution.startswith("All 9 final answers")) if words else not caution
+    assert ("--map gold_answer=FIELD" in caution) == (wrong == 9)
 
 
 @pytest.mark.parametrize("solutions", [20, 32, 40, 49, 60])
@@ -101,7 +133,7 @@ def test_a_final_answer_stated_before_the_last_step_is_said_beside_the_verdict(e
 
 def test_where_all_that_is_labelled_is_judged_more_has_to_be_labelled():
     frames = {"label_quality": quality(-0.05, 0.15, 0.05), "label_trust": judged(60, labelled=60)}
-    assert "add about 180 more solutions to the file" in judge_label(frames, "cpmi").following
+    assert "add about 180 more solutions to it" in judge_label(frames, "cpmi").following
 
 
 def test_what_is_known_of_a_label_has_its_figures_beside_chance_and_nothing_is_known_before_somebody_judges():

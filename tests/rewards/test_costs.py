@@ -11,6 +11,7 @@ from cpmi_dagster.rewards.settings import Rewards
 COSTS = {
     "hard_negatives": Cost(2.0, 9_000, 600),
     "answer_logprobs": Cost(6.0, 81_000, 0),
+    "control_logprobs": Cost(1.0, 9_000, 0),
     "policy_rollouts": Cost(40.0, 1000, 100),
     "prover_rollouts": Cost(20.0, 500, 200),
 }
@@ -28,9 +29,9 @@ TARGETS = pl.DataFrame(
 MODELS = {"labeler": "big", "rollouts": "big", "prover": "small"}
 
 
-def costs_of(*methods: str, completed: int | None = None) -> dict[str, dict]:
+def costs_of(*methods: str, completed: int | None = None, read: int | None = None) -> dict[str, dict]:
     measured = Measured(COSTS, {"rollouts": POLICY, "prover": PROVER}, TARGETS)
-    frame = labeling_costs("000", 4, measured, Rewards(types=methods), 2, MODELS, completed)
+    frame = labeling_costs("000", 4, measured, Rewards(types=methods), 2, MODELS, completed, read)
     LabelingCosts.validate(frame)
     return {row["method"]: row for row in frame.iter_rows(named=True)}
 
@@ -46,6 +47,12 @@ def test_each_method_pays_for_what_it_uses():
     # 9 of 15 tokens: the question and each step alone, or the question and the prefixes
     assert measured(costs["cpmi"]) == measured(costs["cpmi_incremental"]) == approx((2 + 6 * 9 / 15, 57_600, 600))
     assert [costs[method]["model"] for method in ("mc", "pav", "cpmi")] == ["big", "big + small", "big"]
+
+
+def test_surprisal_pays_for_the_steps_that_the_labeler_reads_also_those_of_solutions_without_a_gold_answer():
+    costs = costs_of("cpmi", "step_surprisal", "position", read=5)
+    assert measured(costs["step_surprisal"]) == (1.0, 9_000, 0) and "position" not in costs
+    assert (costs["step_surprisal"]["trajectories"], costs["cpmi"]["trajectories"]) == (5, 4)
 
 
 def test_a_merge_pays_for_the_rollouts_of_its_first_steps():

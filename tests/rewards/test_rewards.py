@@ -201,7 +201,7 @@ def test_rewards_do_not_depend_on_the_order_of_templates_or_rows(random):
         assert shuffled[reward_type]["t1"] == pytest.approx(straight[reward_type]["t1"], abs=1e-12)
 
 
-def test_methods_are_billed_and_controls_are_not():
+def test_what_a_model_is_asked_for_is_billed():
     billed = set(Rewards(types=tuple(REWARD_TYPES)).methods)
-    assert {"mc", "cpmi", "cpmi_logsumexp", "cpmi_merge1", "rand_merge"} <= billed
-    assert not {"position", "step_surprisal", "uniform", "truth", "math_shepherd"} & billed
+    assert {"mc", "cpmi", "cpmi_logsumexp", "cpmi_merge1", "rand_merge", "step_surprisal"} <= billed
+    assert not {"position", "first_error", "uniform", "truth", "math_shepherd"} & billed

@@ -22,6 +22,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import (
+    CONTROL_LOGPROBS,
     COSTS,
     LOGPROBS,
     NEGATIVES,
@@ -50,7 +51,7 @@ MEASURED = 32
 """The number of trajectories that the labeler reads to measure its speed."""
 BASE, TOGETHER = "mc", "together"
 COLUMNS = ["method", "trajectories", "wall_seconds", "forward_tokens", "generated_tokens"]
-STAGES = (NEGATIVES, LOGPROBS, POLICY_ROLLOUTS, PROVER_ROLLOUTS)
+STAGES = (NEGATIVES, LOGPROBS, CONTROL_LOGPROBS, POLICY_ROLLOUTS, PROVER_ROLLOUTS)
 
 
 class Plan(NamedTuple):

@@ -30,6 +30,7 @@ from cpmi_dagster.profiles.partitions import is_needed
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.reports.artifacts import by_artifact
 from cpmi_dagster.reports.labels import in_order
+from cpmi_dagster.reports.own_data import describe_final_answers
 from cpmi_dagster.reports.summary import describe_models, format_headline, headline_table
 from cpmi_dagster.reports.verdict import judge_label
 from cpmi_dagster.resources.dag.stage import Stage
@@ -120,8 +121,9 @@ def verdicts(settings: Settings, frames: Mapping[str, pl.DataFrame]) -> dict[str
     lines = {}
     if settings.has_own_trajectories and "label_trust" in frames:
         first, *others = settings.trained_labels
-        lines["Train?"] = judge_label(frames, first, settings.profile_option).line
+        lines["Train?"] = judge_label(frames, first, settings.profile_option, settings.is_pilot).line
         lines |= {f"{reward_label(name)}?": judge_label(frames, name).answered for name in others}
+        lines |= {"Answers": answers} if (answers := describe_final_answers(frames)) else {}
     return lines | describe_models(frames.get("reward_models"))
 
 
