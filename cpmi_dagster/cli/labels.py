@@ -193,7 +193,7 @@ def judge(
     if "-" in (input, str(output)):
         raise UsageError("`cpmi judge` reads and writes files, and no standard input or output; give both by name")
     check_format(output, "judgements")
-    given = definitions.read_file(input, [output], keeps_empty=True, fields=parse_fields(map or []), steps=split)
+    given = definitions.read_file(input, [output], for_judge=True, fields=parse_fields(map or []), steps=split)
     with views.bar(ERR, "judging", quiet) as advance:
         rows = predict_file(prm, given, output, advance, threshold, device, dtype, form, revision)
     rejected = unpredicted(given, rows)

@@ -221,7 +221,7 @@ def test_a_model_of_others_judges_as_its_publisher_says(make, form):
     expected = by_hand(judged)
     # an empty step is judged in a benchmark's rows alone
     solutions = [solution(steps, benchmark="prmbench") for steps in SOLUTIONS]
-    rows = predict_rows(load_prm(str(folder)), read_table(solutions, keeps_empty=True), 0.5, lambda _: None)
+    rows = predict_rows(load_prm(str(folder)), read_table(solutions, for_judge=True), 0.5, lambda _: None)
     assert len({round(value, 3) for steps in expected for value in steps}) >= 6
     for row, values in zip(rows, expected, strict=True):
         assert row["probabilities"] == pytest.approx(values, abs=2e-5)
