@@ -262,7 +262,7 @@ def test_a_solution_that_is_too_long_or_has_the_mark_in_its_text_keeps_its_line_
     rows = predict_file(str(folder), read_table(lines), tmp_path / "out.jsonl", lambda *_: None)
     whole, mark, long = (row.get("reason", "") for row in rows)
     assert not whole
-    assert "step 1 holds `<extra_0>`, which ends a step" in mark and "the model reads at most 256" in long
+    assert "step 0 (from 0) holds `<extra_0>`, which ends a step" in mark and "the model reads at most 256" in long
     frame = pl.DataFrame({"id": ["mark"], "question": [QUESTION], "steps": [lines[1]["steps"]]})
     with pytest.raises(
         ScoringError, match="with id mark has in its text `<extra_0>`, which marks the end of a step for prm@"
