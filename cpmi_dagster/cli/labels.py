@@ -22,7 +22,7 @@ from cpmi_dagster.cli.options import (
     parse_fields,
 )
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
-from cpmi_dagster.errors import BenchmarkError, CpmiError, UsageError
+from cpmi_dagster.errors import BenchmarkError, UsageError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.installed import program
 from cpmi_dagster.trajectories.steps import AUTO
@@ -64,8 +64,7 @@ def label(
         settings = context.with_resource(labeling)
     until = ["dataset/soft_labels"]
     outcome = definitions.run_with_progress(settings, settings.shard_keys, [], False, ERR, quiet, until)
-    if outcome.failures:
-        raise CpmiError("; ".join(outcome.failures))
+    outcome.check()
     from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
     from cpmi_dagster.rewards.registry import reward_type
 
