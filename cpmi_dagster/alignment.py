@@ -47,7 +47,8 @@ QUESTION_FIELDS, ID_FIELDS, SUBJECT_FIELDS = ("question", "problem"), ("id", "un
 
 _ORDER_COLUMNS = ("question", "answer", "source", "split", "problem_id")
 _OF_ONE_ROW = re.compile(
-    r"(?P<kept>`[^`]*`)|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b[a-z]\w*/\w+/\S+|(?<![\w.])\d+(?:\.\d+)?(?!\w)"
+    r"(?P<kept>`[^`]*`|\(from 0\))|"
+    r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b[a-z]\w*/\w+/\S+|(?<![\w.])\d+(?:\.\d+)?(?!\w)"
 )
 
 
@@ -172,34 +173,42 @@ def align_trajectories(rows: pl.DataFrame, index: ReferenceIndex) -> tuple[pl.Da
     return trajectories.select(Trajectories.column_names()), RejectedRows.cast(rejected)
 
 
-def review_alignment(trajectories: pl.DataFrame, rejected: pl.DataFrame) -> dict[str, pl.DataFrame]:
+def review_alignment(
+    trajectories: pl.DataFrame, rejected: pl.DataFrame, judgements: pl.DataFrame | None = None
+) -> dict[str, pl.DataFrame]:
     """Tables that summarise an alignment, by title.
 
     Args:
         trajectories: match_kind, question_id.
         rejected: rows of `alignment.rejected_rows`.
+        judgements: rows of `sources.rejected_truth`.
 
     Returns:
         matches: match_kind, rows, questions, share of all rows.
         rejected rows: stage, reason without row-specific values, rows, share, excerpt of the first row.
+        judgements, if some are left out: likewise, without stage and share.
     """
     share = pl.col("rows") / max(trajectories.height + rejected.height, 1)
     kinds = trajectories.group_by("match_kind").agg(rows=pl.len(), questions=pl.col("question_id").n_unique())
-    reasons = pl.Series([general_reason(reason) for reason in rejected["reason"]], dtype=pl.String)
-    rejections = (
-        rejected.with_columns(reason=reasons)
-        .group_by("stage", "reason")
-        .agg(rows=pl.len(), example=pl.col("excerpt").sort_by("row_number").first())
-        .with_columns(share=share)
-    )
-    return {
+    rejections = _by_reason(rejected, "stage").with_columns(share=share)
+    tables = {
         "How questions were matched": kinds.with_columns(share=share).sort("match_kind"),
-        "Rejected rows": rejections.select("stage", "reason", "rows", "share", "example").sort("stage", "reason"),
+        "Rejected rows": rejections.select("stage", "reason", "rows", "share", "example"),
     }
+    if judgements is not None and judgements.height:
+        tables["Judgements that are left out: sources.rejected_truth"] = _by_reason(judgements)
+    return tables
+
+
+def _by_reason(rejected: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """The number of rows by some columns and their reason, with the excerpt of the first row."""
+    reasons = pl.Series([general_reason(reason) for reason in rejected["reason"]], dtype=pl.String)
+    groups = rejected.with_columns(reason=reasons).sort("row_number").group_by(*names, "reason", maintain_order=True)
+    return groups.agg(rows=pl.len(), example=pl.col("excerpt").first()).sort(*names, "reason")
 
 
 def general_reason(reason: str) -> str:
-    """Replace row-specific values in a reason: `step 3 of 5 is empty` becomes `step … of … is empty`."""
+    """Replace row-specific values in a reason: `step 3 (from 0) is empty` becomes `step … (from 0) is empty`."""
     return _OF_ONE_ROW.sub(lambda match: match["kept"] or "…", reason)
 
 

@@ -7,7 +7,9 @@ if TYPE_CHECKING:
 
 
 class CpmiError(Exception):
-    """Base of the errors of this package; a command prints the message and exits with 1 (`UsageError`: 2)."""
+    """Base of the errors of this package; a command prints the message and exits with the code."""
+
+    exit_code = 1
 
 
 class SettingsError(CpmiError):
@@ -15,7 +17,15 @@ class SettingsError(CpmiError):
 
 
 class UsageError(SettingsError):
-    """An option of a command is wrong; commands exit with 2."""
+    """An option of a command is wrong."""
+
+    exit_code = 2
+
+
+class Interrupted(CpmiError):
+    """A signal has stopped a run, as Ctrl-C does; the code is the shell's for that."""
+
+    exit_code = 130
 
 
 class SourceError(CpmiError):

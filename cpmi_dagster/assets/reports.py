@@ -23,6 +23,7 @@ from cpmi_dagster.contracts.keys import (
     PROBLEMS,
     PROCESSBENCH,
     REJECTED_ROWS,
+    REJECTED_TRUTH,
     REPORT,
     STEP_REWARDS,
     TRAJECTORIES,
@@ -119,6 +120,7 @@ def report(run: StageRun) -> StageOutput:
 
     inputs, frames = _inputs(run, DRAWN_FROM), by_artifact(run.read(FIGURES))
     rejected, option = run.read(REJECTED_ROWS), run.settings.profile_option
+    left_out = run.lake.read(REJECTED_TRUTH)  # of the stage of TRUTH, and no asset
     is_own = run.settings.has_own_trajectories
     idle = () if run.settings.demand.needs[POLICY_ROLLOUTS] else ("rollouts",)
     html = render_report(
@@ -128,7 +130,7 @@ def report(run: StageRun) -> StageOutput:
         inputs,
         profile_option=option,
         models={role: run.models.identity(role) for role in MODEL_ROLES if run.models.has(role) and role not in idle},
-        alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), rejected),
+        alignment=review_alignment(run.read(TRAJECTORIES, columns=REVIEWED), rejected, left_out),
         provenance=_provenance(run.lake, run.settings, OWN_WORDS if is_own else {}),
         versions={name: version(name) for name in VERSIONS},
         changes=list_changes(run.lake, run.settings.shard_keys),

@@ -1,7 +1,7 @@
 """The `cpmi` command: init, run, status, plan, doctor and ui; `labels` has commands on files, `results` those on homes.
 
-Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage. Commands import what they need when they run, so
-that `cpmi --help` loads neither polars nor torch.
+Exit codes: 0 fine, 1 failed (one sentence on stderr), 2 bad usage, 130 interrupted. Commands import what they need when
+they run, so that `cpmi --help` loads neither polars nor torch.
 """
 
 import atexit
@@ -29,7 +29,7 @@ from cpmi_dagster.cli.options import (
     parse_shards,
 )
 from cpmi_dagster.cli.status_view import show_status
-from cpmi_dagster.errors import CpmiError, UsageError
+from cpmi_dagster.errors import CpmiError
 from cpmi_dagster.trajectories.steps import AUTO
 
 __all__ = ["app", "labels", "main", "results"]
@@ -112,8 +112,7 @@ def run(
     outcome = definitions.run_with_progress(settings, chosen, only or [], force, ERR, quiet, until or [])
     for message in (*outcome.waiting, *outcome.failed_checks.values()):
         ERR.warn(message)
-    if outcome.failures:
-        raise CpmiError("; ".join(outcome.failures))
+    outcome.check()
     if quiet or outcome.waiting:
         return
     settings = definitions.narrow_pilot(settings, chosen, force)
@@ -213,7 +212,7 @@ def main() -> None:
         app()
     except (CpmiError, OSError) as error:
         ERR.complain(WITHOUT_PROFILE.sub(lambda command: command.group() + GIVEN["profile"], str(error)))
-        leave(2 if isinstance(error, UsageError) else 1)
+        leave(getattr(error, "exit_code", 1))
     except SystemExit as end:
         leave(end.code if isinstance(end.code, int) else 1)
 

@@ -22,7 +22,7 @@ from cpmi_dagster.cli.options import (
     parse_fields,
 )
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
-from cpmi_dagster.errors import BenchmarkError, CpmiError, UsageError
+from cpmi_dagster.errors import BenchmarkError, UsageError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.installed import program
 from cpmi_dagster.trajectories.steps import AUTO
@@ -64,8 +64,7 @@ def label(
         settings = context.with_resource(labeling)
     until = ["dataset/soft_labels"]
     outcome = definitions.run_with_progress(settings, settings.shard_keys, [], False, ERR, quiet, until)
-    if outcome.failures:
-        raise CpmiError("; ".join(outcome.failures))
+    outcome.check()
     from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
     from cpmi_dagster.rewards.registry import reward_type
 
@@ -194,7 +193,7 @@ def judge(
     if "-" in (input, str(output)):
         raise UsageError("`cpmi judge` reads and writes files, and no standard input or output; give both by name")
     check_format(output, "judgements")
-    given = definitions.read_file(input, [output], keeps_empty=True, fields=parse_fields(map or []), steps=split)
+    given = definitions.read_file(input, [output], for_judge=True, fields=parse_fields(map or []), steps=split)
     with views.bar(ERR, "judging", quiet) as advance:
         rows = predict_file(prm, given, output, advance, threshold, device, dtype, form, revision)
     rejected = unpredicted(given, rows)

@@ -42,8 +42,8 @@ def show_trace(console: Console, trace: "Trace", settings: "Settings", full: boo
             # `made by` shows run, model and code version
             shown = {TITLES.get(name, name): value for name, value in facts.items() if name not in SHOWN_BELOW}
             console.print(facts_table(title, _with_step_marked(facts if full else shown, trace.step)))
-    if not trace.facts["selection"]:
-        console.print("Not selected, so not labelled: see selection.selected_trajectories for those that are.\n")
+    if trace.unlabelled:
+        console.print(f"{trace.unlabelled}.\n", highlight=False, markup=False, soft_wrap=True)
     for title, frame in trace.tables.items():
         if frame.height:
             console.print(table_of(frame, title))

@@ -61,8 +61,8 @@ def show_first_row(console: Console, first: "FirstRow") -> None:
     """Print the first readable row, step by step, as a run reads it."""
     marks = [{True: " (+)", False: " (-)"}[label] for label in first.labels or ()] or [""] * len(first.steps)
     facts = {"question": cut(first.question, SHOWN_CHARACTERS)}
-    for number, step in enumerate(first.steps[:SHOWN_STEPS], start=1):
-        facts[f"step {number}{marks[number - 1]}"] = cut(step, SHOWN_CHARACTERS)
+    for number, step in enumerate(first.steps[:SHOWN_STEPS]):
+        facts[f"step {number}{marks[number]}"] = cut(step, SHOWN_CHARACTERS)
     if len(first.steps) > SHOWN_STEPS:
         facts["more steps"] = f"{len(first.steps) - SHOWN_STEPS:,}"
     if not first.steps:
@@ -73,7 +73,8 @@ def show_first_row(console: Console, first: "FirstRow") -> None:
         facts["gold answer"] = f"{first.gold_answer}{field}"
     if first.unread:
         facts["not read"] = cut(", ".join(first.unread), MAX_CELL)
-    console.print(facts_table(f"{first.place} as it is read ({first.form})", facts))
+    counting = "; steps count from 0" if first.steps else ""
+    console.print(facts_table(f"{first.place} as it is read ({first.form}){counting}", facts))
 
 
 def show_new_profile(console: Console, profile: "NewProfile") -> None:

@@ -1,7 +1,7 @@
 """Where a model goes, and how many threads of torch a model on the CPU gets.
 
 auto                                        cuda if torch sees a GPU, else cpu
-8 cores, 6 of them busy with other work     2 threads: more than there are free cores would wait for each other
+8 cores, a load of 6 by other work          2 threads: more than there are free cores would wait for each other
 """
 
 import logging
@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from cpmi_dagster.files.environment import environment_variable
+from cpmi_dagster.files.text import counted
 
 LOAD = Path("/proc/loadavg")
 LOOKS, SECONDS_BETWEEN_LOOKS = 5, 0.02
@@ -33,9 +34,9 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def threads_beside(busy: float, usable: int, cores: int) -> int:
+def threads_beside(load: float, usable: int, cores: int) -> int:
     """The threads for the free cores of a machine, at least one and at most as many as this process may use."""
-    return min(usable, max(1, cores - round(busy)))
+    return min(usable, max(1, cores - round(load)))
 
 
 @cache
@@ -44,18 +45,19 @@ def _fit_threads() -> None:
 
     if environment_variable(THREADS):
         return
-    usable, busy = usable_cores(), _busy_cores()
-    threads = min(torch.get_num_threads(), threads_beside(busy, usable, os.cpu_count() or usable))
+    usable, load = usable_cores(), _load_of_others()
+    cores = os.cpu_count() or usable
+    threads = min(torch.get_num_threads(), threads_beside(load, usable, cores))
     if threads < torch.get_num_threads():
         torch.set_num_threads(threads)
         LOG.warning(
-            f"other work keeps {busy:.0f} cores of this machine busy, and this process may use {usable}: torch takes "
-            f"{threads} thread{'s' if threads > 1 else ''}; {THREADS} sets another number"
+            f"other work on this machine is a load of {load:.1f} on {counted(cores, 'core')}, of which this process "
+            f"may use {usable}: torch takes {counted(threads, 'thread')}; {THREADS} sets another number"
         )
 
 
-def _busy_cores() -> float:
-    """The cores that other processes have used for a minute and use now; 0 where the system does not say.
+def _load_of_others() -> float:
+    """The threads of other processes that have run or waited for a core, for a minute and now; 0 if it is not known.
 
     The minute alone would count what this process or the command before it did.
     """

@@ -82,7 +82,7 @@ def judge(
     from cpmi_dagster.prm.published import load_prm
 
     rows = list(trajectories) if isinstance(trajectories, Iterator) else trajectories
-    given = read_table(rows, keeps_empty=True)
+    given = read_table(rows, for_judge=True)
     model = load_prm(prm, device, dtype, form, revision)
     with tqdm(total=len(given.rows), desc="judging", disable=None) as bar:
         judged = predict_rows(model, given, threshold, bar.update, as_they_came(rows, given))
@@ -105,7 +105,7 @@ def predict_file(
     """Judge the rows of a file; the output appears whole or not at all, with every row of the input.
 
     Args:
-        given: the rows, with empty steps of benchmarks.
+        given: the rows, read for a judge.
         progress: called with the number of solutions just finished and the number of all.
         prm, threshold, device, dtype, form, revision: as for `judge`.
 

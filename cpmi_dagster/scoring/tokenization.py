@@ -165,7 +165,7 @@ def _check_complete(row: Mapping[str, Any], answers: Mapping[int, str | None]) -
     if not steps:
         raise ScoringError(f"{name} has no steps; give it at least one")
     if None in steps:
-        raise ScoringError(f"{name}: step {steps.index(None) + 1} is null; give its text")
+        raise ScoringError(f"{name}: step {steps.index(None)} (from 0) is null; give its text")
     if GOLD_RANK in answers and answers[GOLD_RANK] is None:
         raise ScoringError(f"{name} {NO_GOLD_ANSWER}")
     for rank, answer in answers.items():

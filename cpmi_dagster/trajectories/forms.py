@@ -113,6 +113,13 @@ def list_unread_fields(row: Row) -> list[str]:
     return [name for name in row if name not in read]
 
 
+def without_answers(row: Row) -> dict[str, Any]:
+    """A row without given answers and, if its form can be without them, labels; one of no form as it is."""
+    form = form_of(row)
+    unread = {*GOLD_ANSWER.split("|"), "negative_answers", *({"labels"} & {*form.others})} if form else set()
+    return {name: value for name, value in row.items() if name not in unread}
+
+
 def _has(row: Row, field: str) -> bool:
     outer, _, inner = field.partition(".")
     if inner:

@@ -24,6 +24,7 @@ from cpmi_dagster.files.text import encodable
 from cpmi_dagster.files.whole_files import whole_file
 from cpmi_dagster.trajectories.choices import name_choice
 from cpmi_dagster.trajectories.fields import read_list
+from cpmi_dagster.trajectories.forms import without_answers
 from cpmi_dagster.trajectories.rows import Row, RowFormat, Unreadable, name_trajectory, number_rows, separate_defects
 
 STEPS = "steps"
@@ -49,28 +50,34 @@ class GivenRows(NamedTuple):
     rejected: pl.DataFrame
 
 
-def read_table(table: Any, keeps_empty: bool = False) -> GivenRows:
+def read_table(table: Any, for_judge: bool = False) -> GivenRows:
     """Read a table of Python: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`.
 
     Args:
-        keeps_empty: an empty step of a benchmark's row is kept.
+        for_judge: as of `read_given`.
 
     Raises:
         ScoringError: it is no table.
     """
-    return read_given(table_rows(table), RowFormat(place="", keeps_empty=keeps_empty))
+    return read_given(table_rows(table), RowFormat(place=""), for_judge)
 
 
-def read_given(rows: Sequence[Row], row_format: RowFormat) -> GivenRows:
+def read_given(rows: Sequence[Row], row_format: RowFormat, for_judge: bool = False) -> GivenRows:
     """Read rows in any form; one that cannot be read is rejected with its reason.
 
     A row's id is its own. Without one it is the number of the row, from 0, or, counted from 1, `row 3` if other rows
     have ids.
 
+    Args:
+        for_judge: question and steps alone are read, and an empty step of a benchmark's row is kept.
+
     Raises:
         SourceError: the format names a file, and the first row is an object without a form.
     """
     named = [row_format.named(row) for row in rows]
+    if for_judge:
+        named = [row if isinstance(row, Unreadable) else without_answers(row) for row in named]
+    row_format = row_format._replace(keeps_empty=for_judge)
     numbered = number_rows(named, 0, 1, None, row_format) if named else MathShepherd.create_empty()
     given = zip(named, numbered["final_answer"], strict=True)
     negatives, wrong = zip(*(_read_negatives(*each) for each in given), strict=True) if named else ((), ())

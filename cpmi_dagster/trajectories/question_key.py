@@ -3,6 +3,7 @@ r"""The id of a question and its normal forms, from strict to loose; questions w
     question      "Find $\dfrac12 +\! x$ if  $x=3$ .\n[asy] draw(...); [/asy]"
     compact       "Find$\dfrac12+\!x$if$x=3$.[asy]draw(...);[/asy]"        no whitespace, one Unicode form
     question_id   16 hexadecimal digits, the hash of the compact form
+    text_hash     these, and 16 of the compact forms of a solution's steps
     normal key    "find\frac{1}{2}+xifx=3", ("1", "2", "3")                one typesetting, and the numbers in order
     drawing       "draw(...);"
 
@@ -14,7 +15,7 @@ form. Commas and colons are dropped beside words and kept between symbols: `f(x,
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import groupby
@@ -127,7 +128,21 @@ class NormalKey(NamedTuple):
 
 def question_id(question: str) -> str:
     """Hash of the compact form of a question, the same on every machine."""
-    return blake2b(compact(question).encode("utf-8", "surrogatepass"), digest_size=QUESTION_ID_BYTES).hexdigest()
+    return _hash(compact(question))
+
+
+def text_hash(question: str, steps: Iterable[str]) -> str:
+    """Hash of the compact forms of a question and a solution's steps; it begins with the question's id."""
+    return question_id(question) + _hash("\n".join(map(compact, steps)))
+
+
+def question_of(text_hash: str) -> str:
+    """The question's id in a `text_hash`."""
+    return text_hash[: 2 * QUESTION_ID_BYTES]
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=QUESTION_ID_BYTES).hexdigest()
 
 
 def compact(question: str) -> str:

@@ -117,7 +117,7 @@ def number_rows(
                 reason = f'row {earlier + 1} has the id "{read.source_id}" already; give every row its own'
                 read = Defect(reason, read.question, read.source_id)
             elif "" in read.steps and not row_format.keeps_empty:
-                read = Defect(f"step {read.steps.index('') + 1} is empty", read.question, read.source_id)
+                read = Defect(f"step {read.steps.index('')} (from 0) is empty", read.question, read.source_id)
         numbered.append(row_of(number, read))
     keys = [shard_key(row["question_id"], shards) for row in numbered]
     return frame_of(numbered).with_columns(shard=pl.Series(keys, dtype=pl.String))

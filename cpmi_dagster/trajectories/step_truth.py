@@ -3,7 +3,8 @@
     {"id": "a7", "first_error": 1}                                             the solution with the id a7
     {"id": "a7", "correct": [true, null], "steps": ["2 + 3 = 5.", "So 5."]}    likewise, cut into steps by the annotator
     {"row_number": 7, "correct": [true, false, true]}                          row 7 of the trajectory source
-    {"trajectory_id": "t000000003", "rewards": [0.9, 0.0], "judged": [1]}      the label explorer's judgements
+    {"trajectory_id": "t000000003", "rewards": [0.9, 0.0], "judged": [1]}      the label explorer's judgements, with the
+                                                                               `text_hash` of question and steps
     {"problem": "2 + 3?", "steps": ["2 + 3 = 6", "6 …", "6 …"], "label": 0}    the solution with this question and text
 
     row_number  correct
@@ -37,7 +38,7 @@ from cpmi_dagster.trajectories.fields import (
 )
 from cpmi_dagster.trajectories.forms import UNIQUE_IDS, drop_nulls, form_of
 from cpmi_dagster.trajectories.given_rows import plain
-from cpmi_dagster.trajectories.question_key import question_id
+from cpmi_dagster.trajectories.question_key import question_id, question_of
 from cpmi_dagster.trajectories.readers import Trajectory
 from cpmi_dagster.trajectories.rows import EXCERPT_CHARACTERS, TRAJECTORY_ID, Row, RowFormat, Unreadable, read_row
 
@@ -78,6 +79,7 @@ class Judgement(NamedTuple):
         correct: of each step; None if only `first_error` says it.
         first_error: from 0, -1 for none.
         kind, operations_left: as in `StepTruth`.
+        text_hash: of the question and steps that were judged; None if the row does not say.
     """
 
     about: About
@@ -89,6 +91,7 @@ class Judgement(NamedTuple):
     first_error: int | None
     kind: list[str | None] | None = None
     operations_left: list[int] | None = None
+    text_hash: str | None = None
 
 
 class Judgements(NamedTuple):
@@ -153,11 +156,12 @@ def _read_judgement(about: About, row: Row, row_format: RowFormat) -> Judgement 
             raise MalformedRow(f"`{name}` has {len(values)} entries for the {len(correct or ())} steps of `correct`")
     name = name_in(given, ID)
     number, source_id = _read_row_number(given), read_optional(given, name, read_identifier)
-    asked = question_id(solution.question) if solution and form_of(given) else None
+    judged_text = read_optional(given, "text_hash", read_text)
+    asked = question_id(solution.question) if solution and form_of(given) else judged_text and question_of(judged_text)
     if number is None and source_id is None and asked is None:
         raise MalformedRow(NO_NAME)
     steps = solution.steps if solution else None
-    return Judgement(about, number, source_id, asked, steps, correct, first_error, kind, left)
+    return Judgement(about, number, source_id, asked, steps, correct, first_error, kind, left, judged_text)
 
 
 def _read_solution(row: Mapping[str, Any], row_format: RowFormat) -> Trajectory | None:
@@ -208,6 +212,19 @@ def _read_row_number(row: Mapping[str, Any]) -> int | None:
     if not re.match(TRAJECTORY_ID, named):
         raise MalformedRow(f"`trajectory_id`: {named!r} is none of ours, which are like t000000042; yours is an `id`")
     return int(named.removeprefix("t"))
+
+
+def merge_truths(truths: Sequence[Truth]) -> Truth | None:
+    """What several judgements say of the steps of a solution; None if two contradict each other."""
+    said = [{*judged} - {None} for judged in zip(*truths, strict=True)]
+    return None if any(len(each) > 1 for each in said) else [next(iter(each), None) for each in said]
+
+
+def kinds_of(judged: Sequence[tuple[Judgement, Truth]], size: int) -> tuple[list[Any] | None, list[Any] | None]:
+    """`kind` and `operations_left` of a solution, from the first row that has one for each of its steps."""
+    with_kinds = (each for each, _ in judged if (each.kind or each.operations_left) and len(each.correct or ()) == size)
+    first = next(with_kinds, None)
+    return (None, None) if first is None else (first.kind, first.operations_left)
 
 
 def with_truth(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:

@@ -77,7 +77,7 @@ def strip_headers(steps: Sequence[str]) -> tuple[str, ...]:
     """Strip `Step i:` headers and white space from steps; raises a `MalformedRow` if a step is then empty."""
     texts = tuple(_step_text(step) for step in steps)
     if not all(texts):
-        raise MalformedRow(f"step {texts.index('') + 1} of {len(texts)} is empty")
+        raise MalformedRow(f"step {texts.index('')} (from 0) of {len(texts)} is empty")
     return texts
 
 
@@ -174,16 +174,17 @@ def read_marks(steps: Sequence[str]) -> tuple[tuple[str, ...], tuple[bool, ...] 
         MalformedRow: a mark stands within a step, or one step lacks the verdict that all others have.
     """
     texts = [_LAST.sub(lambda end: end["verdict"].rstrip(), _FIRST.sub("", step)) for step in steps]
-    for number, text in enumerate(texts, start=1):
+    for number, text in enumerate(texts):
         if mark := _END.search(text):
-            raise MalformedRow(f"step {number} holds `{mark[0]}`, which ends a step; make it two steps, or remove it")
+            ends = f"step {number} (from 0) holds `{mark[0]}`, which ends a step"
+            raise MalformedRow(f"{ends}; make it two steps, or remove it")
     verdict = _VERDICT if len(texts) > 1 else _VERDICT_OF_ONE  # alone, a sign may be the answer
-    lacking = [number for number, text in enumerate(texts, start=1) if not verdict.search(text)]
+    lacking = [number for number, text in enumerate(texts) if not verdict.search(text)]
     if not texts or len(texts) - len(lacking) < (_FEWEST_VERDICTS if lacking else 1) or len(lacking) > 1:
         return tuple(texts), None
     if lacking:
         raise MalformedRow(
-            f"all steps but step {lacking[0]} end in `+` or `-`, as a verdict; give it one too, or remove them"
+            f"all steps but step {lacking[0]} (from 0) end in `+` or `-`, as a verdict; give it one too, or remove them"
         )
     return tuple(clean(text[:-1]) for text in texts), tuple(LABEL_OF_MARK[text[-1]] for text in texts)
 

@@ -4,6 +4,7 @@
     {"id": "a7", "first_error": 1}                                                  3   [true, false, null]
     {"id": "a7", "steps": ["2 + 3 = 5. 5 + 1", "= 7. So 7."], "first_error": 1}     left out: step 1 is in two of these
     {"id": "a8", "first_error": 1}                                                  left out: no trajectory has this id
+    {"row_number": 3, "text_hash": "…", …}                                          the row of this text, wherever it is
 
 Steps that an annotator has cut elsewhere, as in the thoughts of a chat, are found by their text, blanks and tags aside:
 a step of the solution is right if steps judged right cover it, and wrong if a step judged wrong lies in it.
@@ -20,9 +21,10 @@ from cpmi_dagster.answers.extraction import without_tags
 from cpmi_dagster.contracts.tables import RejectedTruth, StepTruth
 from cpmi_dagster.errors import MalformedRow, SourceError
 from cpmi_dagster.files.text import counted
+from cpmi_dagster.trajectories.question_key import text_hash
 from cpmi_dagster.trajectories.readers import judge_up_to
 from cpmi_dagster.trajectories.rows import Row, Unreadable, originals
-from cpmi_dagster.trajectories.step_truth import Judgement, Judgements, Truth
+from cpmi_dagster.trajectories.step_truth import Judgement, Judgements, Truth, kinds_of, merge_truths
 from cpmi_dagster.trajectories.steps import without_headers
 
 SOLUTION_COLUMNS = ["row_number", "source_id", "question_id", "question", "steps", "gold_answer", "defect"]
@@ -106,25 +108,36 @@ class Solutions:
 
     def _named(self, judgement: Judgement) -> Iterator[int]:
         """The rows that a judgement may be about: the named one first, then one with its text."""
-        if judgement.row_number is not None:
-            yield from [judgement.row_number] if judgement.row_number in self.by_number else []
-            return
-        if (by_id := self.by_id.get(judgement.source_id or "")) is not None:
-            yield by_id
-        yield from self._of_text(judgement)
+        number = judgement.row_number
+        if number is None:
+            number = self.by_id.get(judgement.source_id or "")
+        if number in self.by_number:
+            yield number
+        if judgement.row_number is None or judgement.text_hash:
+            yield from self._of_text(judgement)
 
     def _of_text(self, judgement: Judgement) -> list[int]:
         """The first row of a judgement's question with all of its text, else the only one with its text within."""
         part, rows = _join(judgement.steps or ()), self.by_question.get(judgement.question_id or "", [])
+        if judgement.text_hash:
+            hashed = {self.originals.get(number, number) for number in rows if self._is_of(judgement, number)}
+            return [*hashed] if len(hashed) == 1 else []
         texts = {number: _join(self.by_number[number]["steps"]) for number in rows}
         same = [number for number, text in texts.items() if text == part]
         within = [number for number, text in texts.items() if part and part in text]
         return same[:1] or (within if len(within) == 1 else [])
 
+    def _is_of(self, judgement: Judgement, number: int) -> bool:
+        row = self.by_number[number]
+        return judgement.text_hash in (None, text_hash(row["question"], row["steps"]))
+
     def _fit_to(self, number: int, judgement: Judgement) -> tuple[int, Truth]:
         row = self.by_number[number]
         if row["defect"] is not None:
             raise MalformedRow(f"row {number + 1} of the trajectories cannot be read: {row['defect']}")
+        if not self._is_of(judgement, number):
+            changed = f"its `text_hash` is not that of row {number} (from 0): the trajectories have changed"
+            raise MalformedRow(f"{changed}; judge the solution again")
         return self.originals.get(number, number), truth_of(judgement, row["steps"])
 
     def _unknown(self, judgement: Judgement) -> str:
@@ -164,8 +177,8 @@ def fit_judgements(
             fitted[number].append((judgement, truth))
     truths = []
     for number, judged in fitted.items():
-        if (correct := _merge([truth for _, truth in judged])) is not None:
-            truths.append((number, correct, *_kinds(judged, len(correct))))
+        if (correct := merge_truths([truth for _, truth in judged])) is not None:
+            truths.append((number, correct, *kinds_of(judged, len(correct))))
             continue
         which = " and ".join(str(each.about[0] + 1) for each, _ in judged)
         reason = f"rows {which} contradict each other on a step of one solution; correct or remove one"
@@ -218,19 +231,6 @@ def _other_column(read: Judgements, rows: Iterable[Row]) -> str:
                     f"give `--map id={name}` to `init`, or `fields: {{id: {name}}}` to sources.trajectories"
                 )
     return ""
-
-
-def _merge(truths: Sequence[Truth]) -> Truth | None:
-    """What several judgements say of the steps of a solution; None if two contradict each other."""
-    said = [{*judged} - {None} for judged in zip(*truths, strict=True)]
-    return None if any(len(each) > 1 for each in said) else [next(iter(each), None) for each in said]
-
-
-def _kinds(judged: Sequence[tuple[Judgement, Truth]], size: int) -> tuple[list[Any] | None, list[Any] | None]:
-    """`kind` and `operations_left` of a solution, from the first row that has one for each of its steps."""
-    with_kinds = (each for each, _ in judged if (each.kind or each.operations_left) and len(each.correct or ()) == size)
-    first = next(with_kinds, None)
-    return (None, None) if first is None else (first.kind, first.operations_left)
 
 
 def truth_of(judgement: Judgement, own: Sequence[str]) -> Truth:

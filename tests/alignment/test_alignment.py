@@ -21,11 +21,13 @@ from cpmi_dagster.alignment import (
     align_questions,
     align_trajectories,
     read_references,
+    review_alignment,
 )
 from cpmi_dagster.benchmarks.registry import shared_questions
+from cpmi_dagster.contracts.tables import RejectedTruth
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.question_key import question_id
-from cpmi_dagster.trajectories.rows import number_rows
+from cpmi_dagster.trajectories.rows import number_rows, separate_defects
 
 needs_data = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside the repository")
 
@@ -101,6 +103,28 @@ def test_every_parsed_row_is_aligned_or_rejected_with_its_reason():
         (11, "align", NO_MATCH),
         (12, "answer", "the reference problem math/train/5 has an empty gold answer"),
         (13, "align", AMBIGUOUS),
+    ]
+
+
+def test_the_review_counts_rejected_rows_and_judgements_by_a_reason_without_the_values_of_a_row():
+    rows = [{"question": f"{n} + 1?", "steps": ["a", "b <extra_0> c"], "gold_answer": n} for n in range(3)]
+    kept, rejected = separate_defects(number_rows(rows, 0, 1))
+    reasons = [
+        'no trajectory has the id "a8"',
+        "`first_error` is step 3 (from 0) of 3 steps",
+        'no trajectory has the id "a9"',
+    ]
+    judged = [(place, None, reason, f"row {place}") for place, reason in enumerate(reasons)]
+    judgements = pl.DataFrame(judged, RejectedTruth.create_empty().schema, orient="row")
+    kept = kept.with_columns(match_kind=pl.lit("given"))
+    assert "Judgements that are left out: sources.rejected_truth" not in review_alignment(kept, rejected)
+    _, of_rows, of_judgements = review_alignment(kept, rejected, judgements).values()
+    assert of_rows.select("reason", "rows").rows() == [
+        ("step … (from 0) holds `<extra_0>`, which ends a step; make it two steps, or remove it", 3)
+    ]
+    assert of_judgements.rows() == [
+        ("`first_error` is step … (from 0) of … steps", 1, "row 1"),
+        ("no trajectory has the id …", 2, "row 0"),
     ]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from cpmi_dagster.cli import commands
 from cpmi_dagster.cli.commands import app
 from cpmi_dagster.cli.options import parse_shards
 from cpmi_dagster.contracts.contexts import CONDITIONINGS
@@ -16,6 +18,7 @@ from cpmi_dagster.errors import CpmiError, UsageError
 from cpmi_dagster.files.text import NOT_SHOWN
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.answers.cache import AnswerCache
+from cpmi_dagster.resources.dag import making
 from cpmi_dagster.resources.dag.runner import Runner
 from cpmi_dagster.resources.lake.home_file import note_home
 from cpmi_dagster.resources.lake.lake import Lake
@@ -221,6 +224,17 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
 def test_help_loads_no_data_or_model_library():
     done = python(HELP)
     assert done.stdout.splitlines()[-1].strip() == "loaded:", done.stdout + done.stderr
+
+
+def test_a_run_that_ctrl_c_stops_exits_with_the_code_that_shells_expect(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("CPMI_HOME", str(tmp_path))
+    monkeypatch.setattr(making, "_make", lambda _: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(sys, "argv", ["cpmi", "run", "-p", "miniature", "--only", "sources/reference_problems", "-q"])
+    codes = []
+    monkeypatch.setattr(commands, "leave", codes.append)
+    commands.main()
+    assert codes == [130]
+    assert "reference_problems: interrupted; run again to continue where it stopped" in capsys.readouterr().err
 
 
 def test_leaving_runs_exit_functions_and_keeps_the_exit_code():

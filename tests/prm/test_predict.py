@@ -39,7 +39,7 @@ class Files(NamedTuple):
 
     def judge(self, **options: Any) -> list[dict[str, Any]]:
         """The rows that `predict_file` writes."""
-        given = read_file(str(self.input), [self.output], keeps_empty=True)
+        given = read_file(str(self.input), [self.output], for_judge=True)
         rows = predict_file(self.prm, given, self.output, progress=lambda *_: None, **options)
         assert [json.loads(line) for line in self.output.read_text(encoding="utf-8").splitlines()] == rows
         return rows
@@ -82,6 +82,15 @@ def test_files_of_the_benchmarks_are_judged_as_they_are_and_an_empty_step_in_the
     assert [row.get("id") for row in rows] == ["own", None, None, "gsm8k-0", "math-0"]
     assert [len(row["probabilities"] or ()) for row in rows] == [0, 3, 3, 3, 3]
     assert rows[3]["label"] == -1 and PRMBENCH.items() <= rows[1].items()
+
+
+def test_answers_and_labels_that_no_judge_reads_refuse_no_row(files_of):
+    solution = {"question": "How many ?", "steps": ["we add", "so five"]}
+    unread = {"gold_answer": [5], "labels": "good", "negative_answers": 7}
+    trl = {"prompt": "How many ?", "completions": ["we add"], "labels": [True], "gold_answer": False}
+    plain, *others = files_of([solution, {**solution, **unread}, trl]).judge()
+    assert [row["reason"] for row in others] == [None, None]
+    assert others[0]["probabilities"] == plain["probabilities"] and unread.items() <= others[0].items()
 
 
 def test_a_wrong_line_keeps_its_place_with_a_reason_and_the_others_are_judged(files_of):
@@ -127,7 +136,7 @@ def test_judgements_are_written_as_parquet_too(files_of):
     files = files_of(SOLUTIONS)
     rows = files.judge()
     files = files._replace(output=files.output.with_suffix(".parquet"))
-    predict_file(files.prm, read_file(str(files.input), [], keeps_empty=True), files.output, lambda *_: None)
+    predict_file(files.prm, read_file(str(files.input), [], for_judge=True), files.output, lambda *_: None)
     written = pl.read_parquet(files.output)
     assert written["probabilities"].to_list() == [row["probabilities"] for row in rows]
     assert written["reason"].to_list() == [row["reason"] for row in rows]

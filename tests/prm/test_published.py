@@ -221,7 +221,7 @@ def test_a_model_of_others_judges_as_its_publisher_says(make, form):
     expected = by_hand(judged)
     # an empty step is judged in a benchmark's rows alone
     solutions = [solution(steps, benchmark="prmbench") for steps in SOLUTIONS]
-    rows = predict_rows(load_prm(str(folder)), read_table(solutions, keeps_empty=True), 0.5, lambda _: None)
+    rows = predict_rows(load_prm(str(folder)), read_table(solutions, for_judge=True), 0.5, lambda _: None)
     assert len({round(value, 3) for steps in expected for value in steps}) >= 6
     for row, values in zip(rows, expected, strict=True):
         assert row["probabilities"] == pytest.approx(values, abs=2e-5)
@@ -262,7 +262,7 @@ def test_a_solution_that_is_too_long_or_has_the_mark_in_its_text_keeps_its_line_
     rows = predict_file(str(folder), read_table(lines), tmp_path / "out.jsonl", lambda *_: None)
     whole, mark, long = (row.get("reason", "") for row in rows)
     assert not whole
-    assert "step 1 holds `<extra_0>`, which ends a step" in mark and "the model reads at most 256" in long
+    assert "step 0 (from 0) holds `<extra_0>`, which ends a step" in mark and "the model reads at most 256" in long
     frame = pl.DataFrame({"id": ["mark"], "question": [QUESTION], "steps": [lines[1]["steps"]]})
     with pytest.raises(
         ScoringError, match="with id mark has in its text `<extra_0>`, which marks the end of a step for prm@"

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
@@ -97,6 +98,23 @@ def test_a_row_with_a_field_twice_is_rejected_and_the_next_ones_are_read(read, n
     rows = ['{"a": 1, "a": 2}', '{"b": [{"c": 1, "d": 2, "c": 1}]}', '{"a": 3}']
     text = "\n".join(rows) if name.endswith("jsonl") else f"[{', '.join(rows)}]"
     assert read(name, text) == ["the field `a` occurs twice", "the field `c` occurs twice", {"a": 3}]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow"])
+def test_a_table_with_a_column_twice_is_refused_by_its_name(tmp_path, sources, kind):
+    path, table = (
+        tmp_path / f"rows.{kind}",
+        pa.Table.from_arrays([["2?"], ["3?"], ["2"]], ["question", "question", "a"]),
+    )
+    if kind == "csv":
+        path.write_text("question,question,a\n2?,3?,2\n")
+    elif kind == "parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    with pytest.raises(SourceError, match="has the column `question` twice; rename or remove one"):
+        sources.rows(DataSource(path=str(path)))
 
 
 def test_a_stream_goes_on_after_a_broken_line(read):

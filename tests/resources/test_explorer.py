@@ -19,6 +19,7 @@ from cpmi_dagster.resources.explorer.results import LatestResults
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parquet import Record
 from cpmi_dagster.resources.lake.query import query
+from cpmi_dagster.trajectories.question_key import text_hash
 from cpmi_dagster.trajectories.rows import AS_IT_IS
 from cpmi_dagster.trajectories.step_truth import read_judgements
 from tests.resources.test_database import put
@@ -188,6 +189,22 @@ def test_the_word_of_most_annotators_is_the_truth_and_a_split_is_none(client, la
     table = pl.read_csv(client.get("/own-labels.csv").content)
     assert table["annotator"].to_list() == ["ann", "ann", "bob", "bob", "cem"]
     assert table.filter(annotator="bob", right=False)["step"].to_list() == ["So $2 \\cdot 3$ of them."]
+
+
+def test_a_judgement_of_a_text_that_stands_elsewhere_by_now_is_not_shown_counted_or_added_to(client, labels):
+    as_annotator(client, "ann")
+    judge(client, 3, 1, "wrong")
+    [kept] = labels.read_text().splitlines()
+    row, text = json.loads(kept), "Question 3: how many eggs?"
+    steps = ["There are 3 + 1 eggs.", "So $2 \\cdot 3$ of them.", "The answer is: 4"]
+    assert row["text_hash"] == text_hash(text, steps)
+    assert "aria-pressed" in page(client, f"/trajectory/{identifier(3)}")
+    labels.write_text(json.dumps({**row, "text_hash": text_hash(text, steps[:2])}) + "\n")
+    assert "0 judged solutions" in re.sub("<[^>]*>", "", page(client, "/own-figures"))
+    assert "aria-pressed" not in page(client, f"/trajectory/{identifier(3)}")
+    assert pl.read_csv(client.get("/own-labels.csv").content).is_empty()
+    refused = judge(client, 3, 0, "right")
+    assert "has a judgement of another solution as t000000003" in refused.text and refused.status_code >= 400
 
 
 def test_your_figures_count_what_the_step_truth_of_the_profile_judges(tmp_path):

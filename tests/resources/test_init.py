@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_run import SHARED_DATA
 
 from cpmi_dagster.cli.console import SafeConsole
-from cpmi_dagster.cli.views import show_new_profile
+from cpmi_dagster.cli.views import show_first_row, show_new_profile
 from cpmi_dagster.errors import ModelError, SettingsError, SourceError
 from cpmi_dagster.profiles.first_look import look_over
 from cpmi_dagster.profiles.profile_files import PROFILES
@@ -90,6 +90,14 @@ def test_how_the_rows_are_read_is_shown_and_written_into_the_profile(start):
     assert (first.steps, first.gold_answer, first.unread) == (["I add.", "2 + 3", "= 5."], "5", ["level"])
     (source,) = loaded.sources.trajectories
     assert (source.fields, source.steps, new.look.maps) == (told["fields"], told["steps"], [])
+
+
+def test_steps_count_from_0_in_the_first_row_that_init_shows(start, capsys):
+    new, _ = start([{"prompt": "2 + 3?", "completion": "I add.\n\nSo 5."}])
+    show_first_row(SafeConsole(width=300), new.look.first)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.startswith("row 1 as it is read (question and solution); steps count from 0 question 2 + 3?")
+    assert "step 0 I add. step 1 So 5. gold answer" in shown
 
 
 def test_a_profile_that_is_there_is_replaced_only_by_force_and_what_is_no_profile_never(start):

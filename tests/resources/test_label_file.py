@@ -123,3 +123,11 @@ def test_what_cannot_be_written_or_labelled_is_refused_before_anything_is_read(f
     with pytest.raises(UsageError, match="is in the folder of the input, and would be read with it"):
         settings_of(folder, json.dumps(ROWS[0]), source="link")
     assert [profile] == [path for path in profile.parent.iterdir() if path.is_file()] and profile.read_text() == before
+
+
+def test_labels_of_the_source_that_no_row_has_are_refused_before_a_model_is_asked(folder):
+    with pytest.raises(UsageError, match=r"^--rewards math_shepherd: no row has labels, which it reads; leave it out"):
+        settings_of(folder, json.dumps(ROWS[0]), rewards=("cpmi", "math_shepherd"))
+    labelled = {"question": "1 + 1?", "steps": ["1 + 1 = 2."], "gold_answer": "2", "labels": [True]}
+    rows = "\n".join(map(json.dumps, [ROWS[0], labelled]))
+    assert settings_of(folder, rows, rewards=("math_shepherd",)).rewards.types == ("math_shepherd",)

@@ -10,12 +10,13 @@ from rich.console import Console
 
 from cpmi_dagster.cli.status_view import show_interrupted, time_left
 from cpmi_dagster.contracts.cost import Cost
+from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES, TRUTH
 from cpmi_dagster.definitions import STAGE_BY_TABLE, build_definitions, home_of
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import status
 from cpmi_dagster.resources.dag.instance import FAILURE_REASON, PARTITION_TAG, STOPPED, open_instance
 from cpmi_dagster.resources.dag.jobs import LABEL
-from cpmi_dagster.resources.dag.status import AssetStatus, describe_labels, home_status, what_is_stale
+from cpmi_dagster.resources.dag.status import AssetStatus, describe_labels, describe_pilot, home_status, what_is_stale
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parquet import Record
 from cpmi_dagster.resources.sources import hub
@@ -55,6 +56,15 @@ def test_a_run_that_was_stopped_is_interrupted_in_one_line_and_one_with_an_error
     assert console.file.getvalue() == said
     show_interrupted(console, assets, settings, 8)
     assert "`cpmi run -p miniature --limit 8` continues, without --limit labels all" in console.file.getvalue()
+
+
+def test_judged_rows_that_are_no_trajectories_are_none_of_those_that_a_pilot_leaves(tmp_path, monkeypatch):
+    names = pl.DataFrame({"trajectory_id": ["t1", "t2"], "row_number": [1, 2]})
+    tables = {TRAJECTORIES: names, SELECTED: names.head(1), TRUTH: pl.DataFrame({"row_number": [1, 2, 3]})}
+    monkeypatch.setattr(Lake, "read", lambda _, key, columns: tables[key].select(columns))
+    monkeypatch.setattr(Lake, "has_table", lambda *_: True)
+    settings = load_settings("miniature", tmp_path).limited(20)
+    assert describe_pilot(settings).endswith("trajectories at most are labelled, and 1 other is judged")
 
 
 def test_time_left_is_said_of_measured_tables_alone_with_the_number_of_others():

@@ -1,12 +1,16 @@
 """From a figure of the report down to its tables, settings, reward models and labels."""
 
+import json
 from dataclasses import replace
 
 import polars as pl
 import pytest
+from rich.console import Console
 
-from cpmi_dagster.contracts.keys import FIGURES, MODELS, STEP_REWARDS
-from cpmi_dagster.profiles.settings import Settings
+from cpmi_dagster.contracts.keys import FIGURES, MODELS, SELECTED, STEP_REWARDS
+from cpmi_dagster.definitions import run_with_progress
+from cpmi_dagster.profiles.settings import Settings, load_settings
+from cpmi_dagster.resources.commands.init import new_profile
 from cpmi_dagster.resources.commands.trace import WHY, trace
 from cpmi_dagster.resources.commands.trace_figure import trace_figure
 from cpmi_dagster.resources.lake.lake import Lake
@@ -51,6 +55,21 @@ def test_every_query_of_a_figure_runs_and_reads_the_rows_behind_it(finished: Set
     assert all(frame.height for key, frame in rows.items() if sum(record.rows for record in traced.files[key]))
     if name == "label_quality/CPMI":
         assert set(rows[STEP_REWARDS]["reward_type"]) == {"cpmi"}
+
+
+def test_the_trace_of_a_solution_without_labels_says_what_is_known_of_it_and_what_to_run(tmp_path):
+    rows = [{"id": f"a{n}", "question": f"{n} + 1?", "steps": [f"So {n + 1}."], "gold_answer": n + 1} for n in range(3)]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    new_profile(tmp_path / "rows.jsonl", "miniature:labeler", tmp_path / "mine.yaml").write()
+    settings = load_settings(str(tmp_path / "mine.yaml"), tmp_path / "home")
+    pilot = settings.limited(2)
+    assert not run_with_progress(pilot, ["000"], [], False, Console(), True, ["selection"]).failures
+    selected = Lake(settings.home).read(SELECTED)["trajectory_id"].to_list()
+    [left] = {"t000000000", "t000000001", "t000000002"} - {*selected}
+    assert f"run -p {tmp_path / 'mine.yaml'}` makes them" in trace(settings, selected[0]).unlabelled
+    said = trace(settings, left).unlabelled
+    assert "took 2 trajectories at most, without this one; `" in said and said.endswith("` labels all")
+    assert "`selection` of the profile leaves it out" in trace(pilot, left).unlabelled
 
 
 def test_a_trace_says_if_the_labels_have_changed_since_a_figure_was_measured(own_copy: Settings):

@@ -271,8 +271,8 @@ def test_marks_of_other_tools_end_steps_or_are_labels_and_are_no_text_of_a_step(
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({"steps": ["a <extra_0> b"]}, "step 1 holds `<extra_0>`, which ends a step"),
-        ({"steps": ["a +", "b -", "c"]}, "all steps but step 3 end in `+` or `-`"),
+        ({"steps": ["a <extra_0> b"]}, "step 0 (from 0) holds `<extra_0>`, which ends a step"),
+        ({"steps": ["a +", "b -", "c"]}, "all steps but step 2 (from 0) end in `+` or `-`"),
         (
             {"steps": ["a +", "b -"], "labels": [True, True]},
             "the verdicts behind the steps and the labels of the row differ",

@@ -8,6 +8,7 @@ from cpmi_dagster.contracts.tables import RejectedTruth, StepTruth
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.fields import NO_ERROR
 from cpmi_dagster.trajectories.given_rows import table_rows
+from cpmi_dagster.trajectories.question_key import text_hash
 from cpmi_dagster.trajectories.rows import RowFormat, Unreadable, number_rows
 from cpmi_dagster.trajectories.step_truth import read_judgements
 from cpmi_dagster.trajectories.truth_fitting import FittedTruth, fit_judgements
@@ -166,6 +167,27 @@ def test_rows_that_contradict_each_other_are_both_left_out_and_those_that_agree_
     assert correct({"id": "a7", "correct": [True, None, None]}, {"row_number": 0, "first_error": 1}) == {
         0: [True, False, None]
     }
+
+
+def test_a_judgement_with_the_hash_of_its_text_follows_it_to_another_row_and_is_left_out_if_it_is_gone():
+    judged = {
+        "trajectory_id": "t000000000",
+        "text_hash": text_hash("2 + 3 + 1?", STEPS),
+        "correct": [True, False, None],
+    }
+    assert correct(judged) == {0: [True, False, None]}
+    moved = [{"question": "first?", "steps": ["So 1.", "So 2.", "So 3."]}, *SOURCE]
+    assert correct(judged, source=moved) == {1: [True, False, None]}
+    assert correct({**judged, "text_hash": None}, source=moved) == {0: [True, False, None]}, "written by hand"
+    twice = [{"question": " 2 + 3 + 1?\n", "steps": STEPS, "gold_answer": gold} for gold in (6, 7)]
+    for source in (SOURCE[1:], [moved[0], *twice]):
+        left_out = fit(
+            [judged, {"question": source[0]["question"], "steps": source[0]["steps"], "first_error": 0}], source
+        )
+        assert left_out.rejected["reason"].to_list() == [
+            "its `text_hash` is not that of row 0 (from 0): the trajectories have changed; judge the solution again"
+        ]
+    assert "`text_hash`: it must be text" in reason({**judged, "text_hash": 7})
 
 
 def test_what_a_reward_model_says_is_no_judgement():

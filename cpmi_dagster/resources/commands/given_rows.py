@@ -61,12 +61,12 @@ def check_outputs(source: TrajectorySource, *outputs: Path) -> None:
     check_writable(*outputs)
 
 
-def read_file(place: str, outputs: Sequence[Path], keeps_empty: bool = False, **settings: Any) -> GivenRows:
+def read_file(place: str, outputs: Sequence[Path], for_judge: bool = False, **settings: Any) -> GivenRows:
     """Read a file, folder or data set of the hub, in any form that `cpmi init` reads.
 
     Args:
         outputs: files to write later.
-        keeps_empty: an empty step of a benchmark's row is kept.
+        for_judge: as of `read_given`.
         settings: of the source, as in `TrajectorySource`.
 
     Raises:
@@ -79,7 +79,7 @@ def read_file(place: str, outputs: Sequence[Path], keeps_empty: bool = False, **
     rows = [row for row, _, _ in DataSources().places(source)]
     if not rows:
         raise SourceError(f"{source.place} has no rows; give a file of solutions")
-    return read_given(rows, source.reading._replace(keeps_empty=keeps_empty))
+    return read_given(rows, source.reading, for_judge)
 
 
 def own_rows(settings: Settings, lake: Lake) -> Iterator[tuple[Row, int | None, RowFormat]]:

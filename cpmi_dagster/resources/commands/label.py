@@ -36,6 +36,7 @@ from cpmi_dagster.resources.sources.data_sources import source_at
 from cpmi_dagster.rewards.dataset import step_lists
 from cpmi_dagster.rewards.hazard import read_weights
 from cpmi_dagster.rewards.labelled_rows import OURS, add_labels
+from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.trajectories.given_rows import check_format, plain, write_rows
 from cpmi_dagster.trajectories.rows import Unreadable
 
@@ -65,8 +66,8 @@ def labeling_settings(
         settings: of the source, as in `new_profile`.
 
     Raises:
-        UsageError: the output does not end in .jsonl or .parquet, or is the input; or the reward types are refused, and
-            the profile of an earlier call stays.
+        UsageError: the output does not end in .jsonl or .parquet, or is the input; or the reward types are refused, or
+            read labels that no row has, and the profile of an earlier call stays.
         SettingsError, ModelError, SourceError: as `new_profile`.
     """
     check_format(output, "labels")
@@ -87,6 +88,9 @@ def labeling_settings(
             except SettingsError as error:
                 reason = str(error).removeprefix(f"profile `{unfinished}`: ").rpartition(" is wrong: ")[2]
                 raise UsageError(f"--rewards {','.join(rewards)}: {reason}") from error
+            unlabelled = [name for name in rewards if "corpus_labels" in reward_type(name).demand.inputs]
+            if unlabelled and not new.look.labelled:
+                raise UsageError(f"--rewards {unlabelled[0]}: no row has labels, which it reads; leave it out")
         yield load_settings(new.path, HOMES / name)
 
 

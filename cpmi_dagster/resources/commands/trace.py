@@ -7,9 +7,10 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from cpmi_dagster.contracts.keys import STEP_REWARDS
+from cpmi_dagster.contracts.keys import SELECTED, STEP_REWARDS
 from cpmi_dagster.contracts.tables import TABLES
 from cpmi_dagster.errors import CpmiError
+from cpmi_dagster.installed import program
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.lake.database import reader
 from cpmi_dagster.resources.lake.lake import Lake
@@ -18,6 +19,7 @@ from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.rewards.hazard import explain, read_solutions
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.reward_type import LabelInputs
+from cpmi_dagster.trajectories.given_rows import own_reason
 from cpmi_dagster.trajectories.rows import shard_key
 
 FIND_ID = """
@@ -39,6 +41,7 @@ ONE_ROW = {
         where t.trajectory_id = $id
     """,
     "selection": "select shard, composition from selection.selected_trajectories where trajectory_id = $id",
+    "not labelled": "select stage, reason from labels.rejected_trajectories where trajectory_id = $id limit 1",
 }
 ROLLOUTS = """
     select prefix_length, count(*) as rollouts, sum(correct::int) as correct, sum(generated_tokens) as tokens
@@ -72,12 +75,14 @@ class Trace:
         tables: frame by title.
         files: record by table key.
         step: index of the step; None for all.
+        unlabelled: why the trajectory has no labels, and what to do; empty if it has some.
     """
 
     facts: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, pl.DataFrame]
     files: Mapping[str, Record]
     step: int | None = None
+    unlabelled: str = ""
 
 
 def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Trace:
@@ -106,7 +111,23 @@ def trace(settings: Settings, trajectory_id: str, step: int | None = None) -> Tr
     groups = GROUPS if facts["selection"] else GROUPS[:-1]
     tables_read = {key: table for key, table in TABLES.items() if table.group in groups}
     records = {key: lake.record(key, shard if table.partitioning else None) for key, table in tables_read.items()}
-    return Trace(facts, tables, {key: record for key, record in records.items() if record}, step)
+    files = {key: record for key, record in records.items() if record}
+    unlabelled = _why_unlabelled(settings, facts, files.get(SELECTED)) if tables["rewards"].is_empty() else ""
+    return Trace(facts, tables, files, step, unlabelled)
+
+
+def _why_unlabelled(settings: Settings, facts: Mapping[str, Mapping[str, Any]], selected: Record | None) -> str:
+    """Why a trajectory without labels has none, and what to do."""
+    run = f"`{program()} run{settings.profile_option}`"
+    if facts["not labelled"]:
+        return f"It has no labels: {own_reason(facts['not labelled']['reason'], facts['trajectory']['trajectory_id'])}"
+    if facts["selection"] or selected is None:
+        return f"It has no labels yet: {run} makes them"
+    most, now = selected.settings["selection"]["trajectories"], settings.selection.trajectories
+    if most is not None and most != now:
+        labels = "labels all" if now is None else f"takes {now:,}"
+        return f"It has no labels: the last run took {most:,} trajectories at most, without this one; {run} {labels}"
+    return f"It has no labels: `selection` of the profile leaves it out; change that in the profile, then {run}"
 
 
 def _why(settings: Settings, rewards: pl.DataFrame, trajectory: Mapping[str, Any], step: int | None) -> pl.DataFrame:

@@ -37,6 +37,9 @@ from cpmi_dagster.resources.lake.parquet import Record, hash_of, read_rows
 
 DATA_VERSION_TAG = "dagster/data_version"
 INTERRUPTED = "interrupted; run again to continue where it stopped"
+SIGNALLED = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
+QUERY_STOPPED = "RuntimeError: Query interrupted"
+"""DuckDB's error of a signal during a query."""
 LOG = logging.getLogger(__name__)
 
 
@@ -244,5 +247,6 @@ def reason_of(event: dg.DagsterEvent) -> str:
     cause = (data.error.cause or data.error) if data.error else None
     if cause is None:
         return "unknown"
-    interrupted = cause.cls_name in ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
-    return INTERRUPTED if interrupted else first_line(Exception(cause.message))
+    reason = first_line(Exception(cause.message))
+    interrupted = cause.cls_name in SIGNALLED or reason == QUERY_STOPPED
+    return INTERRUPTED if interrupted else reason

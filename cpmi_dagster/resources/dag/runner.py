@@ -26,7 +26,7 @@ from typing import IO
 import dagster as dg
 
 from cpmi_dagster.contracts.keys import STEP_REWARDS
-from cpmi_dagster.errors import FATAL_NAMES
+from cpmi_dagster.errors import FATAL_NAMES, CpmiError, Interrupted
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.models.processors import THREADS, usable_cores
 from cpmi_dagster.profiles.partitions import needed_assets, partition_words, partitions_of
@@ -66,6 +66,17 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
     failed_checks: dict[str, str] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Raise what failed.
+
+        Raises:
+            Interrupted: a signal has stopped the run.
+            CpmiError: something else failed.
+        """
+        if self.failures:
+            stopped = any(each.endswith(INTERRUPTED) for each in self.failures)
+            raise (Interrupted if stopped else CpmiError)("; ".join(self.failures))
 
 
 @dataclass(frozen=True)

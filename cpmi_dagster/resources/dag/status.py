@@ -10,6 +10,7 @@ import dagster as dg
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import SELECTED, STEP_REWARDS, TRAJECTORIES, TRUTH
 from cpmi_dagster.contracts.tables import TABLES
+from cpmi_dagster.files.text import counted
 from cpmi_dagster.profiles.partitions import needed_tables, partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.dag.facts import OTHER_INPUTS, PILOT
@@ -82,9 +83,9 @@ def describe_pilot(settings: Settings) -> str:
     if not lake.has_table(SELECTED) or not lake.has_table(TRUTH):
         return words
     rows = lake.read(TRAJECTORIES, columns=["trajectory_id", "row_number"])
-    chosen = rows.join(lake.read(SELECTED, columns=["trajectory_id"]), on="trajectory_id", how="semi")
-    others = lake.read(TRUTH, columns=["row_number"]).join(chosen, on="row_number", how="anti").height
-    return f"{words}, and {others:,} others are judged" if others else words
+    judged = rows.join(lake.read(TRUTH, columns=["row_number"]), on="row_number", how="semi")
+    others = judged.join(lake.read(SELECTED, columns=["trajectory_id"]), on="trajectory_id", how="anti").height
+    return f"{words}, and {counted(others, 'other is', 'others are')} judged" if others else words
 
 
 def what_is_stale(settings: Settings, stages: Mapping[str, Stage]) -> Stale | None:

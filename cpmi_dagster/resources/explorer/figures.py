@@ -51,6 +51,8 @@ def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings, b
         base: the reward type that the report judges.
     """
     trajectories = view.frame(JUDGED_SOLUTIONS, ids=list(labels))
+    labels = fitting_labels(labels, trajectories)
+    trajectories = trajectories.filter(pl.col("correct").is_not_null() | pl.col("trajectory_id").is_in([*labels]))
     names = trajectories["trajectory_id"].to_list()
     known = [labels[name] for name in names if name in labels]
     sizes = trajectories["steps"].list.len()
@@ -94,6 +96,13 @@ def figures_of(view: View, labels: Mapping[str, OwnLabel], settings: Settings, b
         },
         pairs=pairs,
     )
+
+
+def fitting_labels(labels: Mapping[str, OwnLabel], trajectories: pl.DataFrame) -> dict[str, OwnLabel]:
+    """The labels by trajectory id, without those of trajectories that have another text by now."""
+    texts = trajectories.select("trajectory_id", "question", "steps").iter_rows()
+    moved = {name for name, *text in texts if name in labels and not labels[name].is_of(*text)}
+    return {name: label for name, label in labels.items() if name not in moved}
 
 
 def _verdicts(label: OwnLabel | None, correct: Sequence[bool | None] | None, size: int) -> dict[int, bool | None]:

@@ -18,7 +18,7 @@ from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.explorer import queries
 from cpmi_dagster.resources.explorer.addresses import address, check_known, choice_of, number_of, text_of
-from cpmi_dagster.resources.explorer.figures import figures_of, judgements_of
+from cpmi_dagster.resources.explorer.figures import figures_of, fitting_labels, judgements_of
 from cpmi_dagster.resources.explorer.own_labels import CLEAR, Verdict, changes_of, changes_up_to
 from cpmi_dagster.resources.explorer.pages import ANNOTATOR, Pages, annotator_of, find_trajectory
 from cpmi_dagster.resources.explorer.results import Row, View
@@ -119,7 +119,7 @@ class Judging:
         rows = view.rows(queries.LABELS, trajectory["shard"], id=name, types=[base])
         labels = {row["step_index"]: row["soft_label"] for row in rows}
         soft_labels = [labels.get(each) for each in range(len(trajectory["steps"]))]
-        self._labels.judge(name, annotator_of(request), changes, base, soft_labels)
+        self._labels.judge(trajectory, annotator_of(request), changes, base, soft_labels)
 
     def figures(self, request: Request) -> Response:
         """The figures on the judged solutions."""
@@ -146,6 +146,6 @@ class Judging:
         if form == "csv":
             with self._pages.results.get().view() as view:
                 trajectories = view.frame(queries.JUDGED_TRAJECTORIES, ids=list(labels))
-            text = judgements_of(labels.values(), trajectories).write_csv()
+            text = judgements_of(fitting_labels(labels, trajectories).values(), trajectories).write_csv()
         headers = {"Content-Disposition": f'attachment; filename="own_labels.{form}"'}
         return Response(text, media_type=f"text/{form}", headers=headers)

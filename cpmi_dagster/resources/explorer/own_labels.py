@@ -1,17 +1,18 @@
 """The annotators' step labels: a file that `sources.step_truth` reads, a line per judged trajectory.
 
-    {"trajectory_id": "t000000017", "rewards": [0.93, 0.0, 0.41], "judged": [1], "reward_type": "cpmi",
-     "by": {"ann": {"1": false, "2": true}, "bob": {"1": false, "2": false}}}
+    {"trajectory_id": "t000000017", "text_hash": "9c1f…", "rewards": [0.93, 0.0, 0.41], "judged": [1],
+     "reward_type": "cpmi", "by": {"ann": {"1": false, "2": true}, "bob": {"1": false, "2": false}}}
 
 `by` has each annotator's verdict on each step, from 0. For a step in `judged`, `rewards` has the majority, 1 for right
 and 0 for wrong; for another step or a tie, the soft label of `reward_type`, or null if there is none.
+By `text_hash`, of question and steps, a judgement finds its solution if rows of the source have moved.
 """
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
@@ -20,6 +21,7 @@ from cpmi_dagster.files.bounded_reading import BoundedList
 from cpmi_dagster.files.json_lines import read_json_lines
 from cpmi_dagster.files.locks import locked
 from cpmi_dagster.files.whole_files import whole_file
+from cpmi_dagster.trajectories.question_key import text_hash
 
 Verdict = Literal["right", "wrong", "clear"]
 CLEAR = "clear"
@@ -31,6 +33,7 @@ class OwnLabel(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     trajectory_id: str
+    text_hash: str | None = None
     rewards: BoundedList[FiniteFloat | None]
     judged: BoundedList[int]
     reward_type: str
@@ -40,6 +43,10 @@ class OwnLabel(BaseModel):
     def line(self) -> str:
         """The label as a line of the file."""
         return f"{json.dumps(self.model_dump(), ensure_ascii=False)}\n"
+
+    def is_of(self, question: str, steps: Sequence[str]) -> bool:
+        """Whether the text that was judged is this one; true if the label does not say."""
+        return self.text_hash in (None, text_hash(question, steps))
 
     def is_judged_by(self, annotator: str) -> bool:
         """Whether an annotator has named a wrong step, or called all right."""
@@ -91,17 +98,28 @@ class OwnLabels:
         return labels
 
     def judge(
-        self, trajectory_id: str, annotator: str, changes: Mapping[int, bool | None], reward_type: str,
+        self, trajectory: Mapping[str, Any], annotator: str, changes: Mapping[int, bool | None], reward_type: str,
         soft_labels: Sequence[float | None],
     ) -> None:  # fmt: skip
         """Keep an annotator's verdicts on steps of a solution.
 
         Args:
+            trajectory: trajectory_id, question, steps.
             changes: whether a step is right, by step; None removes a verdict.
             soft_labels: of all steps, for those without a majority; None if a step has none.
+
+        Raises:
+            SourceError: the file has a judgement of another text under this id, or as `all`.
         """
+        trajectory_id, question, steps = (trajectory[name] for name in ("trajectory_id", "question", "steps"))
         with locked(self.path.with_name(f".{self.path.name}.lock")):
             labels = self.all()
+            if trajectory_id in labels and not labels[trajectory_id].is_of(question, steps):
+                raise SourceError(
+                    f"{self.path} has a judgement of another solution as {trajectory_id}: the trajectories have "
+                    "changed; name the file as sources.step_truth, which finds that by its text, and give --labels "
+                    "another"
+                )
             before = labels.pop(trajectory_id).by if trajectory_id in labels else {}
             now = {**before.get(annotator, {}), **changes}
             by = {**before, annotator: {step: right for step, right in now.items() if right is not None}}
@@ -109,7 +127,8 @@ class OwnLabels:
             by = {name: {s: said[s] for s in sorted(said) if s < len(soft_labels)} for name, said in by.items()}
             by = {name: said for name, said in by.items() if said}
             if by:
-                label = OwnLabel(trajectory_id=trajectory_id, rewards=[], judged=[], reward_type=reward_type, by=by)
+                named = {"trajectory_id": trajectory_id, "text_hash": text_hash(question, steps)}
+                label = OwnLabel(**named, rewards=[], judged=[], reward_type=reward_type, by=by)
                 word = {each: float(right) for each, right in label.majority.items() if right is not None}
                 rewards = [word.get(each, soft_label) for each, soft_label in enumerate(soft_labels)]
                 labels[trajectory_id] = label.model_copy(update={"rewards": rewards, "judged": list(word)})

@@ -60,6 +60,7 @@ class Pages:
             (near,) = view.rows(queries.NEIGHBOURS, id=name, **choice.filters)
             labels = view.rows(queries.LABELS, shard, id=name, types=choice.types)
             scored = [row["conditioning"] for row in view.kept_rows(queries.CONDITIONINGS)]
+            judged = self.labels.all().get(name)
             context: dict[str, Any] = {
                 "trajectory": trajectory,
                 "step": step,
@@ -68,7 +69,7 @@ class Pages:
                 "first_error": {
                     row["step_index"]: row["probability"] for row in view.rows(queries.FIRST_ERROR, shard, id=name)
                 },
-                "judged": self.labels.all().get(name),
+                "judged": judged if judged and judged.is_of(trajectory["question"], trajectory["steps"]) else None,
                 "annotator": annotator_of(request),
                 "conditionings": [entry for entry in CONDITIONINGS.values() if entry.name in scored],
                 "rollouts": view.rows(queries.ROLLOUTS, shard, id=name, prefix_length=step + 1),

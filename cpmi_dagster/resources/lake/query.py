@@ -40,6 +40,7 @@ TABLES_SHOWN = """
 """
 WRITES = "must be at the top level"
 """DuckDB's words for a COPY, INSERT, UPDATE or DELETE within a query."""
+INTERRUPTED = "INTERRUPT Error"
 NO_FILES = "file system operations are disabled"
 LAKE_FILE = re.compile(r"""['"][^'"]*/lake/([^'"]+)\.parquet['"]""")
 SUGGESTION = re.compile(r'^(?:Did you mean|Candidate bindings:) "?(.+?)"?\??$', re.MULTILINE)
@@ -104,11 +105,11 @@ def ask(
         with _stop_after(connection, seconds):
             relation = connection.sql(text, params=dict(params or {}) or None)
             return _rows(relation if most_rows is None else relation.limit(most_rows))
-    except duckdb.InterruptException as error:
-        raise CpmiError(STOPPED.format(seconds)) from error
     except (duckdb.OutOfMemoryException, MemoryError) as error:
         raise CpmiError(TOO_LARGE) from error
-    except (duckdb.Error, UnicodeError) as error:
+    except (duckdb.Error, UnicodeError, OSError) as error:  # DuckDB's errors while batches are read are OSErrors
+        if str(error).startswith(INTERRUPTED):
+            raise CpmiError(STOPPED.format(seconds)) from error
         raise CpmiError(ONLY_READS if WRITES in str(error) else f"the query failed: {_reason(error)}") from error
     except (pl.exceptions.PolarsError, ValueError) as error:  # pyarrow's errors are ValueErrors
         raise CpmiError(f"a column has a type that cannot be shown; cast it, as in `x::varchar` ({error})") from error

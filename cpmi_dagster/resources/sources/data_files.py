@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from cpmi_dagster.errors import SourceError, first_line
 from cpmi_dagster.files.text import did_you_mean
-from cpmi_dagster.resources.sources.text_files import ReadRow, read_csv, read_json, read_lines
+from cpmi_dagster.resources.sources.text_files import ReadRow, check_columns, read_csv, read_json, read_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,7 +141,7 @@ def _parquet_rows(file: Path) -> Iterator[ReadRow]:
 
     try:
         with pq.ParquetFile(file) as parquet:
-            for number, row in _batch_rows(parquet.iter_batches(BATCH_ROWS)):
+            for number, row in _batch_rows(file, parquet.iter_batches(BATCH_ROWS)):
                 yield ReadRow(row, number / parquet.metadata.num_rows, f"row {number}")
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{file} is not a Parquet file, or is damaged ({first_line(error)})") from error
@@ -154,7 +154,7 @@ def _arrow_rows(file: Path) -> Iterator[ReadRow]:
     size = max(1, file.stat().st_size)
     try:
         with file.open("rb") as stream:
-            for number, row in _batch_rows(_arrow_batches(stream)):
+            for number, row in _batch_rows(file, _arrow_batches(stream)):
                 yield ReadRow(row, stream.tell() / size, f"row {number}")
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{file} is not an Arrow file, or is damaged ({first_line(error)})") from error
@@ -175,9 +175,15 @@ def _arrow_batches(stream: BinaryIO) -> Iterator["pa.RecordBatch"]:
             yield batch.slice(start, BATCH_ROWS)
 
 
-def _batch_rows(batches: Iterable["pa.RecordBatch"]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows with their numbers from 1."""
-    return enumerate((row for batch in batches for row in batch.to_pylist()), start=1)
+def _batch_rows(file: Path, batches: Iterable["pa.RecordBatch"]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows with their numbers from 1; a row could hold but one of two columns of a name."""
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for batch in batches:
+            check_columns(file, batch.schema.names)
+            yield from batch.to_pylist()
+
+    return enumerate(rows(), start=1)
 
 
 READERS: dict[str, Callable[[Path], Iterator[ReadRow]]] = {

@@ -103,7 +103,8 @@ def read_csv(file: Path) -> Iterator[ReadRow]:
                 continue
             is_over = cells is None
             if cells and not names:
-                names = _column_names(file, cells)
+                names = [cell.strip() for cell in cells]
+                check_columns(file, names)
             elif cells:
                 is_whole = not cut or cut[-1] < begins
                 read = f"{file}, {place}"
@@ -119,11 +120,11 @@ def _noting_cuts(lines: Iterable[tuple[str, bool]], cut: list[int]) -> Iterator[
         yield line
 
 
-def _column_names(file: Path, cells: Sequence[str]) -> list[str]:
-    names = [cell.strip() for cell in cells]
-    if repeated := [name for name in names if names.count(name) > 1]:
-        raise SourceError(f"{file} has the column `{repeated[0]}` twice; rename one")
-    return names
+def check_columns(file: Path, names: Sequence[str]) -> None:
+    """Refuse a table that has a column twice, by a `SourceError`."""
+    if len({*names}) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise SourceError(f"{file} has the column `{repeated}` twice; rename or remove one")
 
 
 def _csv_row(names: Sequence[str], cells: Sequence[str], place: str) -> Row:
