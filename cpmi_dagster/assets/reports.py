@@ -79,7 +79,7 @@ def _inputs(run: StageRun, needs: Collection[str]) -> ReportInputs:
 
 @stage(
     FIGURES,
-    code_version="20",
+    code_version="21",
     inputs=sorted({key for topic in TOPICS for key in needs_of(topic)}),
     depends_on=lambda key, topic, _: key in needs_of(topic),
     settings=MEASURED_BY,
@@ -105,7 +105,7 @@ REVIEWED = ["question_id", "match_kind"]
 
 @stage(
     REPORT,
-    code_version="23",
+    code_version="24",
     inputs=[FIGURES, *DRAWN_FROM, REJECTED_ROWS],
     settings=MEASURED_BY,
     models=MODEL_ROLES,
