@@ -57,7 +57,8 @@ def show_status(
     console.print(table)
     is_shared = not of_each or any(len(asset.partitions) > MOST_MARKS for asset in assets)
     note = "; a mark of several is the first of these that one of them has" if is_shared else ""
-    console.print(" ".join(f"{mark} {name}" for name, mark in STATE_MARKS.items()) + note)
+    words = {"stale": "of the pilot"} if stale and stale.pilot else {}
+    console.print(" ".join(f"{mark} {words.get(name, name)}" for name, mark in STATE_MARKS.items()) + note)
     if not of_each:
         console.print("`--all` shows each asset.", markup=False)
     show_stale(console, stale, settings)

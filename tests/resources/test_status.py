@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from cpmi_dagster.cli.status_view import show_interrupted, time_left
+from cpmi_dagster.cli.status_view import show_interrupted, show_status, time_left
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.keys import SELECTED, TRAJECTORIES, TRUTH
 from cpmi_dagster.definitions import STAGE_BY_TABLE, build_definitions, home_of
@@ -16,7 +16,14 @@ from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.dag import status
 from cpmi_dagster.resources.dag.instance import FAILURE_REASON, PARTITION_TAG, STOPPED, open_instance
 from cpmi_dagster.resources.dag.jobs import LABEL
-from cpmi_dagster.resources.dag.status import AssetStatus, describe_labels, describe_pilot, home_status, what_is_stale
+from cpmi_dagster.resources.dag.status import (
+    AssetStatus,
+    Stale,
+    describe_labels,
+    describe_pilot,
+    home_status,
+    what_is_stale,
+)
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.lake.parquet import Record
 from cpmi_dagster.resources.sources import hub
@@ -56,6 +63,14 @@ def test_a_run_that_was_stopped_is_interrupted_in_one_line_and_one_with_an_error
     assert console.file.getvalue() == said
     show_interrupted(console, assets, settings, 8)
     assert "`cpmi run -p miniature --limit 8` continues, without --limit labels all" in console.file.getvalue()
+
+
+def test_after_a_pilot_the_marks_of_what_the_whole_run_replaces_say_so(tmp_path):
+    settings, assets = load_settings("miniature", tmp_path), [AssetStatus("labels/a", {"000": "stale"}, 1, 5, Cost())]
+    for pilot, mark in ((8, "○ of the pilot"), (None, "○ stale")):
+        console = Console(file=StringIO(), width=200)
+        show_status(console, assets, settings, Stale(["labels"], "2026-01-31 00:00", "a reason", pilot), False)
+        assert mark in console.file.getvalue()
 
 
 def test_judged_rows_that_are_no_trajectories_are_none_of_those_that_a_pilot_leaves(tmp_path, monkeypatch):
