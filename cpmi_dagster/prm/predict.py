@@ -136,24 +136,21 @@ def predict_rows(
     Args:
         own: the rows to put them beside; by default those that were read, as JSON can hold them.
     """
-    from cpmi_dagster.prm.scoring import score_steps
+    from cpmi_dagster.prm.scoring import step_scorer
+    from cpmi_dagster.prm.step_reader import step_values
 
+    reader, read = step_scorer(model)
     solutions = given.trajectories
-    reasons = dict(given.rejected.select("row_number", "reason").iter_rows())
-    encoded = model.encode(solutions["question"].to_list(), solutions["steps"].to_list())
-    steps_of = dict(solutions.select("row_number", "steps").iter_rows())
-    for (number, steps), tokens in zip(steps_of.items(), encoded, strict=True):
-        count, most = len(tokens.token_ids), model.context_length
-        if len(tokens.step_positions) != len(steps):
-            reasons[number] = f"its text has `{model.mark}`, which marks the end of a step for the model"
-        elif count > most:
-            reasons[number] = f"it has {count:,} tokens; the model reads at most {most:,}"
-    advance(len(reasons))
-    readable = solutions.filter(~pl.col("row_number").is_in(list(reasons)))
-    scored = score_steps(
-        model, readable.select("row_number", "id", "question", "steps"), BATCH_TOKENS, progress=advance
-    )
-    scores = dict(scored.group_by("row_number", maintain_order=True).agg("probability").iter_rows())
+    numbers, questions, steps_lists = (solutions[name].to_list() for name in ("row_number", "question", "steps"))
+    steps_of = dict(zip(numbers, steps_lists, strict=True))
+    encoded = dict(zip(numbers, reader.encode(questions, steps_lists), strict=True))
+    obstacles = {number: reader.obstacle(encoded[number], steps) for number, steps in steps_of.items()}
+    reasons = obstacles | dict(given.rejected.select("row_number", "reason").iter_rows())
+    advance(sum(reason is not None for reason in reasons.values()))
+    readable = {number: solution for number, solution in encoded.items() if not obstacles[number]}
+    name = lambda place: f"the probability of row {[*readable][place] + 1}"  # noqa: E731
+    values = step_values(list(readable.values()), reader, read, BATCH_TOKENS, advance, name)
+    scores = {number: each.tolist() for number, each in zip(readable, values, strict=True)}
     if own is None:
         own = [plain({"text": row.text} if isinstance(row, Unreadable) else row) for row in given.rows]
     return [
