@@ -13,8 +13,8 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
 from cpmi_dagster.contracts.keys import CONTROL_LOGPROBS
 from cpmi_dagster.rewards.registry import reward_type
-from cpmi_dagster.trajectories.fields import read_identifier
-from cpmi_dagster.trajectories.given_rows import STEPS, beside, own_reason, table_rows
+from cpmi_dagster.trajectories.fields import read_identifier, read_optional
+from cpmi_dagster.trajectories.given_rows import STEPS, beside, name_rows, own_reason, table_rows
 
 OURS = (STEPS, "rewards", "soft_labels", "reason")
 """The added columns."""
@@ -103,10 +103,7 @@ def explode_steps(labelled: Any, id_column: str = "id") -> pl.DataFrame:
         ('a', 0, '1 + 1 = 2.', 'step_length', -10.0, 0.5)
     """
     given = table_rows(labelled)
-    ids = [row.get(id_column) for row in given]
-    if all(each is None for each in ids):
-        ids = range(len(given))
-    names = [f"row {number}" if each is None else read_identifier(each) for number, each in enumerate(ids, start=1)]
+    names = name_rows(read_optional(row, id_column, read_identifier) for row in given)
     rows = [
         (name, step, text, kind, reward, soft_label)
         for name, row in zip(names, given, strict=True)

@@ -64,9 +64,6 @@ def read_table(table: Any, keeps_empty: bool = False) -> GivenRows:
 def read_given(rows: Sequence[Row], row_format: RowFormat) -> GivenRows:
     """Read rows in any form; one that cannot be read is rejected with its reason.
 
-    A row's id is its own. Without one it is the number of the row, from 0, or, counted from 1, `row 3` if other rows
-    have ids.
-
     Raises:
         SourceError: the format names a file, and the first row is an object without a form.
     """
@@ -74,11 +71,9 @@ def read_given(rows: Sequence[Row], row_format: RowFormat) -> GivenRows:
     numbered = number_rows(named, 0, 1, None, row_format) if named else MathShepherd.create_empty()
     given = zip(named, numbered["final_answer"], strict=True)
     negatives, wrong = zip(*(_read_negatives(*each) for each in given), strict=True) if named else ((), ())
-    numbers, has_ids = numbered["row_number"].to_list(), numbered["source_id"].count() > 0
-    names = [f"row {number + 1}" if has_ids else str(number) for number in numbers]
     read = numbered.with_columns(
-        trajectory_id=pl.Series(map(name_trajectory, numbers), dtype=pl.String),
-        id=pl.coalesce("source_id", pl.Series(names, dtype=pl.String)),
+        trajectory_id=pl.Series(map(name_trajectory, numbered["row_number"]), dtype=pl.String),
+        id=pl.Series(name_rows(numbered["source_id"]), dtype=pl.String),
         negative_answers=pl.Series(negatives, dtype=pl.List(pl.String)),
         wrong=pl.Series(wrong, dtype=pl.String),
     )
@@ -86,6 +81,13 @@ def read_given(rows: Sequence[Row], row_format: RowFormat) -> GivenRows:
     read = read.with_columns(defect=pl.coalesce("defect", "wrong"), excerpt=excerpt).drop("wrong")
     trajectories, rejected = separate_defects(read)
     return GivenRows(rows, trajectories, rejected.join(read.select("row_number", "id"), on="row_number"))
+
+
+def name_rows(ids: Iterable[str | None]) -> list[str]:
+    """The id of each row; without one it is its number, from 0, or, from 1, `row 3` if other rows have ids."""
+    given = list(ids)
+    has_ids = any(each is not None for each in given)
+    return [each or (f"row {number + 1}" if has_ids else str(number)) for number, each in enumerate(given)]
 
 
 def own_reason(reason: str, trajectory_id: str) -> str:

@@ -15,7 +15,6 @@ A row may also say what makes each step wrong (`kind`) and how many operations r
 `truth_fitting` finds the solutions.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -39,12 +38,18 @@ from cpmi_dagster.trajectories.forms import UNIQUE_IDS, drop_nulls, form_of
 from cpmi_dagster.trajectories.given_rows import plain
 from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.readers import Trajectory
-from cpmi_dagster.trajectories.rows import EXCERPT_CHARACTERS, TRAJECTORY_ID, Row, RowFormat, Unreadable, read_row
+from cpmi_dagster.trajectories.rows import (
+    EXCERPT_CHARACTERS,
+    Row,
+    RowFormat,
+    Unreadable,
+    read_row,
+    read_row_number,
+)
 
 ID = "|".join(("id", *UNIQUE_IDS))
 NO_NAME = "it names no solution; give its `id`, its `row_number`, or its question and steps"
 NO_JUDGEMENT = "it says of no step whether it is right; give `first_error` (from 0, or -1 for none) or `correct`"
-MOST_ROWS = 10**18
 Truth = list[bool | None]
 About = tuple[int, str | None, str]
 """Number of a row in the file from 0, the name that it gives the solution, its first characters."""
@@ -152,7 +157,7 @@ def _read_judgement(about: About, row: Row, row_format: RowFormat) -> Judgement 
         if values is not None and len(values) != len(correct or ()):
             raise MalformedRow(f"`{name}` has {len(values)} entries for the {len(correct or ())} steps of `correct`")
     name = name_in(given, ID)
-    number, source_id = _read_row_number(given), read_optional(given, name, read_identifier)
+    number, source_id = read_row_number(given), read_optional(given, name, read_identifier)
     asked = question_id(solution.question) if solution and form_of(given) else None
     if number is None and source_id is None and asked is None:
         raise MalformedRow(NO_NAME)
@@ -196,18 +201,6 @@ def _read_judged_steps(row: Mapping[str, Any], solution: Trajectory | None) -> t
 
 def _or_null(read: Any) -> Any:
     return lambda value: None if value is None else read(value)
-
-
-def _read_row_number(row: Mapping[str, Any]) -> int | None:
-    """The row of the source that a row names by its number or by our id of the trajectory."""
-    if (named := read_optional(row, "trajectory_id", read_text)) is None:
-        number = read_optional(row, "row_number", read_whole_number)
-        if number is not None and number > MOST_ROWS:
-            raise MalformedRow(f"the trajectories have no row {number} (from 0)")
-        return number
-    if not re.match(TRAJECTORY_ID, named):
-        raise MalformedRow(f"`trajectory_id`: {named!r} is none of ours, which are like t000000042; yours is an `id`")
-    return int(named.removeprefix("t"))
 
 
 def with_truth(trajectories: pl.DataFrame, step_truth: pl.DataFrame) -> pl.DataFrame:
