@@ -32,7 +32,7 @@ from cpmi_dagster.rewards.soft_labels import soft_labels
 from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
 from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
-from cpmi_dagster.scoring.trajectories import Prepared, ReadingOptions, check_options, prepare_trajectories, settings_of
+from cpmi_dagster.scoring.trajectories import LabelerOptions, Prepared, check_options, prepare_trajectories, settings_of
 from cpmi_dagster.trajectories.given_rows import as_they_came, give_back, read_table
 from cpmi_dagster.trajectories.rows import originals, separate_duplicates
 
@@ -42,8 +42,8 @@ DEFAULT_REWARDS = ("cpmi", "first_error", "right_so_far")
 logger = logging.getLogger(__name__)
 
 
-class LabelOptions(ReadingOptions, total=False):
-    """Options of labelling: those of `ReadingOptions`, and weights.
+class LabelOptions(LabelerOptions, total=False):
+    """Options of labelling: those of `LabelerOptions`, and weights.
 
     Attributes:
         weights: file that `cpmi calibrate` wrote, for `first_error` and `right_so_far`; by default the one that ships.

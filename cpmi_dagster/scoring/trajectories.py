@@ -38,7 +38,7 @@ ANSWERS = ("gold_answer", "negative_answers")
 logger = logging.getLogger(__name__)
 
 
-class ReadingOptions(TypedDict, total=False):
+class LabelerOptions(TypedDict, total=False):
     """Options of reading trajectories with the labeler; all may be left out.
 
     Attributes:
@@ -71,8 +71,8 @@ class ReadingOptions(TypedDict, total=False):
     progress: Callable[[int], None] | None
 
 
-class ScoreOptions(ReadingOptions, total=False):
-    """Options of scoring: those of `ReadingOptions`, and the conditionings.
+class ScoreOptions(LabelerOptions, total=False):
+    """Options of scoring: those of `LabelerOptions`, and the conditionings.
 
     Attributes:
         conditionings: which steps stand between question and answer; default marginal, incremental, prefix.
@@ -165,7 +165,7 @@ class Prepared(NamedTuple):
 
 
 def prepare_trajectories(
-    trajectories: pl.DataFrame, model: str | Path | LoadedModel, options: ReadingOptions, with_negatives: bool = True
+    trajectories: pl.DataFrame, model: str | Path | LoadedModel, options: LabelerOptions, with_negatives: bool = True
 ) -> Prepared:
     """Load the model, and sample hard negatives of trajectories that list none; errors as of `score_trajectories`.
 
@@ -189,7 +189,7 @@ def prepare_trajectories(
     return Prepared(loaded, trajectory_negatives(distinct, loaded, sampling, options.get("seed", 0)))
 
 
-def check_options(options: ReadingOptions, known: type[ReadingOptions]) -> None:
+def check_options(options: LabelerOptions, known: type[LabelerOptions]) -> None:
     """Refuse unknown options.
 
     Raises:
@@ -214,7 +214,7 @@ def settings_of(group: type[Group], values: Mapping[str, object]) -> Group:
         raise SettingsError(f"`{name}` is {wrong.given!r}: {wrong.reason}; change it") from error
 
 
-def load_named_model(name: str | Path, options: ReadingOptions) -> LoadedModel:
+def load_named_model(name: str | Path, options: LabelerOptions) -> LoadedModel:
     """Load a model by name with these options.
 
     Raises:
