@@ -1,4 +1,4 @@
-"""Score a frame of trajectories: polars in, polars out.
+"""Score a table or a file of trajectories: polars out, or Parquet.
 
 >>> frame = pl.DataFrame({
 ...     "id": ["a"], "question": ["Ana has 48 shells and finds half as many. How many has she?"],
@@ -23,8 +23,9 @@ from cpmi_dagster.answers.comparison import BUILT_IN
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.contracts.tables import HardNegatives
-from cpmi_dagster.errors import ScoringError, SettingsError, first_complaint
+from cpmi_dagster.errors import ScoringError, SettingsError, SourceError, first_complaint
 from cpmi_dagster.files.text import cut
+from cpmi_dagster.files.whole_files import whole_file
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.scoring.conditionings import template_scores
@@ -35,6 +36,7 @@ from cpmi_dagster.trajectories.given_rows import GivenRows, own_reason, read_tab
 Group = TypeVar("Group", bound=Frozen)
 BATCH_SEQUENCES, LONGEST_SHOWN = 64, 200
 ANSWERS = ("gold_answer", "negative_answers")
+OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl")
 logger = logging.getLogger(__name__)
 
 
@@ -149,6 +151,35 @@ def score_in_full(
         name, reason = rejected.select("id", "reason").row(0)
         raise ScoringError(f"none of the {len(given.rows):,} trajectories could be scored; the first, {name}: {reason}")
     return ScoredTrajectories(_with_ids(scores, names), _with_ids(answers.logprobs, names), rejected)
+
+
+def score_file(
+    model: str,
+    given: GivenRows,
+    output: Path,
+    logprobs_output: Path | None,
+    advance: Callable[[int, int], None],
+    **options: Unpack[ScoreOptions],
+) -> ScoredTrajectories:
+    """`cpmi score`: score the rows of a file; the output files, Parquet, appear whole or not at all.
+
+    Args:
+        advance: called with the number of trajectories just finished and the number of all.
+
+    Raises:
+        SourceError: an output has the name of another format, or cannot be written.
+        ScoringError: no trajectory could be scored.
+    """
+    outputs = [path for path in (output, logprobs_output) if path is not None]
+    for path in outputs:
+        if path.suffix in OTHER_FORMATS:
+            raise SourceError(f"the output {path} is written as Parquet; give it a name that ends in .parquet")
+    options["progress"] = lambda count: advance(count, len(given.rows))
+    result = score_in_full(given, model, **options)
+    for path, rows in zip(outputs, (result.scores, result.logprobs), strict=False):
+        with whole_file(path) as unfinished:
+            rows.write_parquet(unfinished)
+    return result
 
 
 def _with_ids(rows: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
