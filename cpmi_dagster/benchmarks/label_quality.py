@@ -21,9 +21,9 @@ from cpmi_dagster.benchmarks.readers import first_row
 from cpmi_dagster.benchmarks.resampling import FEWEST_UNITS, Estimate, Resampled, bootstrap_mean
 from cpmi_dagster.errors import BenchmarkError
 from cpmi_dagster.rewards.controls import CORPUS_LABELS
+from cpmi_dagster.rewards.reward_type import STEP
 from cpmi_dagster.trajectories.step_truth import with_truth
 
-STEP = ["trajectory_id", "step_index"]
 FEWEST_OF_EACH = FEWEST_UNITS
 """Right steps or solutions, and wrong ones, below which an AUC is no evidence, whatever questions they are of."""
 FEWEST_SOLUTIONS = 50

@@ -117,7 +117,8 @@ def label(
     given = read_table(rows)
     trajectories, repeated = separate_duplicates(given.trajectories)
     every = 0.1 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES
-    with tqdm(total=_passes(demand) * trajectories.height, desc="labelling", mininterval=every) as bar:
+    passes = demand.needs[LOGPROBS] + demand.needs[CONTROL_LOGPROBS]
+    with tqdm(total=passes * trajectories.height, desc="labelling", mininterval=every) as bar:
 
         def advance(count: int) -> None:
             bar.update(count)
@@ -180,11 +181,6 @@ def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: 
                 "or leave the type out"
             )
     return demand_of(rewards, conditioning, count)
-
-
-def _passes(demand: Demand) -> int:
-    """The number of passes of the labeler over the trajectories."""
-    return demand.needs[LOGPROBS] + demand.needs[CONTROL_LOGPROBS]
 
 
 def _label_inputs(

@@ -37,7 +37,7 @@ from cpmi_dagster.trajectories.fields import (
 from cpmi_dagster.trajectories.forms import UNIQUE_IDS, drop_nulls, form_of
 from cpmi_dagster.trajectories.given_rows import plain
 from cpmi_dagster.trajectories.question_key import question_id
-from cpmi_dagster.trajectories.readers import Trajectory
+from cpmi_dagster.trajectories.readers import Trajectory, first_wrong
 from cpmi_dagster.trajectories.rows import (
     EXCERPT_CHARACTERS,
     Row,
@@ -189,7 +189,7 @@ def _read_judged_steps(row: Mapping[str, Any], solution: Trajectory | None) -> t
     if correct is None and first_error is None and solution and solution.truth:
         return list(solution.truth), None
     if correct is not None and first_error is not None:
-        first = correct.index(False) if False in correct else NO_ERROR
+        first = first_wrong(correct)
         if first != first_error:
             raise MalformedRow(
                 f"the first wrong step of `correct` is {first} (from 0), but `first_error` {first_error}"

@@ -17,7 +17,7 @@ import numpy as np
 
 from cpmi_dagster.errors import ModelError, TransientError, first_line
 from cpmi_dagster.models.attention import attention_implementation
-from cpmi_dagster.models.memory import is_out_of_memory, release_memory
+from cpmi_dagster.models.memory import USABLE_SHARE, free_bytes, is_out_of_memory, release_memory
 from cpmi_dagster.tree_forward import Reader
 from cpmi_dagster.tree_forward.probe import Probe, Take, choose_reader
 from cpmi_dagster.tree_forward.row_readers import RowReader
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 LONGEST_ROW = {"cuda": 16_384, "cpu": 4_096}
 SHORTEST_ROW = 128
-USABLE_SHARE = 0.5
 # hidden states, residual, normed copies, queries, keys, values and the attention's result, in widths of the model
 HIDDEN_COPIES = 10
 # gate, up and their product
@@ -214,14 +213,10 @@ class TreeReader:
 
 def row_budget(model: Readable) -> int:
     """Tokens of a row that fit the device's memory: at least `SHORTEST_ROW`, less than ran out of memory before."""
-    import torch
-
     device = model.model.device
     tokens = LONGEST_ROW.get(device.type, LONGEST_ROW["cpu"])
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        fitting = int((free + cached) * USABLE_SHARE) // bytes_per_token(model.model)
+        fitting = int(free_bytes(device) * USABLE_SHARE) // bytes_per_token(model.model)
         # powers of two: kernels are compiled for few lengths
         tokens = max(SHORTEST_ROW, min(tokens, 1 << (max(fitting, 1).bit_length() - 1)))
     return min(tokens, model.cache.get(ROW_TOKENS, tokens))
