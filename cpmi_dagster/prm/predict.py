@@ -21,14 +21,12 @@ from cpmi_dagster.benchmarks.settings import Benchmarks
 from cpmi_dagster.trajectories.given_rows import (
     STEPS,
     GivenRows,
-    as_they_came,
     beside,
     give_back,
     plain,
     read_table,
     write_rows,
 )
-from cpmi_dagster.trajectories.rows import Unreadable
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
@@ -85,7 +83,7 @@ def judge(
     given = read_table(rows, keeps_empty=True)
     model = load_prm(prm, device, dtype, form, revision)
     with tqdm(total=len(given.rows), desc="judging", disable=None) as bar:
-        judged = predict_rows(model, given, threshold, bar.update, as_they_came(rows, given))
+        judged = predict_rows(model, given, threshold, bar.update)
     for name, reason in unpredicted(given, judged).items():
         logger.warning("%s was not judged: %s", name, reason)
     return give_back(rows, judged, OURS)
@@ -119,7 +117,8 @@ def predict_file(
     from cpmi_dagster.prm.published import load_prm
 
     model = load_prm(prm, device, dtype, form, revision)
-    rows = predict_rows(model, given, threshold, lambda count: progress(count, len(given.rows)))
+    judged = predict_rows(model, given, threshold, lambda count: progress(count, len(given.rows)))
+    rows = [plain(row) for row in judged]
     write_rows(output, rows, [STEPS, *OURS])
     return rows
 
@@ -129,13 +128,8 @@ def predict_rows(
     given: GivenRows,
     threshold: float,
     advance: Callable[[int], Any],
-    own: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """A row with our columns for each row, in order; a score that is not finite is a `ScoringError`.
-
-    Args:
-        own: the rows to put them beside; by default those that were read, as JSON can hold them.
-    """
+    """A row with our columns for each row, in order; a score that is not finite is a `ScoringError`."""
     from cpmi_dagster.prm.scoring import step_scorer
     from cpmi_dagster.prm.step_reader import step_values
 
@@ -151,11 +145,9 @@ def predict_rows(
     name = lambda place: f"the probability of row {[*readable][place] + 1}"  # noqa: E731
     values = step_values(list(readable.values()), reader, read, BATCH_TOKENS, advance, name)
     scores = {number: each.tolist() for number, each in zip(readable, values, strict=True)}
-    if own is None:
-        own = [plain({"text": row.text} if isinstance(row, Unreadable) else row) for row in given.rows]
     return [
         beside(row, steps_of.get(number), _judgement(scores.get(number), reasons.get(number), threshold))
-        for number, row in enumerate(own)
+        for number, row in enumerate(given.rows)
     ]
 
 

@@ -33,7 +33,7 @@ from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
 from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.trajectories import LabelerOptions, Prepared, check_options, prepare_trajectories, settings_of
-from cpmi_dagster.trajectories.given_rows import as_they_came, give_back, read_table
+from cpmi_dagster.trajectories.given_rows import give_back, read_table
 from cpmi_dagster.trajectories.rows import originals, separate_duplicates
 
 SECONDS_BETWEEN_LINES = 60.0
@@ -127,7 +127,7 @@ def label(
         labelled = label_in_full(trajectories, model, rewards, default_conditioning, **options)
     unread = pl.concat([given.rejected.select(repeated.columns), repeated])
     first = originals(given.trajectories)
-    numbered = ((row, first.get(number, number)) for number, row in enumerate(as_they_came(rows, given)))
+    numbered = ((row, first.get(number, number)) for number, row in enumerate(given.rows))
     labelled_rows = list(
         add_labels(numbered, trajectories, unread, labelled.rejected, labelled.labels, types, labelled.notes)
     )

@@ -5,7 +5,7 @@ ours   {"steps": ["2 + 3 = 5."], "rewards": {"cpmi": [0.8]}, "soft_labels": {"cp
 back   {"uid": 7, "question": …, "input_reason": "mine", "steps": ["2 + 3 = 5."], "rewards": …, "reason": None}
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -15,6 +15,7 @@ from cpmi_dagster.contracts.keys import CONTROL_LOGPROBS
 from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.trajectories.fields import read_identifier, read_optional
 from cpmi_dagster.trajectories.given_rows import STEPS, beside, name_rows, own_reason, table_rows
+from cpmi_dagster.trajectories.rows import Row
 
 OURS = (STEPS, "rewards", "soft_labels", "reason")
 """The added columns."""
@@ -34,7 +35,7 @@ LONG = {
 
 
 def add_labels(
-    rows: Iterable[tuple[Mapping[str, Any], int | None]],
+    rows: Iterable[tuple[Row, int | None]],
     trajectories: pl.DataFrame,
     rejected_rows: pl.DataFrame,
     rejected_trajectories: pl.DataFrame,

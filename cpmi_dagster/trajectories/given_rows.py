@@ -38,7 +38,7 @@ class GivenRows(NamedTuple):
     """Rows as they came, and the trajectories in them.
 
     Attributes:
-        rows: of plain values; a broken line of a file is `Unreadable`.
+        rows: a broken line of a file is `Unreadable`.
         trajectories: those of `sources.math_shepherd`, with trajectory_id (as in a run of these rows), id and
             negative_answers (null if the row lists none).
         rejected: row_number (from 0), source_id, stage, reason, excerpt and id of the other rows.
@@ -58,7 +58,8 @@ def read_table(table: Any, keeps_empty: bool = False) -> GivenRows:
     Raises:
         ScoringError: it is no table.
     """
-    return read_given(table_rows(table), RowFormat(place="", keeps_empty=keeps_empty))
+    given = read_given(table_rows(table), RowFormat(place="", keeps_empty=keeps_empty))
+    return given._replace(rows=table) if _are_dicts(table) else given
 
 
 def read_given(rows: Sequence[Row], row_format: RowFormat) -> GivenRows:
@@ -119,7 +120,7 @@ def table_rows(table: Any) -> list[dict[str, Any]]:
             raise TypeError("it can be read only once")
         if hasattr(given, "notna"):  # pandas, which has no null but NaN
             rows = given.astype(object).where(given.notna(), None).to_dict("records")
-        elif isinstance(given, list | tuple) and all(isinstance(row, Mapping) for row in given):
+        elif _are_dicts(given):
             rows = given
         else:
             rows = pl.DataFrame(given, infer_schema_length=None).to_dicts()
@@ -131,10 +132,8 @@ def table_rows(table: Any) -> list[dict[str, Any]]:
     return [dict(name_classes(to_plain(row), class_names(table))) for row in rows]
 
 
-def as_they_came(table: Any, given: GivenRows) -> Sequence[Mapping[str, Any]]:
-    """The rows of a table: a user's own dicts with the values they have, else the plain ones that were read."""
-    is_list = isinstance(table, list | tuple) and all(isinstance(row, Mapping) for row in table)
-    return table if is_list else [row for row in given.rows if isinstance(row, Mapping)]
+def _are_dicts(table: Any) -> bool:
+    return isinstance(table, list | tuple) and all(isinstance(row, Mapping) for row in table)
 
 
 def class_names(table: Any) -> dict[str, list[str]]:
@@ -178,13 +177,16 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def beside(row: Mapping[str, Any], steps: Sequence[str] | None, ours: Mapping[str, Any]) -> dict[str, Any]:
+def beside(row: Row, steps: Sequence[str] | None, ours: Mapping[str, Any]) -> dict[str, Any]:
     """A row with its steps and columns of ours behind its own; one of theirs with such a name becomes `input_…`.
+
+    A line that is no object is the `text` of its row.
 
     Args:
         steps: as split; None if the row was not read, and then its own stay, or stand in `input_steps` if they are
             none.
     """
+    row = {"text": row.text} if isinstance(row, Unreadable) else row
     own = {free_name(column, row, ours): value for column, value in row.items()}
     if steps is None and STEPS in row:
         if _are_steps(row[STEPS]):
