@@ -219,9 +219,7 @@ def fit_for(solution: Solution, weights: Weights) -> Fit:
         [fit for fit in source.fits if solution.known.issuperset(fit.labels)] for source in (weights, shipped_weights())
     )
     with_outcome = [fit for fit in own if OUTCOME in fit.labels] or [fit for fit in shipped if OUTCOME in fit.labels]
-    if not (usable := with_outcome or own or shipped):
-        raise SettingsError(f"{SHIPPED} has no weights for solutions without labels; install the package again")
-    return max(usable, key=lambda fit: len(fit.labels))
+    return max(with_outcome or own or shipped, key=lambda fit: len(fit.labels))
 
 
 def explain(solution: Solution, weights: Weights) -> pl.DataFrame:

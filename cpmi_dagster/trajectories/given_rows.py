@@ -138,11 +138,11 @@ def _are_dicts(table: Any) -> bool:
 
 def class_names(table: Any) -> dict[str, list[str]]:
     """The names of the classes in each column of a `datasets.Dataset` that holds their numbers."""
-    return {name: kind.names for name, kind in (getattr(table, "features", None) or {}).items() if _is_class(kind)}
-
-
-def _is_class(feature: Any) -> bool:
-    return type(feature).__name__ == "ClassLabel"
+    return {
+        name: kind.names
+        for name, kind in (getattr(table, "features", None) or {}).items()
+        if type(kind).__name__ == "ClassLabel"
+    }
 
 
 def name_classes(row: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> Mapping[str, Any]:
