@@ -10,14 +10,12 @@ Every step of every selected trajectory needs a number; labels of other trajecto
 """
 
 from collections.abc import Iterable
-from math import isfinite
-from typing import Any
 
 import polars as pl
 
 from cpmi_dagster.contracts.tables import StepLabels, StepRewards
 from cpmi_dagster.errors import MalformedRow, SourceError
-from cpmi_dagster.trajectories.fields import read_list
+from cpmi_dagster.trajectories.fields import read_list, read_number
 from cpmi_dagster.trajectories.rows import Row, Unreadable, name_trajectory, read_row_number
 
 ADVICE = "correct or remove the row"
@@ -41,7 +39,7 @@ def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False
             raise SourceError(f"{what}, {row.place}: {row.reason}; correct or remove it")
         where = f"{what}, row {place + 1}:"
         try:
-            number, rewards = read_row_number(row), read_list(row, "rewards", _read_reward)
+            number, rewards = read_row_number(row), read_list(row, "rewards", read_number)
         except MalformedRow as error:
             raise SourceError(f"{where} {error}; {ADVICE}") from error
         if number is None:
@@ -57,12 +55,6 @@ def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False
     read = pl.DataFrame({"trajectory_id": list(labels), "reward": list(labels.values())})
     numbered = read.with_columns(name=pl.lit(name), step_index=pl.int_ranges(pl.col("reward").list.len()))
     return StepLabels.cast(numbered.explode("step_index", "reward").select(StepLabels.column_names()))
-
-
-def _read_reward(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise ValueError("it must be a finite number")
-    return float(value)
 
 
 def external_rewards(labels: pl.DataFrame, trajectories: pl.DataFrame) -> pl.DataFrame:

@@ -20,16 +20,15 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 import polars as pl
-from pydantic import BaseModel, ValidationError, model_validator
 
-from cpmi_dagster.errors import MalformedRow, SourceError, first_complaint
-from cpmi_dagster.files.bounded_reading import BoundedList
+from cpmi_dagster.errors import MalformedRow, SourceError
 from cpmi_dagster.trajectories.fields import (
     NO_ERROR,
     name_in,
     read_identifier,
     read_label,
     read_list,
+    read_number,
     read_optional,
     read_text,
     read_whole_number,
@@ -53,26 +52,6 @@ NO_JUDGEMENT = "it says of no step whether it is right; give `first_error` (from
 Truth = list[bool | None]
 About = tuple[int, str | None, str]
 """Number of a row in the file from 0, the name that it gives the solution, its first characters."""
-
-
-class JudgedSteps(BaseModel):
-    """The judgements of the label explorer: `rewards` is 1 or 0 at the steps in `judged`, and no truth elsewhere."""
-
-    rewards: BoundedList[float | None]
-    judged: BoundedList[int]
-
-    @model_validator(mode="after")
-    def _judgements_are_clear(self) -> "JudgedSteps":
-        for step in self.judged:
-            if not (0 <= step < len(self.rewards) and self.rewards[step] in (0, 1)):
-                raise ValueError(f"`judged` names step {step} (from 0), where `rewards` has neither 1 nor 0")
-        return self
-
-    @property
-    def correct(self) -> Truth:
-        """Whether each step is right; None if it is unjudged or annotators are split evenly."""
-        judged = set(self.judged)
-        return [reward == 1 if step in judged else None for step, reward in enumerate(self.rewards)]
 
 
 class Judgement(NamedTuple):
@@ -178,10 +157,7 @@ def _read_solution(row: Mapping[str, Any], row_format: RowFormat) -> Trajectory 
 def _read_judged_steps(row: Mapping[str, Any], solution: Trajectory | None) -> tuple[Truth | None, int | None]:
     """`correct` and `first_error`, in whichever form a row has them; None if it does not."""
     if "judged" in row:
-        try:
-            return JudgedSteps.model_validate(row).correct, None
-        except ValidationError as error:
-            raise MalformedRow(str(first_complaint(error))) from error
+        return _read_explorer_row(row), None
     if "probabilities" in row and "first_error" in row:
         raise MalformedRow("`probabilities` beside `first_error` are of a reward model, and no person's judgement")
     correct = read_list(row, "correct", _or_null(read_label)) if "correct" in row else None
@@ -197,6 +173,16 @@ def _read_judged_steps(row: Mapping[str, Any], solution: Trajectory | None) -> t
         right = len(correct) if first_error == NO_ERROR else first_error
         correct = [*repeat(True, right), *correct[right:]]  # what `correct` leaves open before the first error
     return correct, first_error
+
+
+def _read_explorer_row(row: Mapping[str, Any]) -> Truth:
+    """The judgements of the label explorer: `rewards` is 1 or 0 at the steps in `judged`, and no truth elsewhere."""
+    rewards = read_list(row, "rewards", _or_null(read_number), least=0)
+    judged = read_list(row, "judged", read_whole_number, least=0)
+    for step in judged:
+        if not (0 <= step < len(rewards) and rewards[step] in (0, 1)):
+            raise MalformedRow(f"`judged` names step {step} (from 0), where `rewards` has neither 1 nor 0")
+    return [reward == 1 if step in judged else None for step, reward in enumerate(rewards)]
 
 
 def _or_null(read: Any) -> Any:
