@@ -29,7 +29,7 @@ from cpmi_dagster.rewards.labeling import LabelOptions, label_in_full, labeler_d
 from cpmi_dagster.scoring.trajectories import load_named_model
 from cpmi_dagster.trajectories.chats import ASSISTANT, is_of_user, messages_of, read_chat, text_of
 from cpmi_dagster.trajectories.choices import LETTERS, LISTED, as_stated, name_choice, with_options
-from cpmi_dagster.trajectories.given_rows import own_reason, read_table, to_plain
+from cpmi_dagster.trajectories.given_rows import read_table, to_plain, without_trajectory
 
 PRM = "prm"
 """Reward name of a process reward model."""
@@ -205,7 +205,7 @@ def _label(
     numbers = dict(given.trajectories.select("trajectory_id", "row_number").iter_rows())
     refused = dict(given.rejected.select("row_number", "reason").iter_rows())
     for name, reason in labelled.rejected.select("trajectory_id", "reason").iter_rows():
-        refused[numbers[name]] = own_reason(reason, name)
+        refused[numbers[name]] = without_trajectory(reason, name)
     reasons = [f"completion {number + 1}: {reason}" for number, reason in sorted(refused.items())]
     return {numbers[name]: reward for name, reward in rewards.iter_rows()}, [*reasons, *labelled.notes]
 

@@ -14,7 +14,7 @@ from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
 from cpmi_dagster.contracts.keys import CONTROL_LOGPROBS
 from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.trajectories.fields import read_identifier, read_optional
-from cpmi_dagster.trajectories.given_rows import STEPS, beside, name_rows, own_reason, table_rows
+from cpmi_dagster.trajectories.given_rows import STEPS, beside, name_rows, table_rows, without_trajectory
 from cpmi_dagster.trajectories.rows import Row
 
 OURS = (STEPS, "rewards", "soft_labels", "reason")
@@ -72,11 +72,11 @@ def add_labels(
             if {"truth", "corpus_labels"}.intersection(demand.inputs):
                 cause = LACKING, UNLABELLED
             elif demand.needs[CONTROL_LOGPROBS] and name in unscored:
-                cause = LACKING, own_reason(unscored[name], name)
+                cause = LACKING, without_trajectory(unscored[name], name)
             elif gold is None:
                 cause = UNANSWERED, ""
             elif name in reasons:
-                cause = "", own_reason(reasons[name], name)
+                cause = "", without_trajectory(reasons[name], name)
             else:
                 cause = LACKING, UNSTATED if "final_answer" in demand.inputs and final is None else UNREADABLE
             causes.setdefault(cause, []).append(kind)

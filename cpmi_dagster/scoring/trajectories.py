@@ -31,7 +31,7 @@ from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.scoring.conditionings import template_scores
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.settings import Reader, Scoring
-from cpmi_dagster.trajectories.given_rows import GivenRows, own_reason, read_table
+from cpmi_dagster.trajectories.given_rows import GivenRows, read_table, without_trajectory
 
 Group = TypeVar("Group", bound=Frozen)
 BATCH_SEQUENCES, LONGEST_SHOWN = 64, 200
@@ -142,7 +142,7 @@ def score_in_full(
     answers = answer_logprobs(given.trajectories, prepared.negatives, prepared.model, scoring, progress)
     scores = template_scores(answers.logprobs, scoring.conditionings)
     refused = answers.rejected.with_columns(
-        reason=pl.Series(starmap(own_reason, answers.rejected.select("reason", "trajectory_id").iter_rows()))
+        reason=pl.Series(starmap(without_trajectory, answers.rejected.select("reason", "trajectory_id").iter_rows()))
     )
     names = given.trajectories.select("trajectory_id", "id", "row_number")
     refused = refused.join(names, on="trajectory_id").select("row_number", "id", "stage", "reason")

@@ -91,7 +91,7 @@ def name_rows(ids: Iterable[str | None]) -> list[str]:
     return [each or (f"row {number + 1}" if has_ids else str(number)) for number, each in enumerate(given)]
 
 
-def own_reason(reason: str, trajectory_id: str) -> str:
+def without_trajectory(reason: str, trajectory_id: str) -> str:
     """A reason without the name of the trajectory, which is not the user's."""
     return reason.removeprefix(f"trajectory `{trajectory_id}`").lstrip(": ")
 
@@ -187,13 +187,13 @@ def beside(row: Row, steps: Sequence[str] | None, ours: Mapping[str, Any]) -> di
             none.
     """
     row = {"text": row.text} if isinstance(row, Unreadable) else row
-    own = {free_name(column, row, ours): value for column, value in row.items()}
+    theirs = {free_name(column, row, ours): value for column, value in row.items()}
     if steps is None and STEPS in row:
         if _are_steps(row[STEPS]):
             steps = row[STEPS]
         else:  # as they came, they fit no column of steps
-            own = {free_name(STEPS, row, [STEPS, *ours]): row[STEPS]} | own
-    return own | {STEPS: steps, **ours}
+            theirs = {free_name(STEPS, row, [STEPS, *ours]): row[STEPS]} | theirs
+    return theirs | {STEPS: steps, **ours}
 
 
 def _are_steps(value: Any) -> bool:
@@ -211,22 +211,22 @@ def give_back(table: Any, rows: list[dict[str, Any]], ours: Mapping[str, pl.Data
     if isinstance(table, list | tuple):
         return rows
     is_pandas, is_dataset = hasattr(table, "notna"), hasattr(table, "to_polars")
-    own: Any = table if is_pandas or is_dataset else pl.DataFrame(table)
-    columns = dict.fromkeys(own.column_names if is_dataset else own.columns)
+    theirs: Any = table if is_pandas or is_dataset else pl.DataFrame(table)
+    columns = dict.fromkeys(theirs.column_names if is_dataset else theirs.columns)
     names = {name: free_name(name, columns, ours) for name in columns}
     schema = {STEPS: pl.List(pl.String), **ours}
     added = {name: [row[name] for row in rows] for name in schema}
     if is_pandas:
-        return own.rename(columns=names).assign(**added)
+        return theirs.rename(columns=names).assign(**added)
     frame = pl.DataFrame(added, schema, strict=False)
     if not is_dataset:
-        return own.rename(names).with_columns(frame.get_columns())
+        return theirs.rename(names).with_columns(frame.get_columns())
     from datasets import Dataset, concatenate_datasets
 
     if not rows:  # datasets drops empty tables when it joins them
-        return Dataset.from_polars(own.to_polars().rename(names).with_columns(frame.get_columns()))
-    own = own.rename_columns(names).remove_columns([name for name in columns if name == STEPS])
-    return concatenate_datasets([own, Dataset.from_polars(frame)], axis=1)
+        return Dataset.from_polars(theirs.to_polars().rename(names).with_columns(frame.get_columns()))
+    theirs = theirs.rename_columns(names).remove_columns([name for name in columns if name == STEPS])
+    return concatenate_datasets([theirs, Dataset.from_polars(frame)], axis=1)
 
 
 def check_format(output: Path, what: str) -> None:
@@ -244,9 +244,9 @@ def write_rows(output: Path, rows: Iterable[Mapping[str, Any]], ours: Collection
     with whole_file(output) as unfinished:
         if output.suffix == ".parquet":
             given = list(rows)
-            own = as_cells([{name: value for name, value in row.items() if name not in ours} for row in given])
+            theirs = as_cells([{name: value for name, value in row.items() if name not in ours} for row in given])
             added = ({name: row[name] for name in ours} for row in given)
-            whole = [columns | of_ours for columns, of_ours in zip(own, added, strict=True)]
+            whole = [columns | of_ours for columns, of_ours in zip(theirs, added, strict=True)]
             pl.DataFrame(whole, infer_schema_length=None, strict=False).write_parquet(unfinished)
         else:
             with unfinished.open("w", encoding="utf-8") as file:
