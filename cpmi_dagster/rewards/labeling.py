@@ -21,7 +21,6 @@ from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, Rejec
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.rewards.dataset import step_lists
 from cpmi_dagster.rewards.hazard import read_weights, shipped_weights
 from cpmi_dagster.rewards.labelled_rows import add_labels
@@ -32,7 +31,14 @@ from cpmi_dagster.rewards.soft_labels import soft_labels
 from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
 from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
-from cpmi_dagster.scoring.trajectories import LabelerOptions, Prepared, check_options, prepare_trajectories, settings_of
+from cpmi_dagster.scoring.trajectories import (
+    LabelerOptions,
+    Prepared,
+    check_options,
+    prepare_trajectories,
+    sampled_negatives,
+    settings_of,
+)
 from cpmi_dagster.trajectories.given_rows import give_back, read_table
 from cpmi_dagster.trajectories.rows import originals, separate_duplicates
 
@@ -167,7 +173,7 @@ def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: 
     """What the reward types need; a type that needs more than trajectory and labeler is a `SettingsError`."""
     check_options(options, LabelOptions)
     settings_of(Rewards, {"types": (), "default_conditioning": conditioning})
-    count = options.get("negatives", Negatives().count)
+    count = sampled_negatives(options).count
     for entry in map(reward_type, rewards):
         if not entry.is_of_labeler:
             enough = ", ".join(name for name, other in REWARD_TYPES.items() if other.is_of_labeler)

@@ -206,7 +206,7 @@ def prepare_trajectories(
         trajectories: trajectory_id, question, steps, gold_answer, negative_answers.
         with_negatives: hard negatives are needed.
     """
-    sampling = settings_of(Negatives, {"count": options.get("negatives", Negatives().count)})
+    sampling = sampled_negatives(options)
     loaded = model if isinstance(model, LoadedModel) else load_named_model(model, options)
     if not with_negatives:
         return Prepared(loaded, HardNegatives.create_empty())
@@ -243,6 +243,11 @@ def settings_of(group: type[Group], values: Mapping[str, object]) -> Group:
         wrong = first_complaint(error)
         name = wrong.place.partition(".")[0]
         raise SettingsError(f"`{name}` is {wrong.given!r}: {wrong.reason}; change it") from error
+
+
+def sampled_negatives(options: LabelerOptions) -> Negatives:
+    """How hard negatives are sampled; errors as of `settings_of`."""
+    return settings_of(Negatives, {"count": options["negatives"]} if "negatives" in options else {})
 
 
 def load_named_model(name: str | Path, options: LabelerOptions) -> LoadedModel:
