@@ -141,9 +141,15 @@ def predict_rows(
     obstacles = {number: reader.obstacle(encoded[number], steps) for number, steps in steps_of.items()}
     reasons = obstacles | dict(given.rejected.select("row_number", "reason").iter_rows())
     advance(sum(reason is not None for reason in reasons.values()))
-    readable = {number: solution for number, solution in encoded.items() if not obstacles[number]}
-    name = lambda place: f"the probability of row {[*readable][place] + 1}"  # noqa: E731
-    values = step_values(list(readable.values()), reader, read, BATCH_TOKENS, advance, name)
+    readable = [number for number in numbers if not obstacles[number]]
+    values = step_values(
+        [encoded[number] for number in readable],
+        reader,
+        read,
+        BATCH_TOKENS,
+        advance,
+        lambda place: f"the probability of row {readable[place] + 1}",
+    )
     scores = {number: each.tolist() for number, each in zip(readable, values, strict=True)}
     return [
         beside(row, steps_of.get(number), _judgement(scores.get(number), reasons.get(number), threshold))

@@ -99,8 +99,9 @@ def read_steps(
             )
     advance = progress or (lambda count: None)
     advance(solutions.height - judged.height)
-    name = lambda index: f"the {column} of {_name(rows, index)}"  # noqa: E731
-    by_solution = step_values(encoded, reader, read, batch_tokens, advance, name)
+    by_solution = step_values(
+        encoded, reader, read, batch_tokens, advance, lambda index: f"the {column} of {_name(rows, index)}"
+    )
     counts = [len(solution.step_positions) for solution in encoded]
     every = np.concatenate([values for values in by_solution if len(values)] or [np.empty(0)])
     steps = [step for count in counts for step in range(count)]
