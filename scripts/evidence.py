@@ -39,8 +39,6 @@ from cpmi_dagster.benchmarks.label_quality import (
     common_steps,
     first_errors_found,
     label_aucs,
-    regression_auc,
-    steps_with_labels,
 )
 from cpmi_dagster.benchmarks.metrics import bootstrap_auc
 from cpmi_dagster.benchmarks.predictions import with_probabilities
@@ -55,6 +53,7 @@ from cpmi_dagster.reports.figures import ReportInputs
 from cpmi_dagster.reports.labels import in_order, steps_with_truth
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.rewards.registry import reward_label
+from scripts.label_regression import regression_auc, steps_with_labels
 
 OURS = ("cpmi_incremental", "cpmi")
 SURPRISAL, ROLLOUTS, FLOOR, TO_BEAT = "step_surprisal", "mc", "uniform", "final_answer"

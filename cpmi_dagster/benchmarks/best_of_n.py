@@ -176,7 +176,7 @@ def choose(
     Args:
         candidates: `CandidateSolutions` columns.
         scores: benchmark, problem_id, candidate, step_index, probability of one model.
-        ns: numbers of candidates; none above what every problem has.
+        ns: numbers of candidates, at least one; none above what every problem has.
         comparison: says which wrong answers are the same, for votes.
 
     Returns:
@@ -186,10 +186,6 @@ def choose(
     Raises:
         BenchmarkError: candidates are missing, or scores do not cover their steps.
     """
-    if candidates.is_empty():
-        raise BenchmarkError("there are no candidate solutions to choose from; sample them first")
-    if not ns or min(ns) < 1:
-        raise BenchmarkError(f"best-of-N needs numbers of candidates of at least 1; got {list(ns)}")
     wanted = pl.int_range(max(ns), dtype=pl.Int64)
     counted = candidates.group_by(PROBLEM).agg(pl.col("candidate").sort())
     short = counted.filter(pl.col("candidate").list.head(max(ns)) != wanted.implode()).sort(PROBLEM)

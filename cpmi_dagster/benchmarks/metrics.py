@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cpmi_dagster.benchmarks.predictions import with_probabilities, with_probability
+from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.resampling import (
     CHANCE_DRAWS,
     Floats,
@@ -153,34 +153,30 @@ def _ranked(scores: npt.ArrayLike, correct: npt.ArrayLike, groups: npt.ArrayLike
     return _Ranked(values[order], truth[order], group_numbers(groups)[order])
 
 
-def scored_steps(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
+def scored_steps(predictions: pl.DataFrame | float, problems: pl.DataFrame) -> pl.DataFrame:
     """The steps of ProcessBench-Math, one row each: question, probability, correct.
 
     Args:
-        predictions: `ProcessBenchPredictions` columns of one recipe (recipe may be left out).
+        predictions: `ProcessBenchPredictions` columns of one recipe (recipe may be left out), or one probability.
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
 
     Raises:
         BenchmarkError: predictions do not fit the problems.
     """
-    return _with_truth(with_probabilities(predictions, problems.filter(benchmark=DISTRIBUTION_SUBSET)))
-
-
-def chance_wasserstein(problems: pl.DataFrame, seed: int) -> Resampled:
-    """The distance that uniform random step scores have: the mean over `CHANCE_DRAWS` judges."""
-    problems = problems.filter(benchmark=DISTRIBUTION_SUBSET)
-    steps = _with_truth(with_probability(problems, 0.5))
-    random, columns = np.random.default_rng(seed), (steps["correct"], steps["question"])
-    judges = [bootstrap_wasserstein(random.random(steps.height), *columns, 0, 0) for _ in range(CHANCE_DRAWS)]
-    return Resampled.of_judges(np.array([judge.value for judge in judges]), steps.height)
-
-
-def _with_truth(judged: pl.DataFrame) -> pl.DataFrame:
+    judged = with_probabilities(predictions, problems.filter(benchmark=DISTRIBUTION_SUBSET))
     step = pl.int_ranges(pl.col("steps").list.len())
     steps = judged.select("question", "first_error", step.alias("step"), pl.col("probabilities").alias("probability"))
     steps = steps.explode("step", "probability", empty_as_null=False)
     is_before = (pl.col("first_error") == -1) | (pl.col("step") < pl.col("first_error"))
     return steps.select("question", "probability", correct=is_before)
+
+
+def chance_wasserstein(problems: pl.DataFrame, seed: int) -> Resampled:
+    """The distance that uniform random step scores have: the mean over `CHANCE_DRAWS` judges."""
+    steps = scored_steps(0.5, problems)
+    random, columns = np.random.default_rng(seed), (steps["correct"], steps["question"])
+    judges = [bootstrap_wasserstein(random.random(steps.height), *columns, 0, 0) for _ in range(CHANCE_DRAWS)]
+    return Resampled.of_judges(np.array([judge.value for judge in judges]), steps.height)
 
 
 class Agreement(NamedTuple):

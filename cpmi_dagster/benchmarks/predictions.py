@@ -37,20 +37,23 @@ from cpmi_dagster.files.text import Identifier, Text
 KEYS = ["benchmark", "problem_id"]
 
 
-def with_probabilities(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
+def with_probabilities(predictions: pl.DataFrame | float, problems: pl.DataFrame) -> pl.DataFrame:
     """Join each problem's step probabilities to it.
 
     Args:
         predictions: problem_id, step_index, probability of one model, and benchmark if `problems` has several.
-            Rows of other benchmarks are ignored.
+            Rows of other benchmarks are ignored. Or one probability for all steps.
         problems: `BenchmarkProblems` columns.
 
     Returns:
-        `problems` sorted by benchmark and id, with `probabilities`, a list as long as `steps`.
+        `problems` with `probabilities`, a list as long as `steps`; sorted by benchmark and id, in their own order if
+        all have one probability.
 
     Raises:
         BenchmarkError: a prediction is missing, repeated or of an unknown problem.
     """
+    if not isinstance(predictions, pl.DataFrame):
+        return problems.with_columns(probabilities=pl.lit(predictions).repeat_by(pl.col("steps").list.len()))
     if problems.is_empty():
         raise BenchmarkError("there are no problems to judge; check the benchmark's source and split")
     names = problems["benchmark"].unique()
@@ -86,11 +89,6 @@ def with_probabilities(predictions: pl.DataFrame, problems: pl.DataFrame) -> pl.
             f"{len(row['probabilities'])}, steps {row['step_index'][0]} to {row['step_index'][-1]}; judge it again"
         )
     return both.drop("step_index")
-
-
-def with_probability(problems: pl.DataFrame, probability: float) -> pl.DataFrame:
-    """Problems with one probability for all their steps, in the shape of `with_probabilities`."""
-    return problems.with_columns(probabilities=pl.lit(probability).repeat_by(pl.col("steps").list.len()))
 
 
 class Problem(NamedTuple):

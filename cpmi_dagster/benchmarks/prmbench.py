@@ -121,7 +121,7 @@ class PrmScores(NamedTuple):
 
 
 def prmbench_scores(
-    predictions: pl.DataFrame,
+    predictions: pl.DataFrame | float,
     problems: pl.DataFrame,
     bootstrap_samples: int,
     seed: int,
@@ -133,7 +133,8 @@ def prmbench_scores(
     chosen, `CROSS_FITTED` has each half of the questions judged at the threshold chosen on the other.
 
     Args:
-        predictions: `PRMBenchPredictions` columns of one recipe (recipe and category may be left out).
+        predictions: `PRMBenchPredictions` columns of one recipe (recipe and category may be left out), or one
+            probability for all steps: with 1 the fixed threshold flags nothing.
         problems: `BenchmarkProblems` rows; those of other benchmarks are ignored.
 
     Raises:
@@ -154,7 +155,7 @@ def prmbench_scores(
 
 def prmbench_chance(problems: pl.DataFrame, protocol: Protocol, seed: int) -> dict[tuple[str, str], Resampled]:
     """The figures of uniform random step probabilities: means over `CHANCE_DRAWS` judges, each of which is a draw."""
-    steps = replace(_judged_steps(constant_predictions(problems, 1.0), problems, 0, seed), protocol=protocol)
+    steps = replace(_judged_steps(1.0, problems, 0, seed), protocol=protocol)
     random, judges = np.random.default_rng(seed), []
     for _ in range(CHANCE_DRAWS):
         guess = replace(steps, tally=replace(steps.tally, values=random.random(len(steps.tally.values))))
@@ -164,20 +165,12 @@ def prmbench_chance(problems: pl.DataFrame, protocol: Protocol, seed: int) -> di
     return {figure: Resampled.of_judges(scores, steps.sizes(*figure)[0]) for figure, scores in means}
 
 
-def constant_predictions(problems: pl.DataFrame, probability: float) -> pl.DataFrame:
-    """The same probability for every step of PRMBench; with 1 the fixed threshold flags nothing."""
-    steps = problems.filter(benchmark=PRMBENCH).select(
-        "problem_id", pl.int_ranges(pl.col("steps").list.len()).alias("step_index")
-    )
-    return steps.explode("step_index", empty_as_null=False).with_columns(probability=pl.lit(probability))
-
-
-def _judged_steps(predictions: pl.DataFrame, problems: pl.DataFrame, samples: int, seed: int) -> Steps:
-    wanted = problems.filter(benchmark=PRMBENCH)
+def _judged_steps(predictions: pl.DataFrame | float, problems: pl.DataFrame, samples: int, seed: int) -> Steps:
+    wanted = problems.filter(benchmark=PRMBENCH).sort("problem_id")
     for classification in CLASSIFICATIONS:
         if classification not in wanted["category"]:
             raise BenchmarkError(f"PRMBench has no problems of `{classification}`; check its source, split and limit")
-    judged = with_probabilities(predictions.drop("category", strict=False), wanted)
+    judged = with_probabilities(predictions, wanted)
     # the commonest wording among the rows of one `idx`: some categories write their error into the question
     index = pl.col("problem_id").str.replace(r":\w+(:\d+)?$", "")
     original = judged.select(pl.col("question").mode().sort().first().over(index)).to_series()

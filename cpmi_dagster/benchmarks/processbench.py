@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cpmi_dagster.benchmarks.predictions import with_probabilities, with_probability
+from cpmi_dagster.benchmarks.predictions import with_probabilities
 from cpmi_dagster.benchmarks.registry import AVERAGED_BENCHMARKS, SUBSETS
 from cpmi_dagster.benchmarks.resampling import CHANCE_DRAWS, Floats, Resampled, group_numbers, question_weights
 from cpmi_dagster.benchmarks.thresholds import Chosen, Tally, choose, cross_fitted_totals, totals_at
@@ -90,13 +90,19 @@ class Solutions:
         first_error: [problems] -1 for none.
         question: [problems] number of each one's question.
         weights: [1 + samples, questions] how often each question counts: see `question_weights`.
+        protocol: how the rule is chosen.
     """
 
     scores: Floats
     first_error: np.ndarray
     question: np.ndarray
     weights: Floats
-    rules: DecisionRules = PLAIN
+    protocol: Protocol = "paper"
+
+    @property
+    def rules(self) -> DecisionRules:
+        """The rules that the protocol chooses from."""
+        return RELEASED if self.protocol == "released" else PLAIN
 
     @cached_property
     def class_counts(self) -> Floats:
@@ -117,7 +123,9 @@ class Solutions:
         return tallies
 
     def best_rules(self, weights: Floats) -> Chosen:
-        """The rule and threshold with the highest F1 for every row of weights, the first of several."""
+        """The protocol's choice for every row of weights: the highest F1, the first of several."""
+        if self.protocol == "fixed":
+            return Chosen.fixed(weights)
 
         def half_f1(hits: Floats, rows: Floats) -> Floats:
             wrong, right = (rows @ self.class_counts).T[..., None]
@@ -168,16 +176,16 @@ def processbench_scores(
     Raises:
         BenchmarkError: a subset is empty or one-sided, or predictions do not fit it.
     """
-    judged = _by_subset(problems, predictions, bootstrap_samples, seed, subsets)
-    of_all = next(iter(judged))
-    scores: dict[Protocol, dict[str, Scores]] = {
-        protocol: _scores(judged, protocol) for protocol in protocols if TUNED_ON.get(protocol, of_all) in judged
-    }
-    for protocol, rows in scores.items():
-        if protocol != "fixed" and AVERAGE in rows:
-            tuned = [TUNED_ON[protocol]] if protocol in TUNED_ON else AVERAGED
-            refitted = {name: _with_rules(judged[name], protocol).cross_fitted_scores(seed) for name in tuned}
-            rows[CROSS_FITTED] = _average(rows | refitted, {})
+    judged = _by_subset(predictions, problems, bootstrap_samples, seed, subsets)
+    of_all, scores = next(iter(judged)), dict[Protocol, dict[str, Scores]]()
+    for protocol in protocols:
+        if TUNED_ON.get(protocol, of_all) in judged:
+            solutions = {name: replace(each, protocol=protocol) for name, each in judged.items()}
+            scores[protocol] = rows = _scores(solutions, protocol)
+            if protocol != "fixed" and AVERAGE in rows:
+                tuned = [TUNED_ON[protocol]] if protocol in TUNED_ON else AVERAGED
+                refitted = {name: solutions[name].cross_fitted_scores(seed) for name in tuned}
+                rows[CROSS_FITTED] = _average(rows | refitted, {})
     return scores
 
 
@@ -193,23 +201,25 @@ def processbench_chance(
     Returns:
         By subset, and `AVERAGE`; each judge is a draw.
     """
-    judged = _by_subset(problems, None, 0, seed, subsets)
+    judged = _by_subset(0.5, problems, 0, seed, subsets)
     random = {subset: np.random.default_rng((seed, ALL_SUBSETS.index(subset))) for subset in judged}
     judges: list[dict[str, Scores]] = []
     for _ in range(CHANCE_DRAWS):
-        drawn = {name: random[name].random(each.scores.shape) for name, each in judged.items()}
-        drawn = {name: np.where(np.isfinite(judged[name].scores), scores, NEVER) for name, scores in drawn.items()}
-        judges.append(_scores({name: replace(judged[name], scores=scores) for name, scores in drawn.items()}, protocol))
+        guesses = {}
+        for name, each in judged.items():
+            drawn = np.where(np.isfinite(each.scores), random[name].random(each.scores.shape), NEVER)
+            guesses[name] = replace(each, scores=drawn, protocol=protocol)
+        judges.append(_scores(guesses, protocol))
     every = {name: np.hstack([scores[name].figures for scores in judges]) for name in judges[0]}
     return {name: Scores(figures, judges[0][name].sizes, of_judges=True) for name, figures in every.items()}
 
 
 def _by_subset(
-    problems: pl.DataFrame, predictions: pl.DataFrame | None, samples: int, seed: int, subsets: Collection[str]
+    predictions: pl.DataFrame | float, problems: pl.DataFrame, samples: int, seed: int, subsets: Collection[str]
 ) -> dict[str, Solutions]:
-    """The subsets as they were judged, in the order of `SUBSETS`; without predictions every step has 0.5."""
+    """The subsets as they were judged, in the order of `SUBSETS`."""
     wanted = problems.filter(pl.col("benchmark").is_in([name for name, subset in SUBSETS.items() if subset in subsets]))
-    judged = with_probability(wanted, 0.5) if predictions is None else with_probabilities(predictions, wanted)
+    judged = with_probabilities(predictions, wanted)
     solutions = {}
     for place, (name, subset) in enumerate(SUBSETS.items()):
         if subset in subsets:
@@ -222,22 +232,11 @@ def _by_subset(
     return solutions
 
 
-def _with_rules(solutions: Solutions, protocol: Protocol) -> Solutions:
-    """Solutions with the rules that a protocol chooses from."""
-    return replace(solutions, rules=RELEASED) if protocol == "released" else solutions
-
-
 def _scores(judged: Mapping[str, Solutions], protocol: Protocol) -> dict[str, Scores]:
     """Every subset by the rule that the protocol chooses in every resample; the average if all four are there."""
-
-    def rules_of(solutions: Solutions) -> Chosen:
-        weights = solutions.weights
-        return Chosen.fixed(weights) if protocol == "fixed" else solutions.best_rules(weights)
-
-    read = {subset: _with_rules(solutions, protocol) for subset, solutions in judged.items()}
     tuned_on = TUNED_ON.get(protocol)
-    shared = rules_of(read[tuned_on]) if tuned_on else None
-    scores = {subset: solutions.scores_at(shared or rules_of(solutions)) for subset, solutions in read.items()}
+    shared = judged[tuned_on].best_rules(judged[tuned_on].weights) if tuned_on else None
+    scores = {name: each.scores_at(shared or each.best_rules(each.weights)) for name, each in judged.items()}
     if set(AVERAGED) <= set(scores):
         scores[AVERAGE] = _average(scores, scores[tuned_on].rule if tuned_on else {})
     return scores
@@ -272,11 +271,11 @@ def right_intervals(scores: Floats, first_error: np.ndarray, patience: int = 1) 
     return low, lowest_before[each, np.where(erroneous, first_error, steps)]
 
 
-def read_solutions(judged: pl.DataFrame, samples: int, seed: int, rules: DecisionRules = PLAIN) -> Solutions:
+def read_solutions(judged: pl.DataFrame, samples: int, seed: int) -> Solutions:
     """One benchmark's rows of `with_probabilities` as arrays, with bootstrap resamples over questions."""
     lengths = judged["probabilities"].list.len().to_numpy()
     scores = np.full((len(judged), lengths.max()), NEVER)
     scores[np.arange(lengths.max()) < lengths[:, None]] = judged["probabilities"].explode(empty_as_null=False)
     question = group_numbers(judged["question"].to_numpy())
     weights = question_weights(int(question.max()) + 1, samples, seed)
-    return Solutions(scores, judged["first_error"].to_numpy(), question, weights, rules)
+    return Solutions(scores, judged["first_error"].to_numpy(), question, weights)

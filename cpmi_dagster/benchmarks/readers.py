@@ -29,8 +29,7 @@ import polars as pl
 from cpmi_dagster.answers.gold import gsm8k_answer
 from cpmi_dagster.errors import BenchmarkError, SourceError
 from cpmi_dagster.trajectories.choices import render_choices
-from cpmi_dagster.trajectories.fields import NO_ERROR
-from cpmi_dagster.trajectories.readers import Trajectory
+from cpmi_dagster.trajectories.readers import Trajectory, first_wrong
 from cpmi_dagster.trajectories.rows import Defect, RowFormat, read_row
 
 STEM_SUBJECTS = (
@@ -168,15 +167,9 @@ def read_processbench(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("id").alias("problem_id"),
         pl.Series("question", [each.question for each in read]),
         pl.Series("steps", [each.steps for each in read], dtype=pl.List(pl.String())),
-        pl.Series("first_error", [_first_error(each) for each in read], dtype=pl.Int64()),
+        pl.Series("first_error", [first_wrong(each.truth or ()) for each in read], dtype=pl.Int64()),
     )
     return problems.with_columns(rows["generator"].alias("category")) if "generator" in rows.columns else problems
-
-
-def _first_error(solution: Trajectory) -> int:
-    """The first step that people judged wrong, from 0; -1 if none is."""
-    judged = solution.truth or ()
-    return judged.index(False) if False in judged else NO_ERROR
 
 
 def read_prmbench(benchmark: str, rows: pl.DataFrame) -> pl.DataFrame:

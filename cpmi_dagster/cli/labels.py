@@ -134,7 +134,7 @@ def score(
 ) -> None:
     """Score a file of trajectories: CPMI of every step under every template and conditioning."""
     from cpmi_dagster import definitions
-    from cpmi_dagster.scoring.files import score_file
+    from cpmi_dagster.scoring.trajectories import score_file
 
     names = parse_conditionings(conditioning)
     outputs = [path for path in (output, answer_logprobs) if path is not None]

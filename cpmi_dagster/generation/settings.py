@@ -39,7 +39,7 @@ class SolutionSampling(Frozen):
 class Rollouts(Frozen):
     """Monte-Carlo completions (Eq. 1 and 2; released settings)."""
 
-    policy_count: int = Field(default=8, ge=1, description="T, completions of a prefix by the labeler")
+    policy_count: int = Field(default=8, ge=1, description="T, completions of a prefix by the rollout model")
     prover_count: int = Field(default=4, ge=1, description="completions of a prefix by the prover, for PAV")
     batch_sequences: int = Field(default=256, ge=1, description="completions sampled at the same time")
     chunk_trajectories: int = Field(

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import torch
 
 USABLE_SHARE = 0.5
-"""Of free memory, for the activations of a training."""
+"""Of free memory, for activations."""
 MOST_ON_CPU = 2 * 2**30
 """Bytes on a CPU, which is no faster with more, and where nothing says that memory runs out."""
 HIDDEN_COPIES, INNER_COPIES = 18, 5

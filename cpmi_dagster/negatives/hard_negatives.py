@@ -69,10 +69,7 @@ def heuristic_negatives(gold: str, count: int, seed: int, question: str = "") ->
     Args:
         question: its other options, if it lists some; if it asks for a probability, edits outside [0, 1] come last.
     """
-    if (others := other_options(gold, question, (), seed)) is not None:
-        return others[:count]
-    edits = islice(propose(gold, seed, question), MOST_PROPOSALS)
-    return list(islice(BUILT_IN.distinct(gold, edits, ANSWER), count))
+    return choose_negatives(gold, (), Negatives(count=count), seed, question)
 
 
 def propose(gold: str, seed: int, question: str = "") -> Iterator[HardNegative]:

@@ -21,14 +21,12 @@ from cpmi_dagster.benchmarks.settings import Benchmarks
 from cpmi_dagster.trajectories.given_rows import (
     STEPS,
     GivenRows,
-    as_they_came,
     beside,
     give_back,
     plain,
     read_table,
     write_rows,
 )
-from cpmi_dagster.trajectories.rows import Unreadable
 
 if TYPE_CHECKING:
     from cpmi_dagster.prm.model import LoadedRewardModel
@@ -85,7 +83,7 @@ def judge(
     given = read_table(rows, for_judge=True)
     model = load_prm(prm, device, dtype, form, revision)
     with tqdm(total=len(given.rows), desc="judging", disable=None) as bar:
-        judged = predict_rows(model, given, threshold, bar.update, as_they_came(rows, given))
+        judged = predict_rows(model, given, threshold, bar.update)
     for name, reason in unpredicted(given, judged).items():
         logger.warning("%s was not judged: %s", name, reason)
     return give_back(rows, judged, OURS)
@@ -119,7 +117,8 @@ def predict_file(
     from cpmi_dagster.prm.published import load_prm
 
     model = load_prm(prm, device, dtype, form, revision)
-    rows = predict_rows(model, given, threshold, lambda count: progress(count, len(given.rows)))
+    judged = predict_rows(model, given, threshold, lambda count: progress(count, len(given.rows)))
+    rows = [plain(row) for row in judged]
     write_rows(output, rows, [STEPS, *OURS])
     return rows
 
@@ -129,36 +128,32 @@ def predict_rows(
     given: GivenRows,
     threshold: float,
     advance: Callable[[int], Any],
-    own: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """A row with our columns for each row, in order; a score that is not finite is a `ScoringError`.
+    """A row with our columns for each row, in order; a score that is not finite is a `ScoringError`."""
+    from cpmi_dagster.prm.scoring import step_scorer
+    from cpmi_dagster.prm.step_reader import step_values
 
-    Args:
-        own: the rows to put them beside; by default those that were read, as JSON can hold them.
-    """
-    from cpmi_dagster.prm.scoring import score_steps
-
+    reader, read = step_scorer(model)
     solutions = given.trajectories
-    reasons = dict(given.rejected.select("row_number", "reason").iter_rows())
-    encoded = model.encode(solutions["question"].to_list(), solutions["steps"].to_list())
-    steps_of = dict(solutions.select("row_number", "steps").iter_rows())
-    for (number, steps), tokens in zip(steps_of.items(), encoded, strict=True):
-        count, most = len(tokens.token_ids), model.context_length
-        if len(tokens.step_positions) != len(steps):
-            reasons[number] = f"its text has `{model.mark}`, which marks the end of a step for the model"
-        elif count > most:
-            reasons[number] = f"it has {count:,} tokens; the model reads at most {most:,}"
-    advance(len(reasons))
-    readable = solutions.filter(~pl.col("row_number").is_in(list(reasons)))
-    scored = score_steps(
-        model, readable.select("row_number", "id", "question", "steps"), BATCH_TOKENS, progress=advance
+    numbers, questions, steps_lists = (solutions[name].to_list() for name in ("row_number", "question", "steps"))
+    steps_of = dict(zip(numbers, steps_lists, strict=True))
+    encoded = dict(zip(numbers, reader.encode(questions, steps_lists), strict=True))
+    obstacles = {number: reader.obstacle(encoded[number], steps) for number, steps in steps_of.items()}
+    reasons = obstacles | dict(given.rejected.select("row_number", "reason").iter_rows())
+    advance(sum(reason is not None for reason in reasons.values()))
+    readable = [number for number in numbers if not obstacles[number]]
+    values = step_values(
+        [encoded[number] for number in readable],
+        reader,
+        read,
+        BATCH_TOKENS,
+        advance,
+        lambda place: f"the probability of row {readable[place] + 1}",
     )
-    scores = dict(scored.group_by("row_number", maintain_order=True).agg("probability").iter_rows())
-    if own is None:
-        own = [plain({"text": row.text} if isinstance(row, Unreadable) else row) for row in given.rows]
+    scores = {number: each.tolist() for number, each in zip(readable, values, strict=True)}
     return [
         beside(row, steps_of.get(number), _judgement(scores.get(number), reasons.get(number), threshold))
-        for number, row in enumerate(own)
+        for number, row in enumerate(given.rows)
     ]
 
 

@@ -21,15 +21,14 @@ from cpmi_dagster.contracts.contexts import PAPERS, Conditioning
 from cpmi_dagster.errors import MalformedRow, ScoringError, SettingsError
 from cpmi_dagster.models.language_models import LoadedModel
 from cpmi_dagster.negatives.hard_negatives import heuristic_negatives
-from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.prm.model import LoadedRewardModel
 from cpmi_dagster.prm.predict import predict_rows
 from cpmi_dagster.prm.published import load_prm
 from cpmi_dagster.rewards.labeling import LabelOptions, label_in_full, labeler_demand
-from cpmi_dagster.scoring.trajectories import load_named_model
+from cpmi_dagster.scoring.trajectories import load_named_model, sampled_negatives
 from cpmi_dagster.trajectories.chats import ASSISTANT, is_of_user, messages_of, read_chat, text_of
 from cpmi_dagster.trajectories.choices import LETTERS, LISTED, as_stated, name_choice, with_options
-from cpmi_dagster.trajectories.given_rows import own_reason, read_table, to_plain
+from cpmi_dagster.trajectories.given_rows import read_table, to_plain, without_trajectory
 
 PRM = "prm"
 """Reward name of a process reward model."""
@@ -192,7 +191,7 @@ def _judge(model: LoadedRewardModel, rows: list[dict[str, Any]]) -> tuple[dict[i
 def _label(
     labeler: LoadedModel, reward: str, conditioning: Conditioning, options: LabelOptions, rows: list[dict[str, Any]]
 ) -> tuple[dict[int, Any], list[str]]:
-    count, seed = options.get("negatives", Negatives().count), options.get("seed", 0)
+    count, seed = sampled_negatives(options).count, options.get("seed", 0)
     for row in rows:
         if not row["negative_answers"] and (gold := row["gold_answer"]):
             edits = heuristic_negatives(gold, count, seed, row["question"])
@@ -205,7 +204,7 @@ def _label(
     numbers = dict(given.trajectories.select("trajectory_id", "row_number").iter_rows())
     refused = dict(given.rejected.select("row_number", "reason").iter_rows())
     for name, reason in labelled.rejected.select("trajectory_id", "reason").iter_rows():
-        refused[numbers[name]] = own_reason(reason, name)
+        refused[numbers[name]] = without_trajectory(reason, name)
     reasons = [f"completion {number + 1}: {reason}" for number, reason in sorted(refused.items())]
     return {numbers[name]: reward for name, reward in rewards.iter_rows()}, [*reasons, *labelled.notes]
 

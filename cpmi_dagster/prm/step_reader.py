@@ -30,7 +30,7 @@ TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 0.01, "bfloat16": 0.05
 """Bound of rounding of a hidden state, relative to the largest number of all. SmolLM2-135M rounds by 3e-7, 7e-4, 0.013
 in float32, float16, bfloat16; if it attends to other branches, its states differ by 0.11."""
 WARNED = "warned of one by one"
-"""Key of `remembered`."""
+"""Key of `cache`."""
 ReadEnds = Callable[[Tensor], Tensor]
 """Hidden states (steps, hidden size) -> values, one row per step."""
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class StepReader:
         identity: name in errors.
         context_length: most tokens of a solution.
         mark: as in `LoadedRewardModel`.
-        remembered: cache of facts about the model within the process.
+        cache: facts about the model within the process.
     """
 
     model: PreTrainedModel
@@ -54,7 +54,16 @@ class StepReader:
     identity: str
     context_length: int
     mark: str = ""
-    remembered: dict[str, Any] = field(default_factory=dict)
+    cache: dict[str, Any] = field(default_factory=dict)
+
+    def obstacle(self, solution: EncodedSolution, steps: Sequence[str]) -> str | None:
+        """Why the model cannot read a solution; None if it can."""
+        count = len(solution.token_ids)
+        if len(solution.step_positions) + solution.dropped_steps != len(steps):
+            return f"its text has `{self.mark}`, which marks the end of a step for the model"
+        if solution.step_positions and count > self.context_length:
+            return f"it has {count:,} tokens; the model reads at most {self.context_length:,}"
+        return None
 
 
 def read_steps(
@@ -75,35 +84,24 @@ def read_steps(
         The other columns of `solutions`, `step_index` and `column`; one row per step.
 
     Raises:
-        ScoringError: a solution is longer than the model's context or contains its mark of steps, or a value is not
-            a finite number.
-        ModelError: the tokenizer is another model's.
+        ScoringError: a solution is longer than the model's context or contains its mark of steps; or as
+            `step_values`.
+        ModelError: as `step_values`.
     """
     judged = solutions.filter(pl.col("steps").list.len() > 0)
     rows = judged.drop("question", "steps")
     encoded = reader.encode(judged["question"].to_list(), judged["steps"].to_list())
     for index, (solution, steps) in enumerate(zip(encoded, judged["steps"], strict=True)):
-        if len(solution.step_positions) + solution.dropped_steps != len(steps):
+        if reason := reader.obstacle(solution, steps):
             raise ScoringError(
-                f"the solution with {_name(rows, index)} has in its text `{reader.mark}`, which marks the end of a "
-                f"step for {reader.identity}; leave it out or use another reward model"
+                f"{reader.identity} cannot read the solution with {_name(rows, index)}: {reason}; leave it out, or use "
+                "another model"
             )
-        if solution.step_positions and len(solution.token_ids) > reader.context_length:
-            raise ScoringError(
-                f"the solution with {_name(rows, index)} has {len(solution.token_ids)} tokens, but {reader.identity} "
-                f"reads at most {reader.context_length}; leave it out or use a reward model with a longer context"
-            )
-    check_token_ids(reader.model, reader.identity, (max(solution.token_ids, default=0) for solution in encoded))
     advance = progress or (lambda count: None)
     advance(solutions.height - judged.height)
-    by_solution = step_values(encoded, reader, read, batch_tokens, advance)
-    for index, values in enumerate(by_solution):
-        if not np.isfinite(values).all():
-            step = int(np.isfinite(values).reshape(len(values), -1).all(1).argmin())
-            raise ScoringError(
-                f"the {column} of {_name(rows, index)}, step_index {step} is not a finite number, as after a "
-                "training that diverged; read in float32, or train the model again"
-            )
+    by_solution = step_values(
+        encoded, reader, read, batch_tokens, advance, lambda index: f"the {column} of {_name(rows, index)}"
+    )
     counts = [len(solution.step_positions) for solution in encoded]
     every = np.concatenate([values for values in by_solution if len(values)] or [np.empty(0)])
     steps = [step for count in counts for step in range(count)]
@@ -118,7 +116,8 @@ def step_values(
     reader: StepReader,
     read: ReadEnds,
     batch_tokens: int,
-    advance: Callable[[int], None] = lambda _: None,
+    advance: Callable[[int], Any] = lambda _: None,
+    name: Callable[[int], str] = lambda index: f"a value of solution {index}",
 ) -> list[np.ndarray]:
     """The values of the steps of each solution, in order.
 
@@ -126,7 +125,13 @@ def step_values(
         read: hidden states at the ends of some steps -> values.
         batch_tokens: most tokens read at once; a longer solution is read alone.
         advance: called with the number of solutions just read.
+        name: of the values of a solution, for errors.
+
+    Raises:
+        ScoringError: a value is not a finite number.
+        ModelError: the tokenizer is another model's.
     """
+    check_token_ids(reader.model, reader.identity, (max(solution.token_ids, default=0) for solution in encoded))
     by_solution = [np.empty(0)] * len(encoded)
     with_steps = [index for index, solution in enumerate(encoded) if solution.step_positions]
     advance(len(encoded) - len(with_steps))
@@ -140,20 +145,27 @@ def step_values(
             with torch.inference_mode():
                 by_solution[index] = read(_read_alone(reader.model, encoded[index])).cpu().numpy()
             advance(1)
-        return by_solution
-    windows = list(_windows(encoded, with_steps))
-    grown = (([_solution_tree([encoded[index] for index in window])], len(window)) for window in windows)
-    for window, values in zip(windows, trees.read(grown, advance), strict=True):
-        bounds = np.cumsum([len(encoded[index].step_positions) for index in window])[:-1]
-        for index, part in zip(window, np.split(values.by_tree[0], bounds), strict=True):
-            by_solution[index] = part
+    else:
+        windows = list(_windows(encoded, with_steps))
+        grown = (([_solution_tree([encoded[index] for index in window])], len(window)) for window in windows)
+        for window, values in zip(windows, trees.read(grown, advance), strict=True):
+            bounds = np.cumsum([len(encoded[index].step_positions) for index in window])[:-1]
+            for index, part in zip(window, np.split(values.by_tree[0], bounds), strict=True):
+                by_solution[index] = part
+    for index in with_steps:
+        is_finite = np.isfinite(by_solution[index]).reshape(len(by_solution[index]), -1).all(1)
+        if not is_finite.all():
+            raise ScoringError(
+                f"{name(index)}, step_index {is_finite.argmin()} is not a finite number, as after a training that "
+                "diverged; read in float32, or train the model again"
+            )
     return by_solution
 
 
 def _warn_once(reader: StepReader, solutions: Sequence[EncodedSolution], error: ModelError) -> None:
     """Warn that solutions are read one by one, with how many times the tokens of their trees that is."""
-    if WARNED not in reader.remembered:
-        reader.remembered[WARNED] = True
+    if WARNED not in reader.cache:
+        reader.cache[WARNED] = True
         tokens = sum(len(solution.token_ids) for solution in solutions)
         logger.warning(
             "%s reads solutions one by one: a pass for each of %d solutions, and %.1f times the tokens of token trees "

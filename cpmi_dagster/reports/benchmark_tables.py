@@ -167,8 +167,7 @@ def measure_prmbench(inputs: ReportInputs, level: str = "category") -> Iterator[
         if models:
             tables[CHANCE_ROW + suffix] = wrong_step_chance(inputs, protocol)
     if models:
-        nothing_flagged = prmbench.constant_predictions(problems, 1.0)
-        scores = prmbench.prmbench_scores(nothing_flagged, problems, *inputs.draws, ["fixed"])
+        scores = prmbench.prmbench_scores(1.0, problems, *inputs.draws, ["fixed"])  # flags nothing
         tables[FLAG_NOTHING_ROW] = scores["fixed"].figures
     for row, figures in tables.items():
         for (of_level, name), figure in figures.items():

@@ -115,7 +115,8 @@ def _facts(
         "Rows of the file that are no solution": f"{rejected:,}" if rejected else "",
         "Labels": labels,
         "Judged": f"{counted(verdict.judged, 'solution')}" if verdict.judged else "no solution yet",
-        "Best label that costs nothing": verdict.free or f"not known: {'too few' if verdict.judged else 'no'} solutions are judged",
+        "Best label that costs nothing": verdict.free
+        or f"not known: {'too few' if verdict.judged else 'no'} solutions are judged",
         "Best of all labels": best and f"{best}, AUC without last steps {format_estimate(aucs[best], 3)}",
     }
     models = {f"Reward model {name}": words for name, words in describe_models(frames.get("reward_models")).items()}

@@ -182,7 +182,7 @@ class Solution:
         count = len(self.lengths)
         index = np.arange(count)
         relative = index / max(1, count - 1)
-        found = {
+        values = {
             LENGTH: self.lengths / 100,
             f"log_{LENGTH}": np.log1p(self.lengths),
             f"z_{LENGTH}": within(self.lengths),
@@ -194,12 +194,12 @@ class Solution:
         }
         for name in LABELS:
             if name in labels:
-                found |= {name: self.labels[name]} if name in RAW else {}
-                found[f"z_{name}"] = within(self.labels[name])
+                values |= {name: self.labels[name]} if name in RAW else {}
+                values[f"z_{name}"] = within(self.labels[name])
         if OUTCOME in labels:
             right = np.full(count, float(bool(self.is_right)))
-            found |= {OUTCOME: right, f"{OUTCOME}_relative_position": right * relative}
-        return found
+            values |= {OUTCOME: right, f"{OUTCOME}_relative_position": right * relative}
+        return values
 
 
 def standardised(features: np.ndarray, means: ArrayLike, deviations: ArrayLike) -> np.ndarray:
@@ -215,13 +215,11 @@ def within(values: np.ndarray) -> np.ndarray:
 
 def fit_for(solution: Solution, weights: Weights) -> Fit:
     """The fit that reads most of what a solution has: the final answer before labels; of equal ones the first."""
-    own, shipped = (
+    given, shipped = (
         [fit for fit in source.fits if solution.known.issuperset(fit.labels)] for source in (weights, shipped_weights())
     )
-    with_outcome = [fit for fit in own if OUTCOME in fit.labels] or [fit for fit in shipped if OUTCOME in fit.labels]
-    if not (usable := with_outcome or own or shipped):
-        raise SettingsError(f"{SHIPPED} has no weights for solutions without labels; install the package again")
-    return max(usable, key=lambda fit: len(fit.labels))
+    with_outcome = [fit for fit in given if OUTCOME in fit.labels] or [fit for fit in shipped if OUTCOME in fit.labels]
+    return max(with_outcome or given or shipped, key=lambda fit: len(fit.labels))
 
 
 def explain(solution: Solution, weights: Weights) -> pl.DataFrame:
@@ -293,7 +291,7 @@ def read_solutions(
     solutions = []
     for name, question, steps in trajectories.select("trajectory_id", "question", "steps").iter_rows():
         lengths = np.array([len(step) for step in steps], dtype=float)
-        own = {label: values[name, label] for label in LABELS if (name, label) in values}
-        whole = {label: each for label, each in own.items() if len(each) == len(steps) and np.isfinite(each).all()}
+        known = {label: values[name, label] for label in LABELS if (name, label) in values}
+        whole = {label: each for label, each in known.items() if len(each) == len(steps) and np.isfinite(each).all()}
         solutions.append(Solution(name, lengths, whole, outcomes.get(name), part_of(question)))
     return solutions

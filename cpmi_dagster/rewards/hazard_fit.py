@@ -149,16 +149,17 @@ def fitted_weights(judged: Sequence[Judged], names: Sequence[str], profile: str)
 
 def widened(fit: Fit, labels: Sequence[str], steps: AtRisk) -> Fit:
     """A fit of more labels, with the features of steps that have them: what it does not read adds nothing."""
-    own = {name: place for place, name in enumerate(fit.features)}
+    places = {name: place for place, name in enumerate(fit.features)}
     deviations = np.where(steps.features.std(axis=0) > 0, steps.features.std(axis=0), 1.0)
     means, deviations = (
         tuple(
-            of_fit[own[name]] if name in own else float(value) for name, value in zip(steps.names, values, strict=True)
+            of_fit[places[name]] if name in places else float(value)
+            for name, value in zip(steps.names, values, strict=True)
         )
         for of_fit, values in ((fit.means, steps.features.mean(axis=0)), (fit.deviations, deviations))
     )
     coefficients = tuple(
-        tuple(each[own[name]] if name in own else 0.0 for name in steps.names) for each in fit.coefficients
+        tuple(each[places[name]] if name in places else 0.0 for name in steps.names) for each in fit.coefficients
     )
     return Fit(
         labels=tuple(labels),
@@ -198,17 +199,17 @@ def _newton(features: np.ndarray, is_wrong: np.ndarray, before: np.ndarray | Non
         ridge = np.array([0.0, RIDGE] + [SHRINKAGE] * features.shape[1])
         start = np.zeros(design.shape[1])
         start[1] = 1.0
-    centre, found = start.copy(), start
+    centre, fitted = start.copy(), start
     # of steps that are all right, the likelihood has no highest point: half a wrong step more, and half a right one
     weights, target = np.ones(len(design)), is_wrong.astype(float)
     design = np.vstack([design, np.tile(design.mean(axis=0), (2, 1))])
     weights, target = np.append(weights, [0.5, 0.5]), np.append(target, [0.0, 1.0])
     for _ in range(STEPS_OF_NEWTON):
-        chance = 1 / (1 + np.exp(-(design @ found)))
-        slope = design.T @ (weights * (target - chance)) - ridge * (found - centre)
+        chance = 1 / (1 + np.exp(-(design @ fitted)))
+        slope = design.T @ (weights * (target - chance)) - ridge * (fitted - centre)
         curve = design.T @ (design * (weights * chance * (1 - chance))[:, None]) + np.diag(ridge)
         step = np.linalg.solve(curve, slope)
-        found = found + step / max(1.0, np.abs(step).max() / 2)
+        fitted = fitted + step / max(1.0, np.abs(step).max() / 2)
         if np.abs(step).max() < CONVERGED:
             break
-    return found if before is None else np.append(found[0], found[1] * before + found[2:])
+    return fitted if before is None else np.append(fitted[0], fitted[1] * before + fitted[2:])

@@ -21,7 +21,6 @@ from cpmi_dagster.contracts.tables import AnswerLogprobs, ControlLogprobs, Rejec
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.models.language_models import LoadedModel
-from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.rewards.dataset import step_lists
 from cpmi_dagster.rewards.hazard import read_weights, shipped_weights
 from cpmi_dagster.rewards.labelled_rows import add_labels
@@ -32,8 +31,15 @@ from cpmi_dagster.rewards.soft_labels import soft_labels
 from cpmi_dagster.rewards.step_rewards import notes_on_unlabelled, step_rewards
 from cpmi_dagster.scoring.logprobs import answer_logprobs, control_logprobs
 from cpmi_dagster.scoring.settings import Scoring
-from cpmi_dagster.scoring.trajectories import Prepared, ReadingOptions, check_options, prepare_trajectories, settings_of
-from cpmi_dagster.trajectories.given_rows import as_they_came, give_back, read_table
+from cpmi_dagster.scoring.trajectories import (
+    LabelerOptions,
+    Prepared,
+    check_options,
+    prepare_trajectories,
+    sampled_negatives,
+    settings_of,
+)
+from cpmi_dagster.trajectories.given_rows import give_back, read_table
 from cpmi_dagster.trajectories.rows import originals, separate_duplicates
 
 SECONDS_BETWEEN_LINES = 60.0
@@ -42,8 +48,8 @@ DEFAULT_REWARDS = ("cpmi", "first_error", "right_so_far")
 logger = logging.getLogger(__name__)
 
 
-class LabelOptions(ReadingOptions, total=False):
-    """Options of labelling: those of `ReadingOptions`, and weights.
+class LabelOptions(LabelerOptions, total=False):
+    """Options of labelling: those of `LabelerOptions`, and weights.
 
     Attributes:
         weights: file that `cpmi calibrate` wrote, for `first_error` and `right_so_far`; by default the one that ships.
@@ -117,7 +123,8 @@ def label(
     given = read_table(rows)
     trajectories, repeated = separate_duplicates(given.trajectories)
     every = 0.1 if sys.stderr.isatty() else SECONDS_BETWEEN_LINES
-    with tqdm(total=_passes(demand) * trajectories.height, desc="labelling", mininterval=every) as bar:
+    passes = demand.needs[LOGPROBS] + demand.needs[CONTROL_LOGPROBS]
+    with tqdm(total=passes * trajectories.height, desc="labelling", mininterval=every) as bar:
 
         def advance(count: int) -> None:
             bar.update(count)
@@ -126,7 +133,7 @@ def label(
         labelled = label_in_full(trajectories, model, rewards, default_conditioning, **options)
     unread = pl.concat([given.rejected.select(repeated.columns), repeated])
     first = originals(given.trajectories)
-    numbered = ((row, first.get(number, number)) for number, row in enumerate(as_they_came(rows, given)))
+    numbered = ((row, first.get(number, number)) for number, row in enumerate(given.rows))
     labelled_rows = list(
         add_labels(numbered, trajectories, unread, labelled.rejected, labelled.labels, types, labelled.notes)
     )
@@ -166,7 +173,7 @@ def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: 
     """What the reward types need; a type that needs more than trajectory and labeler is a `SettingsError`."""
     check_options(options, LabelOptions)
     settings_of(Rewards, {"types": (), "default_conditioning": conditioning})
-    count = options.get("negatives", Negatives().count)
+    count = sampled_negatives(options).count
     for entry in map(reward_type, rewards):
         if not entry.is_of_labeler:
             enough = ", ".join(name for name, other in REWARD_TYPES.items() if other.is_of_labeler)
@@ -180,11 +187,6 @@ def labeler_demand(rewards: Sequence[str], conditioning: Conditioning, options: 
                 "or leave the type out"
             )
     return demand_of(rewards, conditioning, count)
-
-
-def _passes(demand: Demand) -> int:
-    """The number of passes of the labeler over the trajectories."""
-    return demand.needs[LOGPROBS] + demand.needs[CONTROL_LOGPROBS]
 
 
 def _label_inputs(

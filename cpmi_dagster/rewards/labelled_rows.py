@@ -5,7 +5,7 @@ ours   {"steps": ["2 + 3 = 5."], "rewards": {"cpmi": [0.8]}, "soft_labels": {"cp
 back   {"uid": 7, "question": …, "input_reason": "mine", "steps": ["2 + 3 = 5."], "rewards": …, "reason": None}
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -13,8 +13,9 @@ import polars as pl
 from cpmi_dagster.contracts.contexts import SCORED_CONTROLS
 from cpmi_dagster.contracts.keys import CONTROL_LOGPROBS
 from cpmi_dagster.rewards.registry import reward_type
-from cpmi_dagster.trajectories.fields import read_identifier
-from cpmi_dagster.trajectories.given_rows import STEPS, beside, own_reason, table_rows
+from cpmi_dagster.trajectories.fields import read_identifier, read_optional
+from cpmi_dagster.trajectories.given_rows import STEPS, beside, name_rows, table_rows, without_trajectory
+from cpmi_dagster.trajectories.rows import Row
 
 OURS = (STEPS, "rewards", "soft_labels", "reason")
 """The added columns."""
@@ -34,7 +35,7 @@ LONG = {
 
 
 def add_labels(
-    rows: Iterable[tuple[Mapping[str, Any], int | None]],
+    rows: Iterable[tuple[Row, int | None]],
     trajectories: pl.DataFrame,
     rejected_rows: pl.DataFrame,
     rejected_trajectories: pl.DataFrame,
@@ -71,11 +72,11 @@ def add_labels(
             if {"truth", "corpus_labels"}.intersection(demand.inputs):
                 cause = LACKING, UNLABELLED
             elif demand.needs[CONTROL_LOGPROBS] and name in unscored:
-                cause = LACKING, own_reason(unscored[name], name)
+                cause = LACKING, without_trajectory(unscored[name], name)
             elif gold is None:
                 cause = UNANSWERED, ""
             elif name in reasons:
-                cause = "", own_reason(reasons[name], name)
+                cause = "", without_trajectory(reasons[name], name)
             else:
                 cause = LACKING, UNSTATED if "final_answer" in demand.inputs and final is None else UNREADABLE
             causes.setdefault(cause, []).append(kind)
@@ -103,10 +104,7 @@ def explode_steps(labelled: Any, id_column: str = "id") -> pl.DataFrame:
         ('a', 0, '1 + 1 = 2.', 'step_length', -10.0, 0.5)
     """
     given = table_rows(labelled)
-    ids = [row.get(id_column) for row in given]
-    if all(each is None for each in ids):
-        ids = range(len(given))
-    names = [f"row {number}" if each is None else read_identifier(each) for number, each in enumerate(ids, start=1)]
+    names = name_rows(read_optional(row, id_column, read_identifier) for row in given)
     rows = [
         (name, step, text, kind, reward, soft_label)
         for name, row in zip(names, given, strict=True)

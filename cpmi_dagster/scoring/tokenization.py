@@ -140,8 +140,8 @@ def _render(row: Mapping[str, Any], scoring: Scoring, with_negatives: bool, of_s
     """
     layout, steps = LAYOUTS[scoring.layout], row["steps"]
     answers = {GOLD_RANK: row["gold_answer"], **dict(zip(row["rank"] or (), row["answer"] or (), strict=True))}
-    answers = {} if of_steps else answers
-    _check_complete(row, answers)
+    if row["gold_answer"] is None and not of_steps:
+        raise ScoringError(f"trajectory `{row['trajectory_id']}` {NO_GOLD_ANSWER}")
     if with_negatives and not row["rank"]:
         raise ScoringError(
             f"trajectory `{row['trajectory_id']}` has no hard negatives to contrast its gold answer with: none was "
@@ -151,26 +151,10 @@ def _render(row: Mapping[str, Any], scoring: Scoring, with_negatives: bool, of_s
         trajectory_id=row["trajectory_id"],
         prompts=tuple(layout.question(row["question"], template) for template in range(scoring.templates)),
         steps=tuple(layout.step(step, number) for number, step in enumerate(steps, start=1)),
-        targets={rank: layout.target(answer) for rank, answer in answers.items()},
+        targets={} if of_steps else {rank: layout.target(answer) for rank, answer in answers.items()},
         contexts=before_each_step(len(steps)) if of_steps else contexts_of(scoring.conditionings, len(steps)),
         of_steps=of_steps,
     )
-
-
-def _check_complete(row: Mapping[str, Any], answers: Mapping[int, str | None]) -> None:
-    """Refuse a trajectory with a missing question, step or answer, which the message names."""
-    name, steps = f"trajectory `{row['trajectory_id']}`", row["steps"]
-    if not (row["question"] or "").strip():
-        raise ScoringError(f"{name} has no question; give it one")
-    if not steps:
-        raise ScoringError(f"{name} has no steps; give it at least one")
-    if None in steps:
-        raise ScoringError(f"{name}: step {steps.index(None)} (from 0) is null; give its text")
-    if GOLD_RANK in answers and answers[GOLD_RANK] is None:
-        raise ScoringError(f"{name} {NO_GOLD_ANSWER}")
-    for rank, answer in answers.items():
-        if not (answer or "").strip():
-            raise ScoringError(f"{name}: {_answer_name(rank)} is empty; give its text")
 
 
 def tokenize_trajectories(

@@ -1,4 +1,4 @@
-"""Score a frame of trajectories: polars in, polars out.
+"""Score a table or a file of trajectories: polars out, or Parquet.
 
 >>> frame = pl.DataFrame({
 ...     "id": ["a"], "question": ["Ana has 48 shells and finds half as many. How many has she?"],
@@ -23,22 +23,24 @@ from cpmi_dagster.answers.comparison import BUILT_IN
 from cpmi_dagster.contracts.contexts import Conditioning
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.contracts.tables import HardNegatives
-from cpmi_dagster.errors import ScoringError, SettingsError, first_complaint
+from cpmi_dagster.errors import ScoringError, SettingsError, SourceError, first_complaint
 from cpmi_dagster.files.text import cut
+from cpmi_dagster.files.whole_files import whole_file
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.negatives.settings import Negatives
 from cpmi_dagster.scoring.conditionings import template_scores
 from cpmi_dagster.scoring.logprobs import answer_logprobs
 from cpmi_dagster.scoring.settings import Reader, Scoring
-from cpmi_dagster.trajectories.given_rows import GivenRows, own_reason, read_table
+from cpmi_dagster.trajectories.given_rows import GivenRows, read_table, without_trajectory
 
 Group = TypeVar("Group", bound=Frozen)
 BATCH_SEQUENCES, LONGEST_SHOWN = 64, 200
 ANSWERS = ("gold_answer", "negative_answers")
+OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl")
 logger = logging.getLogger(__name__)
 
 
-class ReadingOptions(TypedDict, total=False):
+class LabelerOptions(TypedDict, total=False):
     """Options of reading trajectories with the labeler; all may be left out.
 
     Attributes:
@@ -71,8 +73,8 @@ class ReadingOptions(TypedDict, total=False):
     progress: Callable[[int], None] | None
 
 
-class ScoreOptions(ReadingOptions, total=False):
-    """Options of scoring: those of `ReadingOptions`, and the conditionings.
+class ScoreOptions(LabelerOptions, total=False):
+    """Options of scoring: those of `LabelerOptions`, and the conditionings.
 
     Attributes:
         conditionings: which steps stand between question and answer; default marginal, incremental, prefix.
@@ -140,7 +142,7 @@ def score_in_full(
     answers = answer_logprobs(given.trajectories, prepared.negatives, prepared.model, scoring, progress)
     scores = template_scores(answers.logprobs, scoring.conditionings)
     refused = answers.rejected.with_columns(
-        reason=pl.Series(starmap(own_reason, answers.rejected.select("reason", "trajectory_id").iter_rows()))
+        reason=pl.Series(starmap(without_trajectory, answers.rejected.select("reason", "trajectory_id").iter_rows()))
     )
     names = given.trajectories.select("trajectory_id", "id", "row_number")
     refused = refused.join(names, on="trajectory_id").select("row_number", "id", "stage", "reason")
@@ -149,6 +151,35 @@ def score_in_full(
         name, reason = rejected.select("id", "reason").row(0)
         raise ScoringError(f"none of the {len(given.rows):,} trajectories could be scored; the first, {name}: {reason}")
     return ScoredTrajectories(_with_ids(scores, names), _with_ids(answers.logprobs, names), rejected)
+
+
+def score_file(
+    model: str,
+    given: GivenRows,
+    output: Path,
+    logprobs_output: Path | None,
+    advance: Callable[[int, int], None],
+    **options: Unpack[ScoreOptions],
+) -> ScoredTrajectories:
+    """`cpmi score`: score the rows of a file; the output files, Parquet, appear whole or not at all.
+
+    Args:
+        advance: called with the number of trajectories just finished and the number of all.
+
+    Raises:
+        SourceError: an output has the name of another format, or cannot be written.
+        ScoringError: no trajectory could be scored.
+    """
+    outputs = [path for path in (output, logprobs_output) if path is not None]
+    for path in outputs:
+        if path.suffix in OTHER_FORMATS:
+            raise SourceError(f"the output {path} is written as Parquet; give it a name that ends in .parquet")
+    options["progress"] = lambda count: advance(count, len(given.rows))
+    result = score_in_full(given, model, **options)
+    for path, rows in zip(outputs, (result.scores, result.logprobs), strict=False):
+        with whole_file(path) as unfinished:
+            rows.write_parquet(unfinished)
+    return result
 
 
 def _with_ids(rows: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
@@ -165,7 +196,7 @@ class Prepared(NamedTuple):
 
 
 def prepare_trajectories(
-    trajectories: pl.DataFrame, model: str | Path | LoadedModel, options: ReadingOptions, with_negatives: bool = True
+    trajectories: pl.DataFrame, model: str | Path | LoadedModel, options: LabelerOptions, with_negatives: bool = True
 ) -> Prepared:
     """Load the model, and sample hard negatives of trajectories that list none; errors as of `score_trajectories`.
 
@@ -175,7 +206,7 @@ def prepare_trajectories(
         trajectories: trajectory_id, question, steps, gold_answer, negative_answers.
         with_negatives: hard negatives are needed.
     """
-    sampling = settings_of(Negatives, {"count": options.get("negatives", Negatives().count)})
+    sampling = sampled_negatives(options)
     loaded = model if isinstance(model, LoadedModel) else load_named_model(model, options)
     if not with_negatives:
         return Prepared(loaded, HardNegatives.create_empty())
@@ -189,7 +220,7 @@ def prepare_trajectories(
     return Prepared(loaded, trajectory_negatives(distinct, loaded, sampling, options.get("seed", 0)))
 
 
-def check_options(options: ReadingOptions, known: type[ReadingOptions]) -> None:
+def check_options(options: LabelerOptions, known: type[LabelerOptions]) -> None:
     """Refuse unknown options.
 
     Raises:
@@ -214,7 +245,12 @@ def settings_of(group: type[Group], values: Mapping[str, object]) -> Group:
         raise SettingsError(f"`{name}` is {wrong.given!r}: {wrong.reason}; change it") from error
 
 
-def load_named_model(name: str | Path, options: ReadingOptions) -> LoadedModel:
+def sampled_negatives(options: LabelerOptions) -> Negatives:
+    """How hard negatives are sampled; errors as of `settings_of`."""
+    return settings_of(Negatives, {"count": options["negatives"]} if "negatives" in options else {})
+
+
+def load_named_model(name: str | Path, options: LabelerOptions) -> LoadedModel:
     """Load a model by name with these options.
 
     Raises:

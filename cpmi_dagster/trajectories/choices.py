@@ -39,9 +39,9 @@ def read_options(question: str) -> dict[str, str]:
     """The longest list of options in a question, by letter from A, of equally long ones the last; empty below two."""
     longest: dict[str, str] = {}
     for mark in _MARKS:
-        found = list(mark.finditer(question))
-        for start in (number for number, match in enumerate(found) if match[1] == "A"):
-            run = found[start : start + len(LETTERS)]
+        marks = list(mark.finditer(question))
+        for start in (number for number, match in enumerate(marks) if match[1] == "A"):
+            run = marks[start : start + len(LETTERS)]
             count = next((n for n, match in enumerate(run) if match[1] != LETTERS[n]), len(run))
             texts = _texts(question, run[:count]) if count >= max(FEWEST, len(longest)) else {}
             if any(text.strip(" .,;:?!").lower() not in _BETWEEN for text in texts.values()):

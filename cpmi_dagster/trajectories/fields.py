@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from itertools import pairwise
+from sys import float_info
 from token import NL, STRING
 from tokenize import generate_tokens
 from typing import Any, TypeVar
@@ -124,6 +125,13 @@ def read_whole_number(value: Any) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number < NO_ERROR:
         raise ValueError("it must be a whole number from -1")
     return number
+
+
+def read_number(value: Any) -> float:
+    """Read a finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= float_info.max:
+        raise ValueError("it must be a finite number")
+    return float(value)
 
 
 def read_object(value: Any) -> Row:

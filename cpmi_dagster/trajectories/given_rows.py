@@ -39,7 +39,7 @@ class GivenRows(NamedTuple):
     """Rows as they came, and the trajectories in them.
 
     Attributes:
-        rows: of plain values; a broken line of a file is `Unreadable`.
+        rows: a broken line of a file is `Unreadable`.
         trajectories: those of `sources.math_shepherd`, with trajectory_id (as in a run of these rows), id and
             negative_answers (null if the row lists none).
         rejected: row_number (from 0), source_id, stage, reason, excerpt and id of the other rows.
@@ -51,22 +51,17 @@ class GivenRows(NamedTuple):
 
 
 def read_table(table: Any, for_judge: bool = False) -> GivenRows:
-    """Read a table of Python: a list of dicts, a pandas or polars frame, or a `datasets.Dataset`.
-
-    Args:
-        for_judge: as of `read_given`.
+    """Read a table of Python, a list of dicts, a pandas or polars frame, or a `datasets.Dataset`, as `read_given` does.
 
     Raises:
         ScoringError: it is no table.
     """
-    return read_given(table_rows(table), RowFormat(place=""), for_judge)
+    given = read_given(table_rows(table), RowFormat(place=""), for_judge)
+    return given._replace(rows=table) if _are_dicts(table) else given
 
 
 def read_given(rows: Sequence[Row], row_format: RowFormat, for_judge: bool = False) -> GivenRows:
     """Read rows in any form; one that cannot be read is rejected with its reason.
-
-    A row's id is its own. Without one it is the number of the row, from 0, or, counted from 1, `row 3` if other rows
-    have ids.
 
     Args:
         for_judge: question and steps alone are read, and an empty step of a benchmark's row is kept.
@@ -77,15 +72,13 @@ def read_given(rows: Sequence[Row], row_format: RowFormat, for_judge: bool = Fal
     named = [row_format.named(row) for row in rows]
     if for_judge:
         named = [row if isinstance(row, Unreadable) else without_answers(row) for row in named]
-    row_format = row_format._replace(keeps_empty=for_judge)
-    numbered = number_rows(named, 0, 1, None, row_format) if named else MathShepherd.create_empty()
+    how = row_format._replace(keeps_empty=for_judge)
+    numbered = number_rows(named, 0, 1, None, how) if named else MathShepherd.create_empty()
     given = zip(named, numbered["final_answer"], strict=True)
     negatives, wrong = zip(*(_read_negatives(*each) for each in given), strict=True) if named else ((), ())
-    numbers, has_ids = numbered["row_number"].to_list(), numbered["source_id"].count() > 0
-    names = [f"row {number + 1}" if has_ids else str(number) for number in numbers]
     read = numbered.with_columns(
-        trajectory_id=pl.Series(map(name_trajectory, numbers), dtype=pl.String),
-        id=pl.coalesce("source_id", pl.Series(names, dtype=pl.String)),
+        trajectory_id=pl.Series(map(name_trajectory, numbered["row_number"]), dtype=pl.String),
+        id=pl.Series(name_rows(numbered["source_id"]), dtype=pl.String),
         negative_answers=pl.Series(negatives, dtype=pl.List(pl.String)),
         wrong=pl.Series(wrong, dtype=pl.String),
     )
@@ -95,7 +88,14 @@ def read_given(rows: Sequence[Row], row_format: RowFormat, for_judge: bool = Fal
     return GivenRows(rows, trajectories, rejected.join(read.select("row_number", "id"), on="row_number"))
 
 
-def own_reason(reason: str, trajectory_id: str) -> str:
+def name_rows(ids: Iterable[str | None]) -> list[str]:
+    """The id of each row; without one it is its number, from 0, or, from 1, `row 3` if other rows have ids."""
+    given = list(ids)
+    has_ids = any(each is not None for each in given)
+    return [each or (f"row {number + 1}" if has_ids else str(number)) for number, each in enumerate(given)]
+
+
+def without_trajectory(reason: str, trajectory_id: str) -> str:
     """A reason without the name of the trajectory, which is not the user's."""
     return reason.removeprefix(f"trajectory `{trajectory_id}`").lstrip(": ")
 
@@ -124,7 +124,7 @@ def table_rows(table: Any) -> list[dict[str, Any]]:
             raise TypeError("it can be read only once")
         if hasattr(given, "notna"):  # pandas, which has no null but NaN
             rows = given.astype(object).where(given.notna(), None).to_dict("records")
-        elif isinstance(given, list | tuple) and all(isinstance(row, Mapping) for row in given):
+        elif _are_dicts(given):
             rows = given
         else:
             rows = pl.DataFrame(given, infer_schema_length=None).to_dicts()
@@ -136,19 +136,14 @@ def table_rows(table: Any) -> list[dict[str, Any]]:
     return [dict(name_classes(to_plain(row), class_names(table))) for row in rows]
 
 
-def as_they_came(table: Any, given: GivenRows) -> Sequence[Mapping[str, Any]]:
-    """The rows of a table: a user's own dicts with the values they have, else the plain ones that were read."""
-    is_list = isinstance(table, list | tuple) and all(isinstance(row, Mapping) for row in table)
-    return table if is_list else [row for row in given.rows if isinstance(row, Mapping)]
+def _are_dicts(table: Any) -> bool:
+    return isinstance(table, list | tuple) and all(isinstance(row, Mapping) for row in table)
 
 
 def class_names(table: Any) -> dict[str, list[str]]:
     """The names of the classes in each column of a `datasets.Dataset` that holds their numbers."""
-    return {name: kind.names for name, kind in (getattr(table, "features", None) or {}).items() if _is_class(kind)}
-
-
-def _is_class(feature: Any) -> bool:
-    return type(feature).__name__ == "ClassLabel"
+    kinds = getattr(table, "features", None) or {}
+    return {name: kind.names for name, kind in kinds.items() if type(kind).__name__ == "ClassLabel"}
 
 
 def name_classes(row: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> Mapping[str, Any]:
@@ -183,20 +178,23 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def beside(row: Mapping[str, Any], steps: Sequence[str] | None, ours: Mapping[str, Any]) -> dict[str, Any]:
+def beside(row: Row, steps: Sequence[str] | None, ours: Mapping[str, Any]) -> dict[str, Any]:
     """A row with its steps and columns of ours behind its own; one of theirs with such a name becomes `input_…`.
+
+    A line that is no object is the `text` of its row.
 
     Args:
         steps: as split; None if the row was not read, and then its own stay, or stand in `input_steps` if they are
             none.
     """
-    own = {free_name(column, row, ours): value for column, value in row.items()}
+    row = {"text": row.text} if isinstance(row, Unreadable) else row
+    theirs = {free_name(column, row, ours): value for column, value in row.items()}
     if steps is None and STEPS in row:
         if _are_steps(row[STEPS]):
             steps = row[STEPS]
         else:  # as they came, they fit no column of steps
-            own = {free_name(STEPS, row, [STEPS, *ours]): row[STEPS]} | own
-    return own | {STEPS: steps, **ours}
+            theirs = {free_name(STEPS, row, [STEPS, *ours]): row[STEPS]} | theirs
+    return theirs | {STEPS: steps, **ours}
 
 
 def _are_steps(value: Any) -> bool:
@@ -214,22 +212,22 @@ def give_back(table: Any, rows: list[dict[str, Any]], ours: Mapping[str, pl.Data
     if isinstance(table, list | tuple):
         return rows
     is_pandas, is_dataset = hasattr(table, "notna"), hasattr(table, "to_polars")
-    own: Any = table if is_pandas or is_dataset else pl.DataFrame(table)
-    columns = dict.fromkeys(own.column_names if is_dataset else own.columns)
+    theirs: Any = table if is_pandas or is_dataset else pl.DataFrame(table)
+    columns = dict.fromkeys(theirs.column_names if is_dataset else theirs.columns)
     names = {name: free_name(name, columns, ours) for name in columns}
     schema = {STEPS: pl.List(pl.String), **ours}
     added = {name: [row[name] for row in rows] for name in schema}
     if is_pandas:
-        return own.rename(columns=names).assign(**added)
+        return theirs.rename(columns=names).assign(**added)
     frame = pl.DataFrame(added, schema, strict=False)
     if not is_dataset:
-        return own.rename(names).with_columns(frame.get_columns())
+        return theirs.rename(names).with_columns(frame.get_columns())
     from datasets import Dataset, concatenate_datasets
 
     if not rows:  # datasets drops empty tables when it joins them
-        return Dataset.from_polars(own.to_polars().rename(names).with_columns(frame.get_columns()))
-    own = own.rename_columns(names).remove_columns([name for name in columns if name == STEPS])
-    return concatenate_datasets([own, Dataset.from_polars(frame)], axis=1)
+        return Dataset.from_polars(theirs.to_polars().rename(names).with_columns(frame.get_columns()))
+    theirs = theirs.rename_columns(names).remove_columns([name for name in columns if name == STEPS])
+    return concatenate_datasets([theirs, Dataset.from_polars(frame)], axis=1)
 
 
 def check_format(output: Path, what: str) -> None:
@@ -247,9 +245,9 @@ def write_rows(output: Path, rows: Iterable[Mapping[str, Any]], ours: Collection
     with whole_file(output) as unfinished:
         if output.suffix == ".parquet":
             given = list(rows)
-            own = as_cells([{name: value for name, value in row.items() if name not in ours} for row in given])
+            theirs = as_cells([{name: value for name, value in row.items() if name not in ours} for row in given])
             added = ({name: row[name] for name in ours} for row in given)
-            whole = [columns | of_ours for columns, of_ours in zip(own, added, strict=True)]
+            whole = [columns | of_ours for columns, of_ours in zip(theirs, added, strict=True)]
             pl.DataFrame(whole, infer_schema_length=None, strict=False).write_parquet(unfinished)
         else:
             with unfinished.open("w", encoding="utf-8") as file:

@@ -156,6 +156,11 @@ def judge_up_to(first_error: int, steps: int) -> list[bool | None]:
     return judged if first_error == NO_ERROR else [*judged[:first_error], False, *[None] * steps][:steps]
 
 
+def first_wrong(judged: Sequence[bool | None]) -> int:
+    """The first step that is judged wrong, from 0; -1 if none is."""
+    return judged.index(False) if False in judged else NO_ERROR
+
+
 def read_prmbench(row: Row, _: Splitting) -> Trajectory:
     """A changed solution and the steps that are wrong in it, from 1."""
     question = read_field(row, "modified_question", _read_question)

@@ -10,6 +10,7 @@ are in one shard.
 -> row_number 18, defect "`steps`: it is empty", excerpt "{'question': '2 + 3?', 'steps': []}"
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,7 +24,7 @@ from cpmi_dagster.contracts.tables import MathShepherd, RejectedRows
 from cpmi_dagster.errors import MalformedRow, SourceError
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.trajectories.columns import list_columns, refuse, rename, use_file_names
-from cpmi_dagster.trajectories.fields import read_identifier, read_optional
+from cpmi_dagster.trajectories.fields import read_identifier, read_optional, read_text, read_whole_number
 from cpmi_dagster.trajectories.forms import NEEDED, drop_nulls, form_of
 from cpmi_dagster.trajectories.question_key import question_id
 from cpmi_dagster.trajectories.readers import QUESTION, Trajectory, read_question_row
@@ -32,6 +33,7 @@ from cpmi_dagster.trajectories.steps import AUTO, Splitting
 BATCH_ROWS = 10_000
 CACHED_QUESTIONS = 1 << 15
 EXCERPT_CHARACTERS = 120
+MOST_ROWS = 10**18
 TRAJECTORY_ID = r"^t[0-9]{9,18}$"
 """Pattern of `name_trajectory`."""
 ROW_SCHEMA = MathShepherd.create_empty().to_arrow().schema
@@ -199,6 +201,24 @@ def shard_key(question_id: str, shards: int) -> str:
 def name_trajectory(row_number: int) -> str:
     """`t000000042` for row 42 of the source."""
     return f"t{row_number:09d}"
+
+
+def read_row_number(row: Mapping[str, Any]) -> int | None:
+    """The row of the source that a row names by its number, by our id of the trajectory, or by both alike.
+
+    Raises:
+        MalformedRow: there cannot be such a row, or the two are not of one.
+    """
+    number, named = read_optional(row, "row_number", read_whole_number), read_optional(row, "trajectory_id", read_text)
+    if number is not None and not 0 <= number < MOST_ROWS:
+        raise MalformedRow(f"the trajectories have no row {number} (from 0)")
+    if named is None:
+        return number
+    if not re.match(TRAJECTORY_ID, named):
+        raise MalformedRow(f"`trajectory_id`: {named!r} is none of ours, which are like t000000042; yours is an `id`")
+    if number not in (None, of_name := int(named.removeprefix("t"))):
+        raise MalformedRow("`trajectory_id` and `row_number` are not of one row")
+    return of_name
 
 
 def separate_defects(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -10,37 +10,15 @@ Every step of every selected trajectory needs a number; labels of other trajecto
 """
 
 from collections.abc import Iterable
-from typing import Annotated
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from cpmi_dagster.contracts.tables import StepLabels, StepRewards
-from cpmi_dagster.errors import SourceError, first_complaint
-from cpmi_dagster.files.bounded_reading import BoundedList
-from cpmi_dagster.trajectories.rows import Row, Unreadable, name_trajectory
+from cpmi_dagster.errors import MalformedRow, SourceError
+from cpmi_dagster.trajectories.fields import read_list, read_number
+from cpmi_dagster.trajectories.rows import Row, Unreadable, name_trajectory, read_row_number
 
 ADVICE = "correct or remove the row"
-
-
-class StepLabelRow(BaseModel):
-    """A row of a file of step labels; other fields are ignored."""
-
-    model_config = ConfigDict(strict=True)
-
-    trajectory_id: str | None = None
-    row_number: Annotated[int, Field(ge=0)] | None = None
-    rewards: BoundedList[FiniteFloat] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _names_one_trajectory(self) -> "StepLabelRow":
-        by_number = None if self.row_number is None else name_trajectory(self.row_number)
-        self.trajectory_id = self.trajectory_id or by_number
-        if self.trajectory_id is None:
-            raise ValueError("a row needs `trajectory_id` or `row_number`")
-        if by_number not in (None, self.trajectory_id):
-            raise ValueError("`trajectory_id` and `row_number` are not of one row")
-        return self
 
 
 def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False) -> pl.DataFrame:
@@ -55,20 +33,23 @@ def read_step_labels(name: str, rows: Iterable[Row], probabilities: bool = False
         SourceError: there are no rows, a row is invalid, a reward is not finite (or not a probability), or two rows
             label the same trajectory.
     """
-    what, labels = f"step labels `{name}`", dict[str | None, list[float]]()
+    what, labels = f"step labels `{name}`", dict[str, list[float]]()
     for place, row in enumerate(rows):
         if isinstance(row, Unreadable):
             raise SourceError(f"{what}, {row.place}: {row.reason}; correct or remove it")
         where = f"{what}, row {place + 1}:"
         try:
-            label = StepLabelRow.model_validate(dict(row))
-        except ValidationError as error:
-            raise SourceError(f"{where} {first_complaint(error)}; {ADVICE}") from error
-        if probabilities and not all(0 <= reward <= 1 for reward in label.rewards):
+            number, rewards = read_row_number(row), read_list(row, "rewards", read_number)
+        except MalformedRow as error:
+            raise SourceError(f"{where} {error}; {ADVICE}") from error
+        if number is None:
+            raise SourceError(f"{where} a row needs `trajectory_id` or `row_number`; {ADVICE}")
+        if probabilities and not all(0 <= reward <= 1 for reward in rewards):
             raise SourceError(f"{where} a reward is not in [0, 1]; fix it, or take `probabilities` out of the profile")
-        if label.trajectory_id in labels:
-            raise SourceError(f"{where} `{label.trajectory_id}`: an earlier row labels the same trajectory; {ADVICE}")
-        labels[label.trajectory_id] = label.rewards
+        trajectory_id = name_trajectory(number)
+        if trajectory_id in labels:
+            raise SourceError(f"{where} `{trajectory_id}`: an earlier row labels the same trajectory; {ADVICE}")
+        labels[trajectory_id] = rewards
     if not labels:
         raise SourceError(f"{what} have no rows; check the file, or take it out of the profile")
     read = pl.DataFrame({"trajectory_id": list(labels), "reward": list(labels.values())})

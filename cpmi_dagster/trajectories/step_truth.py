@@ -16,22 +16,20 @@ A row may also say what makes each step wrong (`kind`) and how many operations r
 `truth_fitting` finds the solutions.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
 import polars as pl
-from pydantic import BaseModel, ValidationError, model_validator
 
-from cpmi_dagster.errors import MalformedRow, SourceError, first_complaint
-from cpmi_dagster.files.bounded_reading import BoundedList
+from cpmi_dagster.errors import MalformedRow, SourceError
 from cpmi_dagster.trajectories.fields import (
     NO_ERROR,
     name_in,
     read_identifier,
     read_label,
     read_list,
+    read_number,
     read_optional,
     read_text,
     read_whole_number,
@@ -39,36 +37,22 @@ from cpmi_dagster.trajectories.fields import (
 from cpmi_dagster.trajectories.forms import UNIQUE_IDS, drop_nulls, form_of
 from cpmi_dagster.trajectories.given_rows import plain
 from cpmi_dagster.trajectories.question_key import question_id, question_of
-from cpmi_dagster.trajectories.readers import Trajectory
-from cpmi_dagster.trajectories.rows import EXCERPT_CHARACTERS, TRAJECTORY_ID, Row, RowFormat, Unreadable, read_row
+from cpmi_dagster.trajectories.readers import Trajectory, first_wrong
+from cpmi_dagster.trajectories.rows import (
+    EXCERPT_CHARACTERS,
+    Row,
+    RowFormat,
+    Unreadable,
+    read_row,
+    read_row_number,
+)
 
 ID = "|".join(("id", *UNIQUE_IDS))
 NO_NAME = "it names no solution; give its `id`, its `row_number`, or its question and steps"
 NO_JUDGEMENT = "it says of no step whether it is right; give `first_error` (from 0, or -1 for none) or `correct`"
-MOST_ROWS = 10**18
 Truth = list[bool | None]
 About = tuple[int, str | None, str]
 """Number of a row in the file from 0, the name that it gives the solution, its first characters."""
-
-
-class JudgedSteps(BaseModel):
-    """The judgements of the label explorer: `rewards` is 1 or 0 at the steps in `judged`, and no truth elsewhere."""
-
-    rewards: BoundedList[float | None]
-    judged: BoundedList[int]
-
-    @model_validator(mode="after")
-    def _judgements_are_clear(self) -> "JudgedSteps":
-        for step in self.judged:
-            if not (0 <= step < len(self.rewards) and self.rewards[step] in (0, 1)):
-                raise ValueError(f"`judged` names step {step} (from 0), where `rewards` has neither 1 nor 0")
-        return self
-
-    @property
-    def correct(self) -> Truth:
-        """Whether each step is right; None if it is unjudged or annotators are split evenly."""
-        judged = set(self.judged)
-        return [reward == 1 if step in judged else None for step, reward in enumerate(self.rewards)]
 
 
 class Judgement(NamedTuple):
@@ -155,7 +139,7 @@ def _read_judgement(about: About, row: Row, row_format: RowFormat) -> Judgement 
         if values is not None and len(values) != len(correct or ()):
             raise MalformedRow(f"`{name}` has {len(values)} entries for the {len(correct or ())} steps of `correct`")
     name = name_in(given, ID)
-    number, source_id = _read_row_number(given), read_optional(given, name, read_identifier)
+    number, source_id = read_row_number(given), read_optional(given, name, read_identifier)
     judged_text = read_optional(given, "text_hash", read_text)
     asked = question_id(solution.question) if solution and form_of(given) else judged_text and question_of(judged_text)
     if number is None and source_id is None and asked is None:
@@ -177,10 +161,7 @@ def _read_solution(row: Mapping[str, Any], row_format: RowFormat) -> Trajectory 
 def _read_judged_steps(row: Mapping[str, Any], solution: Trajectory | None) -> tuple[Truth | None, int | None]:
     """`correct` and `first_error`, in whichever form a row has them; None if it does not."""
     if "judged" in row:
-        try:
-            return JudgedSteps.model_validate(row).correct, None
-        except ValidationError as error:
-            raise MalformedRow(str(first_complaint(error))) from error
+        return _read_explorer_row(row), None
     if "probabilities" in row and "first_error" in row:
         raise MalformedRow("`probabilities` beside `first_error` are of a reward model, and no person's judgement")
     correct = read_list(row, "correct", _or_null(read_label)) if "correct" in row else None
@@ -188,7 +169,7 @@ def _read_judged_steps(row: Mapping[str, Any], solution: Trajectory | None) -> t
     if correct is None and first_error is None and solution and solution.truth:
         return list(solution.truth), None
     if correct is not None and first_error is not None:
-        first = correct.index(False) if False in correct else NO_ERROR
+        first = first_wrong(correct)
         if first != first_error:
             raise MalformedRow(
                 f"the first wrong step of `correct` is {first} (from 0), but `first_error` {first_error}"
@@ -198,20 +179,18 @@ def _read_judged_steps(row: Mapping[str, Any], solution: Trajectory | None) -> t
     return correct, first_error
 
 
+def _read_explorer_row(row: Mapping[str, Any]) -> Truth:
+    """The judgements of the label explorer: `rewards` is 1 or 0 at the steps in `judged`, and no truth elsewhere."""
+    rewards = read_list(row, "rewards", _or_null(read_number), least=0)
+    judged = read_list(row, "judged", read_whole_number, least=0)
+    for step in judged:
+        if not (0 <= step < len(rewards) and rewards[step] in (0, 1)):
+            raise MalformedRow(f"`judged` names step {step} (from 0), where `rewards` has neither 1 nor 0")
+    return [reward == 1 if step in judged else None for step, reward in enumerate(rewards)]
+
+
 def _or_null(read: Any) -> Any:
     return lambda value: None if value is None else read(value)
-
-
-def _read_row_number(row: Mapping[str, Any]) -> int | None:
-    """The row of the source that a row names by its number or by our id of the trajectory."""
-    if (named := read_optional(row, "trajectory_id", read_text)) is None:
-        number = read_optional(row, "row_number", read_whole_number)
-        if number is not None and number > MOST_ROWS:
-            raise MalformedRow(f"the trajectories have no row {number} (from 0)")
-        return number
-    if not re.match(TRAJECTORY_ID, named):
-        raise MalformedRow(f"`trajectory_id`: {named!r} is none of ours, which are like t000000042; yours is an `id`")
-    return int(named.removeprefix("t"))
 
 
 def merge_truths(truths: Sequence[Truth]) -> Truth | None:

@@ -233,13 +233,13 @@ def _other_column(read: Judgements, rows: Iterable[Row]) -> str:
     return ""
 
 
-def truth_of(judgement: Judgement, own: Sequence[str]) -> Truth:
+def truth_of(judgement: Judgement, solution_steps: Sequence[str]) -> Truth:
     """Whether each step of a solution is right by a judgement.
 
     Raises:
         MalformedRow: the judgement is of other steps.
     """
-    size = len(own if judgement.steps is None else judgement.steps)
+    size = len(solution_steps if judgement.steps is None else judgement.steps)
     correct, first = judgement.correct, judgement.first_error
     if correct is None:
         assert first is not None
@@ -249,10 +249,10 @@ def truth_of(judgement: Judgement, own: Sequence[str]) -> Truth:
     if len(correct) != size:
         more = "; give its `steps` beside them, which are found by their text" if judgement.steps is None else ""
         raise MalformedRow(f"{counted(len(correct), 'judgement')} of {counted(size, 'step')}{more}")
-    return correct if judgement.steps is None else align_truth(correct, judgement.steps, own)
+    return correct if judgement.steps is None else align_truth(correct, judgement.steps, solution_steps)
 
 
-def align_truth(correct: Truth, steps: Sequence[str], own: Sequence[str]) -> Truth:
+def align_truth(correct: Truth, steps: Sequence[str], solution_steps: Sequence[str]) -> Truth:
     """Judgements of steps as those of a solution's own steps, which may be cut elsewhere.
 
     Args:
@@ -261,7 +261,7 @@ def align_truth(correct: Truth, steps: Sequence[str], own: Sequence[str]) -> Tru
     Raises:
         MalformedRow: it does not, or a wrong step is several of the solution's own.
     """
-    theirs, ours = [_bare(step) for step in steps], [_bare(step) for step in own]
+    theirs, ours = [_bare(step) for step in steps], [_bare(step) for step in solution_steps]
     if theirs == ours:
         return correct
     part, whole = "".join(theirs), "".join(ours)

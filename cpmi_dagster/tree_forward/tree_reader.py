@@ -17,7 +17,7 @@ import numpy as np
 
 from cpmi_dagster.errors import ModelError, TransientError, first_line
 from cpmi_dagster.models.attention import attention_implementation
-from cpmi_dagster.models.memory import is_out_of_memory, release_memory
+from cpmi_dagster.models.memory import USABLE_SHARE, free_bytes, is_out_of_memory, release_memory
 from cpmi_dagster.tree_forward import Reader
 from cpmi_dagster.tree_forward.probe import Probe, Take, choose_reader
 from cpmi_dagster.tree_forward.row_readers import RowReader
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
 
 LONGEST_ROW = {"cuda": 16_384, "cpu": 4_096}
 SHORTEST_ROW = 128
-USABLE_SHARE = 0.5
 # hidden states, residual, normed copies, queries, keys, values and the attention's result, in widths of the model
 HIDDEN_COPIES = 10
 # gate, up and their product
 INNER_COPIES = 3
 ROW_TOKENS = "row tokens"
-"""Key in `Readable.remembered` of the longest row since memory ran out."""
+"""Key in `Readable.cache` of the longest row since memory ran out."""
 
 
 class OutOfMemory(TransientError):
@@ -50,7 +49,7 @@ class Readable(Protocol):
     @property
     def identity(self) -> str: ...
     @property
-    def remembered(self) -> dict[str, Any]: ...
+    def cache(self) -> dict[str, Any]: ...
 
 
 class Values(NamedTuple):
@@ -107,14 +106,14 @@ class TreeReader:
     ) -> None:
         self._model, self._take, self._passes = model, take, passes
         name = f"reader {wanted}"
-        if name not in model.remembered:
+        if name not in model.cache:
             try:
-                model.remembered[name] = choose_reader(model.model, wanted, probe())
+                model.cache[name] = choose_reader(model.model, wanted, probe())
             except ModelError as error:
-                model.remembered[name] = str(error)
-        if isinstance(refusal := model.remembered[name], str):
+                model.cache[name] = str(error)
+        if isinstance(refusal := model.cache[name], str):
             raise ModelError(refusal)
-        self.rows_by: RowReader = model.remembered[name]
+        self.rows_by: RowReader = model.cache[name]
         self._row_tokens = row_tokens or row_budget(model)
 
     def read(
@@ -194,7 +193,7 @@ class TreeReader:
                 f"{self._model.identity} has too little memory for a row of {len(rows[0])} tokens ({shortage}); use a "
                 "smaller dtype, `device_map: auto` over several GPUs, or a device with more memory"
             )
-        self._model.remembered[ROW_TOKENS] = self._row_tokens
+        self._model.cache[ROW_TOKENS] = self._row_tokens
         return rows_of((piece for row in rows for piece in row.pieces), self._row_tokens)
 
     def _fetch(self, trees: Sequence[TokenTree], launched: Sequence[tuple[PackedRow, _Download]]) -> Values:
@@ -214,17 +213,13 @@ class TreeReader:
 
 def row_budget(model: Readable) -> int:
     """Tokens of a row that fit the device's memory: at least `SHORTEST_ROW`, less than ran out of memory before."""
-    import torch
-
     device = model.model.device
     tokens = LONGEST_ROW.get(device.type, LONGEST_ROW["cpu"])
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        fitting = int((free + cached) * USABLE_SHARE) // bytes_per_token(model.model)
+        fitting = int(free_bytes(device) * USABLE_SHARE) // bytes_per_token(model.model)
         # powers of two: kernels are compiled for few lengths
         tokens = max(SHORTEST_ROW, min(tokens, 1 << (max(fitting, 1).bit_length() - 1)))
-    return min(tokens, model.remembered.get(ROW_TOKENS, tokens))
+    return min(tokens, model.cache.get(ROW_TOKENS, tokens))
 
 
 def bytes_per_token(model: Any) -> int:

@@ -39,7 +39,7 @@ def model() -> LoadedModel:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        (("bad", "q", "How many?", ["a", None], "2"), "step 1 (from 0) is null"),
+        (("bad", "q", "How many?", ["a"], None), "has no gold answer"),
         (("lonely", "q", "How many?", ["a"], "2"), "no hard negatives"),
         (("bad", "q", "many? " * 1500, ["a"], "2"), "more than the 2048 the model reads"),
     ],

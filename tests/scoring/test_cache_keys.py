@@ -29,7 +29,7 @@ def step_keys(frame: pl.DataFrame, scoring: Scoring) -> pl.DataFrame:
 @pytest.mark.parametrize("with_negatives", [True, False])
 @pytest.mark.parametrize("layout", ["paper", "released"])
 def test_the_keys_are_the_rows_of_the_answers(with_negatives, layout):
-    incomplete = frame_of([("t5", "q1", "Q?", ["a"], "1"), ("t6", "q1", "Q?", [], "1")])
+    incomplete = frame_of([("t5", "q1", "Q?", ["a"], "1"), ("t6", "q1", "Q?", ["a"], None)])
     frame = pl.concat([TRAJECTORIES, incomplete if with_negatives else incomplete[1:]])
     scoring = EVERYTHING.model_copy(update={"layout": layout})
     negatives = NEGATIVES if with_negatives else NEGATIVES.clear()

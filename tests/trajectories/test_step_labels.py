@@ -17,7 +17,7 @@ KEY = ["reward_type", "trajectory_id", "step_index"]
 def test_labels_are_found_by_trajectory_or_by_row_and_those_of_others_are_left_out_and_counted():
     expected = [("judge", "t000000003", 0, 0.5), ("judge", "t000000003", 1, -2.0), ("judge", "t000000008", 0, 1.5)]
     assert notes_on_others(read_step_labels("judge", ROWS), TRAJECTORIES) == []
-    others = [{"row_number": 77, "rewards": [1.0, 0.0]}, {"trajectory_id": "other", "rewards": [1.0]}]
+    others = [{"row_number": 77, "rewards": [1.0, 0.0]}, {"trajectory_id": "t000000009", "rewards": [1.0]}]
     labels = read_step_labels("judge", [*ROWS, *others])
     StepLabels.validate(labels)
     assert external_rewards(labels, TRAJECTORIES).select(*KEY, "reward").sort(KEY).rows() == expected

@@ -38,7 +38,6 @@ from cpmi_dagster.rewards.hazard import read_weights
 from cpmi_dagster.rewards.labelled_rows import OURS, add_labels
 from cpmi_dagster.rewards.registry import reward_type
 from cpmi_dagster.trajectories.given_rows import check_format, plain, write_rows
-from cpmi_dagster.trajectories.rows import Unreadable
 
 HOMES = Path(".cpmi")
 NAME_CHARACTERS = 12
@@ -124,10 +123,7 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
         lake.read(key, shards) for key in (TRAJECTORIES, REJECTED_ROWS, REJECTED_TRAJECTORIES, STEP_REWARDS)
     )
     labels = step_lists(rewards.join(lake.read(SOFT_LABELS), on=SoftLabels.primary_key()))
-    given = (
-        ({"text": row.text} if isinstance(row, Unreadable) else row, number)
-        for row, number, _ in own_rows(settings, lake)
-    )
+    given = ((row, number) for row, number, _ in own_rows(settings, lake))
     records = (lake.record(CONTROL_LOGPROBS, shard) for shard in shards)
     notes = [note for record in records if record for note in record.notes]
     for row in add_labels(given, trajectories, unread, rejected, labels, settings.rewards.types, notes):
