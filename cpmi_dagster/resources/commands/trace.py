@@ -19,7 +19,7 @@ from cpmi_dagster.resources.lake.query import ask
 from cpmi_dagster.rewards.hazard import explain, read_solutions
 from cpmi_dagster.rewards.registry import REWARD_TYPES
 from cpmi_dagster.rewards.reward_type import LabelInputs
-from cpmi_dagster.trajectories.given_rows import own_reason
+from cpmi_dagster.trajectories.given_rows import without_trajectory
 from cpmi_dagster.trajectories.rows import shard_key
 
 FIND_ID = """
@@ -120,7 +120,7 @@ def _why_unlabelled(settings: Settings, facts: Mapping[str, Mapping[str, Any]], 
     """Why a trajectory without labels has none, and what to do."""
     run = f"`{program()} run{settings.profile_option}`"
     if facts["not labelled"]:
-        return f"It has no labels: {own_reason(facts['not labelled']['reason'], facts['trajectory']['trajectory_id'])}"
+        return f"It has no labels: {without_trajectory(facts['not labelled']['reason'], facts['trajectory']['trajectory_id'])}"
     if facts["selection"] or selected is None:
         return f"It has no labels yet: {run} makes them"
     most, now = selected.settings["selection"]["trajectories"], settings.selection.trajectories
