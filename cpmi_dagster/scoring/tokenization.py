@@ -32,8 +32,10 @@ NO_GOLD_ANSWER = (
 Piece = TypeVar("Piece", str, TokenIds)
 Wanted = frozenset[tuple[int, Context, int]]
 """(template, context, answer rank) of a trajectory to score; the rank of a step is `GOLD_RANK`."""
+ANY_ID = "{trajectory}"
+"""Stands for the trajectory's id in a reason, which is kept for others with the same texts."""
 Rejected = tuple[str, str]
-"""trajectory_id, and the reason in one sentence."""
+"""trajectory_id, and the reason in one sentence, with `ANY_ID`."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +146,8 @@ def _render(row: Mapping[str, Any], scoring: Scoring, with_negatives: bool, of_s
     _check_complete(row, answers)
     if with_negatives and not row["rank"]:
         raise ScoringError(
-            f"trajectory `{row['trajectory_id']}` has no hard negatives to contrast its gold answer with: none was "
-            "given, or every sample equals it"
+            f"trajectory `{ANY_ID}` has no hard negatives to contrast its gold answer with: none was given, or every "
+            "sample equals it"
         )
     return RenderedTrajectory(
         trajectory_id=row["trajectory_id"],
@@ -159,7 +161,7 @@ def _render(row: Mapping[str, Any], scoring: Scoring, with_negatives: bool, of_s
 
 def _check_complete(row: Mapping[str, Any], answers: Mapping[int, str | None]) -> None:
     """Refuse a trajectory with a missing question, step or answer, which the message names."""
-    name, steps = f"trajectory `{row['trajectory_id']}`", row["steps"]
+    name, steps = f"trajectory `{ANY_ID}`", row["steps"]
     if not (row["question"] or "").strip():
         raise ScoringError(f"{name} has no question; give it one")
     if not steps:
@@ -209,7 +211,7 @@ def tokenize_trajectories(
             whole = [texts.prompts[0], *texts.steps, *([] if texts.of_steps else [texts.targets[GOLD_RANK]])]
             is_split_alike = check_boundaries(tokenizer, whole, [ids[piece] for piece in whole])
         except ScoringError as error:
-            tokenized.rejected.append((texts.trajectory_id, f"trajectory `{texts.trajectory_id}`: {error}"))
+            tokenized.rejected.append((texts.trajectory_id, f"trajectory `{ANY_ID}`: {error}"))
         else:
             tokenized.trajectories.append(tokens)
             tokenized.split_otherwise.extend([] if is_split_alike else [texts.trajectory_id])

@@ -241,7 +241,7 @@ def dry_run(
             continue
         judged = {name: states.state(stage.table, name) for name in stage_partitions(stage, settings, shards)}
         due = [name for name, state in judged.items() if force or state.kind != "current"]
-        files = [(name, home.lake.record(*file)) for name in judged for file in states.files(stage, name)]
+        files = [(name, home.lake.record(*file)) for name in judged for file in stage.files(name, settings)]
         why = next((judged[name].reason for name in due if judged[name].reason), "--force" if force else "not made yet")
         if due and stage.pool:
             for role in stage.models or ("reward models",):

@@ -150,9 +150,7 @@ class Runner:
         began = time.monotonic()
         made = [(stage, name) for stage in stages for name in self.home.made_in_a_run(stage, partition)]
         for stage, name in made:
-            if f"{stage.table} {name}" in self.home.remake or states.state(stage.table, name).kind != "current":
-                return False
-            if not states.is_whole(stage, name):
+            if f"{stage.table} {name}" in self.home.remake or not states.is_done(stage, name):
                 return False
         for stage, name in made:
             rows, seconds = states.rows(stage, name), time.monotonic() - began
