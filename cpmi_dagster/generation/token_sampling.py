@@ -35,7 +35,7 @@ LAST_LINE: dict[Stop, re.Pattern[str]] = {
 }
 TAIL_TOKENS = 64
 TOKEN_ENDINGS = "token endings"
-"""Key of `LoadedModel.remembered`."""
+"""Key of `LoadedModel.cache`."""
 
 
 def prompt_seed(prompt: str, seed: int) -> int:
@@ -102,9 +102,9 @@ class StopRule:
     def __init__(self, loaded: LoadedModel, stop: Stop) -> None:
         self._tokenizer = loaded.tokenizer
         self._last_line = LAST_LINE[stop]
-        if TOKEN_ENDINGS not in loaded.remembered:  # 152,000 tokens take a second to decode
-            loaded.remembered[TOKEN_ENDINGS] = _token_endings(loaded)
-        self._ends_text, self._ends_line = loaded.remembered[TOKEN_ENDINGS]
+        if TOKEN_ENDINGS not in loaded.cache:  # 152,000 tokens take a second to decode
+            loaded.cache[TOKEN_ENDINGS] = _token_endings(loaded)
+        self._ends_text, self._ends_line = loaded.cache[TOKEN_ENDINGS]
 
     def ended(self, tokens: "torch.Tensor", counts: "torch.Tensor", active: "torch.Tensor") -> "torch.Tensor":
         """Whether each active row ended with its newest token, (rows,).

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PREPARED, BATCH = "prepared to generate", "texts at once"
-"""Keys of `LoadedModel.remembered`."""
+"""Keys of `LoadedModel.cache`."""
 FIRST_LINE, FIRST_REPEATS = "One and one is two.\n", (1, 50)
 FIRST_DRAWS = Draws(Sampling(temperature=1.0, top_p=1.0, top_k=0, max_new_tokens=4), samples=2, seed=0)
 
@@ -55,8 +55,8 @@ class TransformersEngine:
 
     def prepare(self) -> None:
         """Continue a short and a long prompt, once per loaded model; see `RolloutEngine.prepare`."""
-        if PREPARED not in self.model.remembered:
-            self.model.remembered[PREPARED] = True
+        if PREPARED not in self.model.cache:
+            self.model.cache[PREPARED] = True
             for repeats in FIRST_REPEATS:
                 self.generate([FIRST_LINE * repeats], FIRST_DRAWS)
 
@@ -104,7 +104,7 @@ class TransformersEngine:
         model = self.model.model
         fitting = sampled_rows(model.config, model.dtype.itemsize, longest, model.device)
         while left := [number for number in range(len(prompts)) if number not in drawn]:
-            rows = min(self.model.remembered.get(BATCH, self.batch_sequences), len(left), fitting or len(left))
+            rows = min(self.model.cache.get(BATCH, self.batch_sequences), len(left), fitting or len(left))
             try:
                 asked = [prompts[number] for number in left]
                 for continuation in decode(self.model.model, asked, numbers[left], draws.sampling, rule, rows):
@@ -126,5 +126,5 @@ class TransformersEngine:
                 )
             message = "%s: no memory for %d continuations at once (%s); continuing with %d"
             logger.warning(message, self.identity, rows, shortage, rows // 2)
-            self.model.remembered[BATCH] = rows // 2
+            self.model.cache[BATCH] = rows // 2
         return drawn

@@ -34,14 +34,14 @@ TOKENIZER_ADVICE = "put tokenizer.json and tokenizer_config.json next to its wei
 class LoadedModel:
     """A causal language model in evaluation mode, its tokenizer and its identity.
 
-    `remembered` caches facts about the model within the process, such as the batch size that fits.
+    `cache` has facts about the model within the process, such as the batch size that fits.
     """
 
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
     identity: str
     context_length: int
-    remembered: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def device(self) -> "torch.device":

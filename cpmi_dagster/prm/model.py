@@ -183,7 +183,7 @@ class LoadedRewardModel:
         identity: `folder@hash of the weights`.
         encoder: encodes solutions in the model's form.
         mark: the text at the end of a step, if the encoder finds ends by a text.
-        remembered: cache of its reader of token trees, within the process.
+        cache: its reader of token trees, within the process.
     """
 
     model: RewardModel
@@ -191,7 +191,7 @@ class LoadedRewardModel:
     identity: str
     encoder: Encoder = encode_solutions
     mark: str = ""
-    remembered: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def encode(self, questions: Sequence[str], solutions: Sequence[Sequence[str]]) -> list[EncodedSolution]:
         """Encode solutions in the model's form."""

@@ -29,7 +29,7 @@ from cpmi_dagster.prm.settings import Training
 from cpmi_dagster.prm.step_reader import StepReader, read_steps
 
 STATES = "hidden states"
-"""Key in `LoadedModel.remembered` of the decoder and of what is known about reading it."""
+"""Key in `LoadedModel.cache` of the decoder and of what is known about reading it."""
 MOST_SCORED = 2_000
 """Most solutions of a training set that are scored, as a large one takes long: those held out, then a random draw."""
 
@@ -60,7 +60,7 @@ def score_steps(
         return probabilities(head(ends.to(head.output.weight.dtype)))
 
     reader = StepReader(
-        model.model.backbone, model.encode, model.identity, model.context_length, model.mark, model.remembered
+        model.model.backbone, model.encode, model.identity, model.context_length, model.mark, model.cache
     )
     return read_steps(reader, solutions, "probability", read, batch_tokens, progress)
 
@@ -93,12 +93,12 @@ def step_features(
         ModelError: the model has no decoder, or the decoder is not causal.
         ScoringError: a solution is longer than the model's context, or a state is not finite.
     """
-    if STATES not in model.remembered:
-        model.remembered[STATES] = decoder_of(model), {}
-    decoder, remembered = model.remembered[STATES]
+    if STATES not in model.cache:
+        model.cache[STATES] = decoder_of(model), {}
+    decoder, cache = model.cache[STATES]
     limit = None if max_tokens is None else min(max_tokens, model.context_length)
     encode = partial(encode_solutions, model.tokenizer, max_tokens=limit)
-    reader = StepReader(decoder, encode, model.identity, model.context_length, remembered=remembered)
+    reader = StepReader(decoder, encode, model.identity, model.context_length, cache=cache)
     return read_steps(reader, solutions, "feature", Tensor.float, batch_tokens, progress)
 
 

@@ -30,7 +30,7 @@ TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 0.01, "bfloat16": 0.05
 """Bound of rounding of a hidden state, relative to the largest number of all. SmolLM2-135M rounds by 3e-7, 7e-4, 0.013
 in float32, float16, bfloat16; if it attends to other branches, its states differ by 0.11."""
 WARNED = "warned of one by one"
-"""Key of `remembered`."""
+"""Key of `cache`."""
 ReadEnds = Callable[[Tensor], Tensor]
 """Hidden states (steps, hidden size) -> values, one row per step."""
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class StepReader:
         identity: name in errors.
         context_length: most tokens of a solution.
         mark: as in `LoadedRewardModel`.
-        remembered: cache of facts about the model within the process.
+        cache: facts about the model within the process.
     """
 
     model: PreTrainedModel
@@ -54,7 +54,7 @@ class StepReader:
     identity: str
     context_length: int
     mark: str = ""
-    remembered: dict[str, Any] = field(default_factory=dict)
+    cache: dict[str, Any] = field(default_factory=dict)
 
 
 def read_steps(
@@ -152,8 +152,8 @@ def step_values(
 
 def _warn_once(reader: StepReader, solutions: Sequence[EncodedSolution], error: ModelError) -> None:
     """Warn that solutions are read one by one, with how many times the tokens of their trees that is."""
-    if WARNED not in reader.remembered:
-        reader.remembered[WARNED] = True
+    if WARNED not in reader.cache:
+        reader.cache[WARNED] = True
         tokens = sum(len(solution.token_ids) for solution in solutions)
         logger.warning(
             "%s reads solutions one by one: a pass for each of %d solutions, and %.1f times the tokens of token trees "

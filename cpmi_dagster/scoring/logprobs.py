@@ -37,7 +37,7 @@ from cpmi_dagster.tree_forward.row_readers import check_token_ids
 STAGE = "answer_logprobs"
 KEY = AnswerLogprobs.primary_key()
 OTHERWISE = "warned of other tokens"
-"""Key of `LoadedModel.remembered`."""
+"""Key of `LoadedModel.cache`."""
 logger = logging.getLogger(__name__)
 
 
@@ -201,8 +201,8 @@ def tokenize(rendered: Sequence[RenderedTrajectory], model: LoadedModel, scoring
     """
     tokenized = tokenize_trajectories(rendered, model.tokenizer, model.context_length, scoring.layout)
     check_token_ids(model.model, model.identity, chain.from_iterable(chain.from_iterable(tokenized.trajectories)))
-    if tokenized.split_otherwise and OTHERWISE not in model.remembered:
-        model.remembered[OTHERWISE] = True
+    if tokenized.split_otherwise and OTHERWISE not in model.cache:
+        model.cache[OTHERWISE] = True
         logger.warning(
             "%s reads question, steps and answer of trajectory `%s` and %d more as other tokens than their joined "
             "text; scored are those of the pieces",

@@ -35,7 +35,7 @@ HIDDEN_COPIES = 10
 # gate, up and their product
 INNER_COPIES = 3
 ROW_TOKENS = "row tokens"
-"""Key in `Readable.remembered` of the longest row since memory ran out."""
+"""Key in `Readable.cache` of the longest row since memory ran out."""
 
 
 class OutOfMemory(TransientError):
@@ -50,7 +50,7 @@ class Readable(Protocol):
     @property
     def identity(self) -> str: ...
     @property
-    def remembered(self) -> dict[str, Any]: ...
+    def cache(self) -> dict[str, Any]: ...
 
 
 class Values(NamedTuple):
@@ -107,14 +107,14 @@ class TreeReader:
     ) -> None:
         self._model, self._take, self._passes = model, take, passes
         name = f"reader {wanted}"
-        if name not in model.remembered:
+        if name not in model.cache:
             try:
-                model.remembered[name] = choose_reader(model.model, wanted, probe())
+                model.cache[name] = choose_reader(model.model, wanted, probe())
             except ModelError as error:
-                model.remembered[name] = str(error)
-        if isinstance(refusal := model.remembered[name], str):
+                model.cache[name] = str(error)
+        if isinstance(refusal := model.cache[name], str):
             raise ModelError(refusal)
-        self.rows_by: RowReader = model.remembered[name]
+        self.rows_by: RowReader = model.cache[name]
         self._row_tokens = row_tokens or row_budget(model)
 
     def read(
@@ -194,7 +194,7 @@ class TreeReader:
                 f"{self._model.identity} has too little memory for a row of {len(rows[0])} tokens ({shortage}); use a "
                 "smaller dtype, `device_map: auto` over several GPUs, or a device with more memory"
             )
-        self._model.remembered[ROW_TOKENS] = self._row_tokens
+        self._model.cache[ROW_TOKENS] = self._row_tokens
         return rows_of((piece for row in rows for piece in row.pieces), self._row_tokens)
 
     def _fetch(self, trees: Sequence[TokenTree], launched: Sequence[tuple[PackedRow, _Download]]) -> Values:
@@ -224,7 +224,7 @@ def row_budget(model: Readable) -> int:
         fitting = int((free + cached) * USABLE_SHARE) // bytes_per_token(model.model)
         # powers of two: kernels are compiled for few lengths
         tokens = max(SHORTEST_ROW, min(tokens, 1 << (max(fitting, 1).bit_length() - 1)))
-    return min(tokens, model.remembered.get(ROW_TOKENS, tokens))
+    return min(tokens, model.cache.get(ROW_TOKENS, tokens))
 
 
 def bytes_per_token(model: Any) -> int:

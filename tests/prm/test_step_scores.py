@@ -34,7 +34,7 @@ def solutions(draw: st.DrawFn) -> list[EncodedSolution]:
 
 
 def values_of(loaded: LoadedRewardModel, encoded: list[EncodedSolution], batch_tokens: int, read=None):
-    reader = StepReader(loaded.model.backbone, loaded.encode, loaded.identity, 2048, remembered=loaded.remembered)
+    reader = StepReader(loaded.model.backbone, loaded.encode, loaded.identity, 2048, cache=loaded.cache)
     return step_values(encoded, reader, read or (lambda ends: probabilities(loaded.model.head(ends))), batch_tokens)
 
 

@@ -77,7 +77,7 @@ class DataSources:
         """
         rows = ((row, share) for row, share, _ in self.places(source))
         if isinstance(source, TrajectorySource):
-            return ((source.reading.named(row), share) for row, share in rows)
+            return ((source.row_format.named(row), share) for row, share in rows)
         return rows
 
     def places(self, source: DataSource) -> Iterator[ReadRow]:
