@@ -53,7 +53,7 @@ def count_labels(
             default edits of the gold answer stand for them.
     """
     trajectories = trajectories.drop_nulls("gold_answer")
-    demand, sampled, scored, targets = settings.demand, Cost.zero(), Cost.zero(), []
+    demand, sampled, scored, targets = settings.demand, Cost(), Cost(), []
     scoring = settings.scoring.model_copy(update={"conditionings": demand.conditionings})
     answers = (
         negatives[0] if negatives else hard_negatives(trajectories, None, settings.negatives, settings.seed).negatives
@@ -126,7 +126,7 @@ def _rollouts(
     first, count = (0, rollouts.prover_count) if role == "prover" else (1, rollouts.policy_count)
     solutions = dict(trajectories.select("trajectory_id", "steps").iter_rows())
     ids = piece_ids(model.tokenizer, (render_step(step) for solution in solutions.values() for step in solution))
-    cost, rows = Cost.zero(), []
+    cost, rows = Cost(), []
     for call in growing_slices(trajectories, min(TRAJECTORIES_PER_CALL, rollouts.chunk_trajectories)):
         texts: dict[str, int] = {}
         for prefix in prefixes_of(call, first, steps):

@@ -14,7 +14,7 @@ a prefix that trajectories share were sampled once, and count once for every met
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import polars as pl
 
@@ -114,12 +114,12 @@ def labeling_costs(
         if demand.conditionings:
             contrasted = reward_type(method).demand.negatives
             share = _scored_share(demand.conditionings, contrasted, negatives, measured.targets)
-            sampled = measured.costs["hard_negatives"] if demand.negatives else Cost.zero()
+            sampled = measured.costs["hard_negatives"] if demand.negatives else Cost()
             scored = sampled + measured.costs["answer_logprobs"].times(share)
             costs = {"labeler": scored.times(labelled / max(trajectories, 1)), **costs}
-        total = sum(costs.values(), Cost.zero())
+        total = sum(costs.values(), Cost())
         names = " + ".join(dict.fromkeys(models[role] for role in costs))
-        rows.append({"shard": shard, "method": method, "model": names, "trajectories": labelled, **total.to_dict()})
+        rows.append({"shard": shard, "method": method, "model": names, "trajectories": labelled, **asdict(total)})
     return LabelingCosts.cast(pl.DataFrame(rows, schema=LabelingCosts.column_names()))
 
 

@@ -92,7 +92,7 @@ def answer_logprobs(
             yield part.height, tokenized._replace(rejected=[*incomplete, *tokenized.rejected])
 
     if trajectories.is_empty():
-        return scored_answers(AnswerLogprobs.create_empty(), (), Cost.zero())
+        return scored_answers(AnswerLogprobs.create_empty(), (), Cost())
     return tokenized_logprobs(batches(), model, scoring, progress)
 
 

@@ -92,7 +92,7 @@ def cached_scores(
             check_full_attention(load().model, tokenized.too_long)
         reasons = dict([*incomplete, *tokenized.rejected])
         given = [reasons.get(name) for name in part["trajectory_id"]]
-        return part.with_columns(reason=pl.Series(given, dtype=pl.String)), Cost.zero()
+        return part.with_columns(reason=pl.Series(given, dtype=pl.String)), Cost()
 
     def score(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
         chosen = lists.join(part, on="trajectory_id", how="semi", maintain_order="left")
@@ -203,7 +203,7 @@ class CachingEngine:
     @property
     def spent(self) -> Cost:
         """The cost of the continuations given so far, kept ones too, each once."""
-        return self.cache.spent(pl.concat(self._used)) if self._used else Cost.zero()
+        return self.cache.spent(pl.concat(self._used)) if self._used else Cost()
 
     @cached_property
     def _engine(self) -> RolloutEngine:
@@ -217,7 +217,7 @@ class CachingEngine:
         texts = pl.DataFrame({"prompt": [text_hash(each) for each in prompts], "asked": list(prompts)}, schema=PROMPT)
 
         def ask(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
-            answers, cost = [], Cost.zero()
+            answers, cost = [], Cost()
             # consecutive numbers have the same gap to their place in the list, so a gap is a range
             gap = pl.col("sample") - pl.int_range(pl.len()).over("prompt")
             ranges = part.sort("sample", maintain_order=True).group_by("prompt", gap.alias("gap"), maintain_order=True)

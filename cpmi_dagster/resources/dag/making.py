@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from shutil import rmtree
 from typing import Any
@@ -112,7 +112,7 @@ def _result(
 ) -> dg.MaterializeResult:
     """What Dagster records of a table after a run."""
     names = [partition] if partition else partitions_of(key, home.settings) or [None]
-    records = [record for name in names if (record := home.lake.record(key, name))]
+    records = home.lake.records(key, names)
     head = read_rows(home.lake.path(key, names[0]), key, most=PREVIEW_ROWS)
     # what others read through this table is a part of its version, or they would not be stale if that changes
     carried = [each for name in carried_inputs(key, home.stages) for each in _contents(home, name, partition)]
@@ -128,8 +128,7 @@ def _result(
 def _contents(home: Home, key: str, partition: str | None) -> list[str]:
     """The hashes of the rows of a table that a partition of this stage depends on."""
     whole = partitions_of(key, home.settings) or [None]
-    names = [partition] if partition in whole else whole
-    return [record.content for name in names if (record := home.lake.record(key, name))]
+    return [record.content for record in home.lake.records(key, [partition] if partition in whole else whole)]
 
 
 def bring_up_to_date(run: StageRun) -> StageOutput | None:
@@ -193,7 +192,7 @@ def _write(run: StageRun, output: StageOutput) -> None:
         model=output.model,
         code_version=stage.code_version,
         facts=run.facts,
-        cost=output.cost.to_dict(),
+        cost=asdict(output.cost),
         notes=list(output.notes),
         files=list(output.files),
     )

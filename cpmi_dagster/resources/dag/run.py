@@ -261,8 +261,7 @@ def dry_run(
 def _to_label(states: States, shards: Sequence[str]) -> int | None:
     for key in (SELECTED, TRAJECTORIES):
         if all(states.state(key, shard).kind == "current" for shard in shards):
-            records = [states.lake.record(key, shard) for shard in shards]
-            rows = sum(record.rows for record in records if record)
+            rows = sum(record.rows for record in states.lake.records(key, shards))
             return min(rows, states.settings.selection.trajectories or rows)
     return None
 

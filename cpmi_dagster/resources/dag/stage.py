@@ -45,7 +45,7 @@ class StageOutput:
 
     frames: pl.DataFrame | Mapping[str, pl.DataFrame] | Iterable[pl.DataFrame]
     model: str = ""
-    cost: Cost = field(default_factory=Cost.zero)
+    cost: Cost = field(default_factory=Cost)
     notes: Sequence[str] = ()
     files: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
