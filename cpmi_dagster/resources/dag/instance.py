@@ -85,8 +85,8 @@ def write_dagster_yaml(settings: Settings) -> Path:
     return folder
 
 
-def view_instance(settings: Settings) -> dg.DagsterInstance:
-    """The Dagster instance of a home; runs are not changed, and the output of steps here is not captured.
+def open_instance(settings: Settings) -> dg.DagsterInstance:
+    """The Dagster instance of a home; orphaned runs are marked as failed, and the output of steps is not captured.
 
     Raises:
         UnwritableHome: the home cannot be written.
@@ -98,14 +98,16 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
     file = folder / IN_PROCESS
     if not file.is_file() or file.read_text(encoding="utf-8") != text:
         write_whole(file, text)
-    return _open(settings, IN_PROCESS)
+    instance = _open(settings, IN_PROCESS)
+    end_orphaned_runs(instance, settings)
+    return instance
 
 
 def recorded_instance(settings: Settings) -> dg.DagsterInstance:
     """The Dagster instance of a home as the last run left it; one without runs if there is none. No file is written.
 
     Raises:
-        SettingsError: as `view_instance`.
+        SettingsError: as `open_instance`.
     """
     folder = dagster_folder(settings)
     if not (folder / FILE_NAME).is_file():
@@ -150,17 +152,6 @@ def storage_errors(settings: Settings) -> Iterator[None]:
             f"Dagster's database of {dagster_folder(settings)} cannot be used ({cause}); mend it, or move that folder "
             "away, which loses the history of runs and no result, and run again"
         ) from error
-
-
-def open_instance(settings: Settings) -> dg.DagsterInstance:
-    """The Dagster instance of a home; orphaned runs are marked as failed.
-
-    Raises:
-        SettingsError: see `view_instance`.
-    """
-    instance = view_instance(settings)
-    end_orphaned_runs(instance, settings)
-    return instance
 
 
 def _configuration(settings: Settings) -> dict[str, object]:
