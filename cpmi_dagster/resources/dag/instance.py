@@ -51,10 +51,6 @@ _held: dict[str, LifeLock] = {}
 """The lock of this process by run id: of its run, or of the last run of `cpmi run`."""
 
 
-class UnwritableHome(SettingsError):
-    """The home is a file, or its disk cannot be written."""
-
-
 def dagster_folder(settings: Settings) -> Path:
     """`DAGSTER_HOME` of a profile's home."""
     return settings.home / "dagster"
@@ -67,13 +63,13 @@ def write_dagster_yaml(settings: Settings) -> Path:
         The folder to use as `DAGSTER_HOME`.
 
     Raises:
-        UnwritableHome: the home is a file, or cannot be written.
+        SettingsError: the home is a file, or cannot be written.
     """
     folder = dagster_folder(settings)
     try:
         try_to_write(folder)
     except OSError as error:
-        raise UnwritableHome(
+        raise SettingsError(
             f"the home {folder.parent} cannot be written ({error.strerror}); make it a folder that you may write to, "
             "or set CPMI_HOME to another"
         ) from error
@@ -89,8 +85,8 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
     """The Dagster instance of a home; orphaned runs are marked as failed, and the output of steps is not captured.
 
     Raises:
-        UnwritableHome: the home cannot be written.
-        SettingsError: Dagster's database cannot be used, or the user's `dagster.yaml` is not valid.
+        SettingsError: the home cannot be written, Dagster's database cannot be used, or the user's `dagster.yaml` is
+            not valid.
     """
     folder = write_dagster_yaml(settings)
     configuration = yaml.safe_load((folder / FILE_NAME).read_text(encoding="utf-8")) or {}
