@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.files.places import expanded
 
-STARTER = """type: {type_name}
+DEFS_TEMPLATE = """type: {type_name}
 
 attributes:
   profile: files # a shipped profile, or the path of one
@@ -41,7 +41,7 @@ attributes:
 """
 
 
-class Starter(dg.Scaffolder):
+class DefsScaffolder(dg.Scaffolder):
     """Writes a `defs.yaml` with a comment on every attribute."""
 
     def scaffold(self, request: dg.ScaffoldRequest) -> None:
@@ -50,7 +50,7 @@ class Starter(dg.Scaffolder):
             scaffold_component(request)
             return
         place = request.target_path if request.append else request.target_path / "defs.yaml"
-        text = STARTER.format(type_name=request.type_name, name=place.parent.name)
+        text = DEFS_TEMPLATE.format(type_name=request.type_name, name=place.parent.name)
         with place.open("a", encoding="utf-8") as stream:
             stream.write(f"---\n{text}" if request.append else text)
 
@@ -70,7 +70,7 @@ class Trajectories(dg.Model, dg.Resolvable):
     )
 
 
-@dg.scaffold_with(Starter)
+@dg.scaffold_with(DefsScaffolder)
 class CpmiLabels(dg.Component, dg.Model, dg.Resolvable):
     """Step-level reward labels by CPMI: the assets of a profile, from rows of an asset of the project."""
 

@@ -271,7 +271,7 @@ def labeling_costs(run: StageRun) -> StageOutput:
     settings, shard = run.settings, str(run.partition)
     selected, scored = run.selected(), run.read(LOGPROBS)
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
-    spent = {name: Cost.from_dict(record.cost) if record else Cost.zero() for name, record in records.items()}
+    spent = {name: Cost(**record.cost) if record else Cost() for name, record in records.items()}
     rollouts = {role: run.read(f"labels/{name}") for role, name in costs.SAMPLED.items()}
     # trajectories without a gold answer are not labelled
     completed = max(rows["trajectory_id"].n_unique() for rows in rollouts.values())

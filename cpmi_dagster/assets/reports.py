@@ -172,8 +172,7 @@ def _provenance(lake: Lake, settings: Settings, words: Mapping[str, str]) -> pl.
     rows = []
     for key in TABLES:
         partitions = partitions_of(key, settings)
-        names = [None] if partitions is None else partitions
-        records = [record for partition in names if (record := lake.record(key, partition))]
+        records = lake.records(key, [None] if partitions is None else partitions)
         count = sum(record.rows for record in records)
         # empty tables have no part in a report on the user's data
         if records and not key.startswith("reports/") and (count or not words):

@@ -117,7 +117,7 @@ def _numbered(run: StageRun) -> Iterator[pl.DataFrame]:
     for number, source in enumerate(sources):
         rows = run.sources.stream(source)
         while batch := list(islice(rows, BATCH_ROWS)):
-            yield number_rows((row for row, _ in batch), first, run.settings.shards, ids, source.reading)
+            yield number_rows((row for row, _ in batch), first, run.settings.shards, ids, source.row_format)
             first, read = first + len(batch), int(PERCENT * (number + batch[-1][1]) / len(sources))
             advance(read - percent)
             percent = read
@@ -136,7 +136,7 @@ def step_truth(run: StageRun) -> StageOutput:
     """Finds the solutions by id, row or text; rows that fit none are in `sources.rejected_truth` with the reason."""
     settings = run.settings
     judgements = read_judgements(
-        (row, each.reading) for each in settings.sources.step_truth for row, _ in run.sources.stream(each)
+        (row, each.row_format) for each in settings.sources.step_truth for row, _ in run.sources.stream(each)
     )
     shards = settings.every_shard
     if settings.sources.step_truth == settings.sources.trajectories:  # what cannot be read is a rejected row already

@@ -101,7 +101,7 @@ def sample_candidates(
         Columns of `benchmarks.candidate_solutions`, ordered as the problems, then by candidate; and their cost. Steps
         are the solution's lines that are not empty.
     """
-    candidates, cost = [pl.DataFrame(schema=SCHEMA)], Cost.zero()
+    candidates, cost = [pl.DataFrame(schema=SCHEMA)], Cost()
     work = SamplingWork({render_question(question): 1.0 for question in problems["question"]}, count, progress)
     draws = Draws(sampling, count, derived_seed(seed, ["candidates"]))
     for part in growing_slices(problems, PROBLEMS_PER_CALL):

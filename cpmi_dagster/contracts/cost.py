@@ -5,10 +5,8 @@ Cost(wall_seconds=2.0, forward_tokens=9_000, generated_tokens=600) + Cost(wall_s
 """
 
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from operator import add
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -38,20 +36,6 @@ class Cost:
             round(self.generated_tokens * share),
             self.processor_seconds * share,
         )
-
-    @staticmethod
-    def zero() -> "Cost":
-        """Zero seconds and tokens."""
-        return Cost()
-
-    def to_dict(self) -> dict[str, float | int]:
-        """Values by name, for JSON."""
-        return asdict(self)
-
-    @staticmethod
-    def from_dict(values: Mapping[str, Any]) -> "Cost":
-        """The inverse of `to_dict`."""
-        return Cost(**values)
 
 
 class Stopwatch:

@@ -23,7 +23,7 @@ def expanded(path: str | Path) -> Path:
         raise SettingsError(f"the path {path} names a user unknown to this machine; write it in full") from error
 
 
-def home_of(place: str | Path) -> Path:
+def home_folder(place: str | Path) -> Path:
     """The absolute path of a home.
 
     Raises:

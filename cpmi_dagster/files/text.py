@@ -10,7 +10,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import BeforeValidator
 
 # what `surrogateescape` makes of bytes that are not UTF-8
 NOT_UTF8 = re.compile("[\udc80-\udcff]")
@@ -44,12 +44,6 @@ def encodable(text: Any) -> Any:
     return text
 
 
-def _filled(text: str) -> str:
-    if not text.strip():
-        raise ValueError("it is blank")
-    return text
-
-
 def _identifier(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError("it must be text or a whole number")
@@ -57,7 +51,6 @@ def _identifier(value: Any) -> Any:
 
 
 Text = Annotated[str, BeforeValidator(encodable)]
-FilledText = Annotated[Text, AfterValidator(_filled)]
 Identifier = Annotated[str | int, BeforeValidator(_identifier)]
 
 

@@ -3,7 +3,7 @@
 with whole_file(Path("out/scores.parquet")) as unfinished:     out/.scores.parquet.5f0c1f2a.cpmi-tmp
     frame.write_parquet(unfinished)                            -> out/scores.parquet
 
-with written_at_once(Path("out/model")) as unfinished:         out/.model.5f0c1f2a.cpmi-tmp/new
+with replace_folder(Path("out/model")) as unfinished:          out/.model.5f0c1f2a.cpmi-tmp/new
     model.save_pretrained(unfinished)                          -> out/model, after out/.model.5f0c1f2a.cpmi-tmp/old
 
 Temporary names are random, because writers on several machines or in containers may share a process id. Their ending
@@ -47,7 +47,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     """
     unfinished, is_whole = _unfinished(path), False
     try:
-        with refusals_named(path):
+        with explain_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             yield unfinished
             os.replace(unfinished, path)
@@ -59,7 +59,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def written_at_once(folder: Path) -> Iterator[Path]:
+def replace_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder to write to; it is renamed to `folder` when the block ends, or removed if that fails.
 
     An older folder stays until the new one is complete, and a second writer waits for the first. What a killed writer
@@ -69,7 +69,7 @@ def written_at_once(folder: Path) -> Iterator[Path]:
     Raises:
         StorageError: there is no room for the folder, or its parent cannot be written.
     """
-    with refusals_named(folder):
+    with explain_write_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with locked_beside(folder):
             remove_unfinished(folder)
@@ -86,7 +86,7 @@ def written_at_once(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def refusals_named(path: Path) -> Iterator[None]:
+def explain_write_errors(path: Path) -> Iterator[None]:
     """Turn errors of libraries that cannot write this path into one sentence.
 
     Raises:

@@ -79,7 +79,7 @@ def prefix_rollouts(
         Rows of `labels.policy_rollouts`, ordered by trajectory, prefix and rollout; and their cost. A prompt that is
         too long has empty, truncated, wrong rollouts.
     """
-    rollouts, cost = [pl.DataFrame(schema=ROLLOUT_COLUMNS)], Cost.zero()
+    rollouts, cost = [pl.DataFrame(schema=ROLLOUT_COLUMNS)], Cost()
     work = SamplingWork(_expected_characters(trajectories, shortest, longest), count, progress)
     draws = Draws(sampling, count, derived_seed(seed, ["rollouts"]))
     for part in growing_slices(trajectories, TRAJECTORIES_PER_CALL):

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from cpmi_dagster.contracts.frozen import Frozen
-from cpmi_dagster.contracts.tables import SOLUTIONS_PER_QUESTION
+from cpmi_dagster.contracts.source_tables import SOLUTIONS_PER_QUESTION
 
 
 class Sampling(Frozen):

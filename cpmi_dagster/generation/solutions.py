@@ -13,7 +13,7 @@ import polars as pl
 
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.seeded import derived_seed
-from cpmi_dagster.contracts.tables import SOLUTIONS_PER_QUESTION, SampledSolutions
+from cpmi_dagster.contracts.source_tables import SOLUTIONS_PER_QUESTION, SampledSolutions
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.generation.engine import Draws, RolloutEngine, SamplingWork, timed_generate

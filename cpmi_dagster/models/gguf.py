@@ -20,7 +20,7 @@ from typing import Any
 from cpmi_dagster.errors import ModelError
 from cpmi_dagster.files.file_states import file_digest
 from cpmi_dagster.files.locks import locked
-from cpmi_dagster.files.whole_files import refusals_named
+from cpmi_dagster.files.whole_files import explain_write_errors
 from cpmi_dagster.models.safe_loading import DATA_ONLY, REPORTED, check_loaded, reading_model
 
 PACKAGE = "package:"
@@ -124,6 +124,6 @@ def _convert(file: Path, folder: Path) -> None:
         read: Any = AutoModelForCausalLM.from_pretrained(file.parent, **given, **weights)
         model, report = read
         check_loaded(f"the model file {file}", report)
-        with refusals_named(folder):
+        with explain_write_errors(folder):
             model.save_pretrained(folder)
             tokenizer.save_pretrained(folder)

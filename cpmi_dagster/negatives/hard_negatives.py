@@ -180,7 +180,7 @@ def hard_negatives(
     """
     rows: list[tuple[str, int, str, str]] = []
     short: list[str] = []
-    cost = Cost.zero()
+    cost = Cost()
     engine = engine if negatives.samples else None
     prompts = _prompts(trajectories, negatives) if engine else []
     work = SamplingWork({prompt: len(prompt) for prompt in prompts}, negatives.samples, progress)
@@ -219,7 +219,7 @@ def _sample(
     trajectories: pl.DataFrame, engine: RolloutEngine | None, negatives: Negatives, seed: int, work: SamplingWork
 ) -> tuple[list[list[str]], Cost]:
     if engine is None:
-        return [[] for _ in range(trajectories.height)], Cost.zero()
+        return [[] for _ in range(trajectories.height)], Cost()
     draws = Draws(negatives.sampling, negatives.samples, seed, stop="line")
     generations, cost = timed_generate(engine, _prompts(trajectories, negatives), draws, work)
     return [[generation.text for generation in group] for group in generations], cost

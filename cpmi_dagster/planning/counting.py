@@ -54,7 +54,7 @@ def count_labels(
         negatives: rows of `labels.hard_negatives` and the tokens of sampling them, if they have been sampled; by
             default edits of the gold answer stand for them.
     """
-    demand, sampled, scored, steps_read, targets = settings.demand, Cost.zero(), Cost.zero(), Cost.zero(), []
+    demand, sampled, scored, steps_read, targets = settings.demand, Cost(), Cost(), Cost(), []
     for chunk in (
         growing_slices(trajectories, settings.scoring.chunk_trajectories) if demand.needs[CONTROL_LOGPROBS] else ()
     ):
@@ -136,7 +136,7 @@ def _rollouts(
     first, count = (0, rollouts.prover_count) if role == "prover" else (1, rollouts.policy_count)
     solutions = dict(trajectories.select("trajectory_id", "steps").iter_rows())
     ids = piece_ids(model.tokenizer, (render_step(step) for solution in solutions.values() for step in solution))
-    cost, rows = Cost.zero(), []
+    cost, rows = Cost(), []
     for call in growing_slices(trajectories, min(TRAJECTORIES_PER_CALL, rollouts.chunk_trajectories)):
         texts: dict[str, int] = {}
         for prefix in prefixes_of(call, first, steps):

@@ -32,7 +32,7 @@ from accelerate.utils.memory import clear_device_cache, find_executable_batch_si
 from transformers import PreTrainedTokenizerBase, set_seed
 
 from cpmi_dagster.files.environment import environment_variable
-from cpmi_dagster.files.whole_files import written_at_once
+from cpmi_dagster.files.whole_files import replace_folder
 from cpmi_dagster.models.language_models import LoadedModel, load_language_model
 from cpmi_dagster.models.model_files import weights_hash, write_digests
 from cpmi_dagster.models.safe_loading import quiet_transformers
@@ -88,7 +88,7 @@ def train_reward_model(
         backbone = LanguageModel(name=str(backbone))
     job = Job(examples, recipe, changed, backbone, seed + recipe.seed, checkpoints, features)
     configuration = changed.accelerate or ({"gpu_ids": gpu} if gpu and features is None else None)
-    with written_at_once(output) as folder:
+    with replace_folder(output) as folder:
         advance = progress or (lambda count: None)
         trained = launch(job, configuration, folder, advance) if configuration else fit(job, folder, advance)
         card = model_card(recipe, changed, trained, data_version, output.name)

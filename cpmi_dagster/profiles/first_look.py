@@ -130,14 +130,14 @@ class FirstLook:
 
 
 def look_over(
-    source: str, rows: Iterable[tuple[Row, str]], reading: RowFormat = AS_IT_IS, solutions: int | None = None
+    source: str, rows: Iterable[tuple[Row, str]], row_format: RowFormat = AS_IT_IS, solutions: int | None = None
 ) -> FirstLook:
     """Count what the rows of a source hold.
 
     Args:
         source: name of the source in errors.
         rows: each row with its place in the source, as in `line 3` or `b.jsonl, line 3`.
-        reading: how the rows of the source are read.
+        row_format: how the rows of the source are read.
         solutions: solutions to sample of each row, if the rows are questions alone.
 
     Raises:
@@ -150,15 +150,15 @@ def look_over(
     first_row: FirstRow | None = None
     answers: list[tuple[str | None, str | None]] = []
     while batch := list(islice(stream, BATCH_ROWS)):
-        start, names = forms.total(), [_form_name(row, reading.of_questions) for row, _ in batch]
-        numbered = number_rows((row for row, _ in batch), start, 1, ids, reading)
+        start, names = forms.total(), [_form_name(row, row_format.of_questions) for row, _ in batch]
+        numbered = number_rows((row for row, _ in batch), start, 1, ids, row_format)
         in_file = {"place": [_place(start + at, place) for at, (_, place) in enumerate(batch, 1)], "form": names}
         places = pl.DataFrame({"row_number": numbered["row_number"], **in_file})
         sound, defects = separate_defects(numbered)
         if first_row is None and sound.height:
             first = sound.row(0, named=True)
             at = first["row_number"] - start
-            first_row = _first_row(batch[at:], places["place"][at], first, reading)
+            first_row = _first_row(batch[at:], places["place"][at], first, row_format)
         forms.update(names)
         if len(answers) < MOST_READ:
             answers += sound.select("gold_answer", "final_answer").drop_nulls().head(MOST_READ).rows()
@@ -168,7 +168,7 @@ def look_over(
     if not forms:
         raise SourceError(f"{source} has no rows; give a file of trajectories")
     kept = all_counted = pl.concat(counted)
-    if not reading.of_questions:
+    if not row_format.of_questions:
         kept, repeated = separate_duplicates(all_counted)
         rejected.append(_add_places(repeated, all_counted))
     refused = pl.concat(rejected).sort("row_number")
@@ -212,23 +212,25 @@ def _place(number: int, place: str) -> str:
     return f"row {number}" if place in (f"row {number}", f"line {number}") else f"row {number} ({place})"
 
 
-def _first_row(rows: Sequence[tuple[Row, str]], place: str, parsed: Mapping[str, Any], reading: RowFormat) -> FirstRow:
+def _first_row(
+    rows: Sequence[tuple[Row, str]], place: str, parsed: Mapping[str, Any], row_format: RowFormat
+) -> FirstRow:
     """The first of the rows; fields are proposed from what it and the next rows leave unread."""
     row, _ = rows[0]
-    left = [] if reading.of_questions or isinstance(row, Unreadable) else list_unread_fields(row)
+    left = [] if row_format.of_questions or isinstance(row, Unreadable) else list_unread_fields(row)
     others = [
         {name: other[name] for name in left if name in other} for other, _ in rows if not isinstance(other, Unreadable)
     ]
     return FirstRow(
         place,
-        form=_form_name(row, reading.of_questions),
+        form=_form_name(row, row_format.of_questions),
         question=parsed["question"],
         steps=parsed["steps"],
         labels=parsed["labels"],
         gold_answer=parsed["gold_answer"],
         gold_field="" if isinstance(row, Unreadable) else name_in(row, GOLD_ANSWER),
         unread=left,
-        proposed=propose_fields(others, PROPOSED, set(reading.fields.values())),
+        proposed=propose_fields(others, PROPOSED, set(row_format.fields.values())),
     )
 
 

@@ -20,7 +20,7 @@ from cpmi_dagster.benchmarks.registry import QUESTION_SETS
 from cpmi_dagster.benchmarks.settings import Benchmarks
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError
-from cpmi_dagster.files.places import home_of
+from cpmi_dagster.files.places import home_folder
 from cpmi_dagster.generation.settings import Rollouts
 from cpmi_dagster.models.settings import Models
 from cpmi_dagster.negatives.settings import Negatives
@@ -256,7 +256,7 @@ def load_settings(
     if "://" in str(values["home"]):
         # an address may hold a key, and is not shown
         raise SettingsError("the home is an address; give a folder, which machines may share")
-    values["home"] = home_of(values["home"])
+    values["home"] = home_folder(values["home"])
     try:
         settings = Settings(**values)
     except EnvironmentNotRead as error:

@@ -100,7 +100,7 @@ class TrajectorySource(DataSource):
         return fields
 
     @property
-    def reading(self) -> RowFormat:
+    def row_format(self) -> RowFormat:
         """How the rows are read."""
         return RowFormat(self.fields, self.steps, self.place, of_questions=self.sample is not None)
 

@@ -16,7 +16,7 @@ a prefix that trajectories share were sampled once, and count once for every met
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import polars as pl
 
@@ -119,15 +119,15 @@ def labeling_costs(
         if demand.conditionings:
             contrasted = reward_type(method).demand.negatives
             share = _scored_share(demand.conditionings, contrasted, negatives, measured.targets)
-            sampled = measured.costs["hard_negatives"] if demand.negatives else Cost.zero()
+            sampled = measured.costs["hard_negatives"] if demand.negatives else Cost()
             scored = sampled + measured.costs["answer_logprobs"].times(share)
             costs = {"labeler": scored.times(labelled / max(trajectories, 1)), **costs}
         if demand.needs[CONTROL_LOGPROBS]:
-            costs["labeler"] = costs.get("labeler", Cost.zero()) + measured.costs["control_logprobs"]
+            costs["labeler"] = costs.get("labeler", Cost()) + measured.costs["control_logprobs"]
             labelled = trajectories if read is None else read
-        total = sum(costs.values(), Cost.zero())
+        total = sum(costs.values(), Cost())
         names = " + ".join(dict.fromkeys(models[role] for role in costs))
-        rows.append({"shard": shard, "method": method, "model": names, "trajectories": labelled, **total.to_dict()})
+        rows.append({"shard": shard, "method": method, "model": names, "trajectories": labelled, **asdict(total)})
     return LabelingCosts.cast(pl.DataFrame(rows, schema=LabelingCosts.column_names()))
 
 

@@ -23,6 +23,7 @@ from cpmi_dagster.scoring.answer_trees import Window, prefetch, slices, trees_of
 from cpmi_dagster.scoring.scorers import scorer_of
 from cpmi_dagster.scoring.settings import Scoring
 from cpmi_dagster.scoring.tokenization import (
+    ANY_ID,
     Rejected,
     RenderedTrajectory,
     Tokenized,
@@ -91,7 +92,7 @@ def answer_logprobs(
             yield part.height, tokenized._replace(rejected=[*incomplete, *tokenized.rejected])
 
     if trajectories.is_empty():
-        return scored_answers(AnswerLogprobs.create_empty(), (), Cost.zero())
+        return scored_answers(AnswerLogprobs.create_empty(), (), Cost())
     return tokenized_logprobs(batches(), model, scoring, progress)
 
 
@@ -182,7 +183,7 @@ def scored_answers(values: pl.DataFrame, rejected: Iterable[Rejected], cost: Cos
         *(
             (
                 trajectory_id,
-                f"trajectory `{trajectory_id}`: the log-probability of an answer is {logprob}, not a finite number; "
+                f"trajectory `{ANY_ID}`: the log-probability of an answer is {logprob}, not a finite number; "
                 "score it in float32, or check the model's weights",
             )
             for trajectory_id, logprob in broken["trajectory_id", "logprob_sum"].iter_rows()
@@ -214,7 +215,7 @@ def tokenize(rendered: Sequence[RenderedTrajectory], model: LoadedModel, scoring
 
 def rejected_rows(rejected: Iterable[Rejected]) -> pl.DataFrame:
     """Rows of `labels.rejected_trajectories`; a trajectory keeps its first reason."""
-    reasons = [(trajectory_id, STAGE, reason) for trajectory_id, reason in rejected]
+    reasons = [(trajectory_id, STAGE, reason.replace(ANY_ID, trajectory_id)) for trajectory_id, reason in rejected]
     frame = pl.DataFrame(reasons, RejectedTrajectories.create_empty().schema, orient="row")
     return frame.unique("trajectory_id", keep="first", maintain_order=True).sort("trajectory_id")
 
@@ -229,7 +230,7 @@ def _reject_beyond_windows(tokenized: Tokenized, model: LoadedModel, scoring: Sc
     longer = [
         (
             trajectory.trajectory_id,
-            f"trajectory `{trajectory.trajectory_id}`: question, steps and answer are {length} "
+            f"trajectory `{ANY_ID}`: question, steps and answer are {length} "
             f"tokens, more than the {limit} that a layer of the model sees; shorten it, or score it with "
             "`--scorer reference`",
         )

@@ -32,8 +32,10 @@ NO_GOLD_ANSWER = (
 Piece = TypeVar("Piece", str, TokenIds)
 Wanted = frozenset[tuple[int, Context, int]]
 """(template, context, answer rank) of a trajectory to score; the rank of a step is `GOLD_RANK`."""
+ANY_ID = "{trajectory}"
+"""Stands for the trajectory's id in a reason, which is kept for others with the same texts."""
 Rejected = tuple[str, str]
-"""trajectory_id, and the reason in one sentence."""
+"""trajectory_id, and the reason in one sentence, with `ANY_ID`."""
 
 
 @dataclass(frozen=True)
@@ -141,11 +143,11 @@ def _render(row: Mapping[str, Any], scoring: Scoring, with_negatives: bool, of_s
     layout, steps = LAYOUTS[scoring.layout], row["steps"]
     answers = {GOLD_RANK: row["gold_answer"], **dict(zip(row["rank"] or (), row["answer"] or (), strict=True))}
     if row["gold_answer"] is None and not of_steps:
-        raise ScoringError(f"trajectory `{row['trajectory_id']}` {NO_GOLD_ANSWER}")
+        raise ScoringError(f"trajectory `{ANY_ID}` {NO_GOLD_ANSWER}")
     if with_negatives and not row["rank"]:
         raise ScoringError(
-            f"trajectory `{row['trajectory_id']}` has no hard negatives to contrast its gold answer with: none was "
-            "given, or every sample equals it"
+            f"trajectory `{ANY_ID}` has no hard negatives to contrast its gold answer with: none was given, or every "
+            "sample equals it"
         )
     return RenderedTrajectory(
         trajectory_id=row["trajectory_id"],
@@ -193,7 +195,7 @@ def tokenize_trajectories(
             whole = [texts.prompts[0], *texts.steps, *([] if texts.of_steps else [texts.targets[GOLD_RANK]])]
             is_split_alike = check_boundaries(tokenizer, whole, [ids[piece] for piece in whole])
         except ScoringError as error:
-            tokenized.rejected.append((texts.trajectory_id, f"trajectory `{texts.trajectory_id}`: {error}"))
+            tokenized.rejected.append((texts.trajectory_id, f"trajectory `{ANY_ID}`: {error}"))
         else:
             tokenized.trajectories.append(tokens)
             tokenized.split_otherwise.extend([] if is_split_alike else [texts.trajectory_id])

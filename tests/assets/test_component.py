@@ -9,7 +9,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from cpmi_dagster.component import Starter
+from cpmi_dagster.component import DefsScaffolder
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.profiles.sources import DataSource
@@ -42,7 +42,7 @@ def test_what_dg_scaffolds_loads(project):
     folder = project / DEFS / "more"
     folder.mkdir()
     request = dg.ScaffoldRequest("cpmi_dagster.CpmiLabels", folder, "yaml", project, None, False)
-    Starter().scaffold(request)
+    DefsScaffolder().scaffold(request)
     keys = {key.to_user_string() for key in loaded(project).resolve_asset_graph().get_all_asset_keys()}
     assert {"more/dataset/cpmi_80k", "my_labels/labels/step_rewards"} <= keys
 

@@ -23,7 +23,7 @@ from cpmi_dagster.definitions import build_definitions, home_of, home_status
 from cpmi_dagster.profiles.partitions import needed_assets
 from cpmi_dagster.profiles.settings import Settings, load_settings
 from cpmi_dagster.resources.dag.general_checks import IS_CURRENT, KEEPS_CONTRACT
-from cpmi_dagster.resources.dag.instance import open_instance, view_instance
+from cpmi_dagster.resources.dag.instance import open_instance, recorded_instance
 from cpmi_dagster.resources.dag.jobs import INGEST, JUDGE_FILES
 from cpmi_dagster.resources.dag.presentation import code_version
 from cpmi_dagster.resources.dag.stage import asset_key
@@ -188,7 +188,7 @@ def test_an_empty_home_with_everything_switched_on_ends_in_a_report_and_then_not
     pages.ask(START_SCHEDULE, at={**here, "scheduleName": "missing_or_failed_shards"})
     for sensor in ("follow_sources", "follow_labels", "follow_dataset"):
         pages.ask(START_SENSOR, at={**here, "sensorName": sensor})
-    with view_instance(tiny) as instance:
+    with recorded_instance(tiny) as instance:
         made = partial(instance.get_latest_materialization_event, asset_key(REPORT))
         wait_until(made, 900, "there is no report", every=2)
         runs = instance.get_runs()

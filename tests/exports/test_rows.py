@@ -160,7 +160,7 @@ def test_columns_come_back_under_their_names_to_rows_that_have_not_changed_where
     profile.write_text("extends: files\nshards: 1\nsources: {trajectories: {path: ./rows.jsonl}}\n")
     settings = load_settings(profile, tmp_path / "home")
     [source], lake = settings.sources.trajectories, Lake.of(settings)
-    rows = number_rows((row for row, _ in DataSources(settings).stream(source)), 0, 1, row_format=source.reading)
+    rows = number_rows((row for row, _ in DataSources(settings).stream(source)), 0, 1, row_format=source.row_format)
     lake.write(rows.drop("shard"), Record(SHEPHERD, "000", "key", "run"))
     exported = pl.DataFrame({"trajectory_id": ["t000000000", "t000000002"], "prompt": "", "labels": "", "rewards": ""})
     columns, note = given_columns(settings, lake, exported)

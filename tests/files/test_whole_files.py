@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from cpmi_dagster.errors import SourceError, StorageError
-from cpmi_dagster.files.whole_files import check_writable, remove_unfinished, whole_file, write_whole, written_at_once
+from cpmi_dagster.files.whole_files import check_writable, remove_unfinished, replace_folder, whole_file, write_whole
 
 
 def write_folder(folder: Path, text: str) -> None:
-    with written_at_once(folder) as unfinished:
+    with replace_folder(folder) as unfinished:
         (unfinished / "text").write_text(text)
 
 
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_a_write_that_fails_leaves_what_was_there_and_one_that_ends_replaces_it(tmp_path, is_folder):
     path = tmp_path / "new" / "mine"
-    write, writer = (write_folder, written_at_once) if is_folder else (write_whole, whole_file)
+    write, writer = (write_folder, replace_folder) if is_folder else (write_whole, whole_file)
     write(path, "old")
     with pytest.raises(RuntimeError), writer(path) as unfinished:
         (unfinished / "text" if is_folder else unfinished).write_text("half of the n")
@@ -43,10 +43,10 @@ WRITER = """
 import sys
 from pathlib import Path
 from cpmi_dagster.files import locks
-from cpmi_dagster.files.whole_files import written_at_once
+from cpmi_dagster.files.whole_files import replace_folder
 locks.PATIENCE_SECONDS = 600  # until a writer says that it waits
 for _ in range(50):
-    with written_at_once(Path(sys.argv[1])) as unfinished:
+    with replace_folder(Path(sys.argv[1])) as unfinished:
         assert not list(unfinished.iterdir())
         (unfinished / "text").write_text(sys.argv[2])
         (unfinished / "again").write_text(sys.argv[2])
@@ -68,7 +68,7 @@ def test_a_folder_that_a_killed_writer_had_just_renamed_gets_its_name_back(tmp_p
     folder, killed = tmp_path / "model", tmp_path / ".model.5f0c1f2a.cpmi-tmp"
     write_folder(killed / "old", "old")
     (killed / "new").mkdir()
-    with pytest.raises(RuntimeError), written_at_once(folder):
+    with pytest.raises(RuntimeError), replace_folder(folder):
         assert (folder / "text").read_text() == "old"
         raise RuntimeError
     assert list(tmp_path.iterdir()) == [folder]

@@ -24,6 +24,7 @@ from cpmi_dagster.resources.dag.making import bring_up_to_date
 from cpmi_dagster.resources.dag.progress import Progress
 from cpmi_dagster.resources.dag.stage import Stage
 from cpmi_dagster.resources.dag.stage_run import Home, StageRun
+from cpmi_dagster.resources.lake.home_file import note_home
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.models.language_models import LanguageModels
 from cpmi_dagster.resources.sources.data_sources import DataSources
@@ -88,6 +89,7 @@ class World:
         by_table: dict[str, Stage] = {
             key: each for each in declared for key in each.tables if is_needed(key, self.settings)
         }
+        note_home(self.settings, self.lake.remove_shards)
         home = Home(self.settings, self.lake, models, DataSources(self.settings), Progress(), by_table)
         return [
             each.table

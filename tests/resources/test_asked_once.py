@@ -18,7 +18,6 @@ from polars.testing import assert_frame_equal
 from cpmi_dagster.contracts.keys import NEGATIVES, POLICY_ROLLOUTS
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.answers import questions
-from cpmi_dagster.resources.dag import making
 
 pytestmark = pytest.mark.slow
 
@@ -38,14 +37,6 @@ PROFILE = {
 }
 CHANGES = ["row", "code", "kill", "delete", "flip", "seed", "rewards.types", "scoring.conditionings"]
 EDITS = st.tuples(st.sampled_from([*CHANGES, *NUMBERS]), st.integers(0, 10_000))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def unpublished():
-    """No database: nobody asks."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(making, "publish", lambda *_: None)
-        yield
 
 
 @hypothesis_settings(max_examples=EXAMPLES, phases=PHASES)

@@ -81,7 +81,7 @@ def test_a_child_of_many_sees_the_gpus_of_its_parent_and_its_share_of_the_cores(
     home = replace(home, settings=home.settings.model_copy(update={"orchestration": many}))
     for visible in ("4,5", None):
         monkeypatch.setenv(VISIBLE, visible) if visible else monkeypatch.delenv(VISIBLE, raising=False)
-        runner.label_on_gpus(home, ["000", "001", "002"], ["labels/step_rewards"], lambda *_: False)
+        runner.label_on_gpus(home, ["000", "001", "002"], ["labels/step_rewards"], lambda *_: set())
     threads = str(max(1, usable_cores() // 3))
     assert started == [(shard, visible, threads) for visible in ("4,5", None) for shard in ("000", "001", "002")]
 

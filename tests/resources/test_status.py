@@ -1,5 +1,6 @@
 """What `cpmi status` counts: the files on disk in whatever state, and the time left as far as it is known."""
 
+from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def test_rows_and_costs_are_those_of_the_files_whatever_became_of_later_runs(tmp
     settings = load_settings("miniature", tmp_path)
     states = {"000": "failed", "001": "running", "002": "missing"}
     for shard in ("000", "001"):
-        record = Record(NEGATIVES, shard, "key", "run", "model", "1", cost=Cost(wall_seconds=2).to_dict())
+        record = Record(NEGATIVES, shard, "key", "run", "model", "1", cost=asdict(Cost(wall_seconds=2)))
         Lake.of(settings).write(ROWS, record)
     monkeypatch.setattr(status, "partition_states", lambda *_: dict(states))
     asset = next(each for each in home_status(settings, {}) if each.key == NEGATIVES)
@@ -87,7 +88,7 @@ def test_time_left_is_said_of_measured_tables_alone_with_the_number_of_others():
     half = AssetStatus("labels/b", {"000": "done", "001": "running"}, 1, 5, Cost(wall_seconds=300))
     # of stale rows, nobody knows how much is kept
     quick = AssetStatus("labels/c", {"all": "stale"}, 1, 5, Cost(wall_seconds=800))
-    missing = AssetStatus("models/d", {"x": "missing"}, 0, 0, Cost.zero())
+    missing = AssetStatus("models/d", {"x": "missing"}, 0, 0, Cost())
     assert time_left([done]) == "nothing is left to do"
     assert time_left([half, done]) == "about 300 s left for 1 of 1 unfinished tables"
     known = "about 300 s left for 1 of 3 unfinished tables; nothing is known of the other 2"

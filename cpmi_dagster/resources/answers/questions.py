@@ -27,7 +27,6 @@ from cpmi_dagster.scoring.answer_trees import slices
 from cpmi_dagster.scoring.cache_keys import WORK, logprob_keys, read_wanted, trajectory_keys
 from cpmi_dagster.scoring.logprobs import (
     ScoredAnswers,
-    rejected_rows,
     scored_answers,
     tokenize,
     tokenized_logprobs,
@@ -51,8 +50,6 @@ CONTINUATION = {"text": pl.String(), "tokens": pl.Int64(), "truncated": pl.Boole
 PROMPT = {"prompt": pl.UInt64(), "asked": pl.String()}
 """A prompt's hash and its text."""
 ROW = ["trajectory_id", "template", "context", "step_index", "answer_rank"]
-ANY_ID = "{trajectory}"
-"""Stands for the trajectory's id in a kept reason, since another trajectory may have the same texts."""
 
 
 def cached_scores(
@@ -93,8 +90,9 @@ def cached_scores(
         tokenized = tokenize_new(part["trajectory_id"])
         if tokenized.too_long and not tokenized.trajectories:
             check_full_attention(load().model, tokenized.too_long)
-        reasons = _remove_names(rejected_rows([*incomplete, *tokenized.rejected]))
-        return part.join(reasons, on="trajectory_id", how="left"), Cost.zero()
+        reasons = dict([*incomplete, *tokenized.rejected])
+        given = [reasons.get(name) for name in part["trajectory_id"]]
+        return part.with_columns(reason=pl.Series(given, dtype=pl.String)), Cost()
 
     def score(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
         chosen = lists.join(part, on="trajectory_id", how="semi", maintain_order="left")
@@ -114,7 +112,7 @@ def cached_scores(
     wholes = trajectory_keys(lists, scoring)
     uncounted = replace(admissions, count=lambda kept, asked: None)  # `scores` counts the same trajectories
     admitted = uncounted.answers(wholes, admit, max(1, wholes.height))
-    rejected = _insert_names(admitted.filter(pl.col("reason").is_not_null()))
+    rejected = admitted.drop_nulls("reason").select("trajectory_id", "reason")
     fitting = trajectories.join(rejected, on="trajectory_id", how="anti", maintain_order="left")
     keys = logprob_keys([texts[name] for name in fitting["trajectory_id"] if name in texts])
     # trajectories of a question stay adjacent, since they share a token tree
@@ -132,18 +130,6 @@ def cached_scores(
     )
     values = AnswerLogprobs.cast(answered.select(AnswerLogprobs.column_names()))
     return scored_answers(values, rejected.iter_rows(), scores.spent(answered))
-
-
-def _remove_names(rejected: pl.DataFrame) -> pl.DataFrame:
-    """Reasons with `ANY_ID` for the trajectory's id."""
-    reasons = [reason.replace(name, ANY_ID) for name, reason in rejected.select("trajectory_id", "reason").iter_rows()]
-    return rejected.select("trajectory_id", pl.Series("reason", reasons, pl.String))
-
-
-def _insert_names(rejected: pl.DataFrame) -> pl.DataFrame:
-    """Reasons with the trajectory's id for `ANY_ID`."""
-    names = [reason.replace(ANY_ID, name) for name, reason in rejected.select("trajectory_id", "reason").iter_rows()]
-    return rejected.select("trajectory_id", pl.Series("reason", names, pl.String))
 
 
 def cached_step_values(
@@ -217,7 +203,7 @@ class CachingEngine:
     @property
     def spent(self) -> Cost:
         """The cost of the continuations given so far, kept ones too, each once."""
-        return self.cache.spent(pl.concat(self._used)) if self._used else Cost.zero()
+        return self.cache.spent(pl.concat(self._used)) if self._used else Cost()
 
     @cached_property
     def _engine(self) -> RolloutEngine:
@@ -231,7 +217,7 @@ class CachingEngine:
         texts = pl.DataFrame({"prompt": [text_hash(each) for each in prompts], "asked": list(prompts)}, schema=PROMPT)
 
         def ask(part: pl.DataFrame, report: Callable[[float], None]) -> tuple[pl.DataFrame, Cost]:
-            answers, cost = [], Cost.zero()
+            answers, cost = [], Cost()
             # consecutive numbers have the same gap to their place in the list, so a gap is a range
             gap = pl.col("sample") - pl.int_range(pl.len()).over("prompt")
             ranges = part.sort("sample", maintain_order=True).group_by("prompt", gap.alias("gap"), maintain_order=True)

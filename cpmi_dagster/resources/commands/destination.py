@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from cpmi_dagster.errors import CpmiError, UsageError, first_line
 from cpmi_dagster.files.environment import environment_variable
 from cpmi_dagster.files.places import expanded
-from cpmi_dagster.files.whole_files import written_at_once
+from cpmi_dagster.files.whole_files import replace_folder
 
 Kind = Literal["dataset", "model"]
 SCHEME, TOKEN_VARIABLE = "hf://", "HF_TOKEN"
@@ -61,7 +61,7 @@ def destination(to: str, kind: Kind, facts: Mapping[str, Any]) -> Iterator[Desti
         target = nullcontext(Path(place))
     with target as folder:
         check_replaceable(folder)
-        with written_at_once(folder) as unfinished:
+        with replace_folder(folder) as unfinished:
             yield Destination(unfinished, folder.name, place, loaded)
             files = sorted(path.relative_to(unfinished).as_posix() for path in unfinished.rglob("*") if path.is_file())
             (unfinished / MARKER).write_text(json.dumps({**facts, "files": files}, indent=2) + "\n", encoding="utf-8")

@@ -209,8 +209,7 @@ def made_with(lake: Lake, settings: Settings, reward_type: str) -> dict[str, str
     settings_then = record.settings if record else {}
 
     def models(key: str) -> str:
-        records = (lake.record(key, shard) for shard in lake.partitions(key))
-        return ", ".join(sorted({record.model for record in records if record}))
+        return ", ".join(sorted({record.model for record in lake.records(key)}))
 
     facts = {
         "wrote the solutions": settings.sources.sample and models(SAMPLED),

@@ -79,7 +79,7 @@ def read_file(place: str, outputs: Sequence[Path], for_judge: bool = False, **se
     rows = [row for row, _, _ in DataSources().places(source)]
     if not rows:
         raise SourceError(f"{source.place} has no rows; give a file of solutions")
-    return read_given(rows, source.reading, for_judge)
+    return read_given(rows, source.row_format, for_judge)
 
 
 def own_rows(settings: Settings, lake: Lake) -> Iterator[tuple[Row, int | None, RowFormat]]:
@@ -99,13 +99,13 @@ def own_rows(settings: Settings, lake: Lake) -> Iterator[tuple[Row, int | None, 
     for source in settings.sources.trajectories:
         rows = (row for row, _, _ in reader.places(source))
         while batch := list(islice(rows, BATCH_ROWS)):
-            now = number_rows(map(source.reading.named, batch), start, 1, ids, source.reading).select(
+            now = number_rows(map(source.row_format.named, batch), start, 1, ids, source.row_format).select(
                 "row_number", *READ
             )
             for row, (number, *read) in zip(batch, now.iter_rows(), strict=True):
                 known = numbers.get(_hash(read), [])
                 place = number if number in known else next(iter(known), None)
-                yield row, place if place is None else first.get(place, place), source.reading
+                yield row, place if place is None else first.get(place, place), source.row_format
             start += len(batch)
 
 
@@ -132,11 +132,11 @@ def given_columns(settings: Settings, lake: Lake, rows: pl.DataFrame) -> tuple[p
         return given, ""
     wanted, kept = set(rows[KEY]), []
     try:
-        for row, number, reading in own_rows(settings, lake):
+        for row, number, row_format in own_rows(settings, lake):
             name = None if number is None else name_trajectory(number)
             if name in wanted and not isinstance(row, Unreadable):
                 wanted.remove(name)
-                read = reading.named(row)
+                read = row_format.named(row)
                 unread = row.keys() if isinstance(read, Unreadable) else {"split", *list_unread_fields(read)}
                 others = {each: row[each] for each in row if each in unread}
                 named = {free_name(each, others, rows.columns): plain(others[each]) for each in others}

@@ -119,7 +119,7 @@ def _look_at(given: TrajectorySource, advance: Callable[[int, int], None]) -> tu
 
     def look_at(source: TrajectorySource, advance: Callable[[int, int], None] = unseen) -> FirstLook:
         solutions = source.sample and source.sample.solutions
-        return look_over(source.place, _rows(source, advance), source.reading, solutions)
+        return look_over(source.place, _rows(source, advance), source.row_format, solutions)
 
     look = look_at(given, advance)
     for field in () if look.identified else [name for name in UNIQUE_IDS if name in look.first.unread]:
@@ -140,9 +140,9 @@ def _truth_at(place: str, given: TrajectorySource, fields: Mapping[str, str]) ->
 def _fit(truth: TrajectorySource, given: TrajectorySource) -> FittedTruth:
     """Fit judgements to the trajectories, as a run does."""
     sources = DataSources()
-    judgements = read_judgements((row, truth.reading) for row, _ in sources.stream(truth))
+    judgements = read_judgements((row, truth.row_format) for row, _ in sources.stream(truth))
     rows = (row for row, _ in sources.stream(given))
-    frames = (frame.select(SOLUTION_COLUMNS) for frame in number_batches(rows, given.reading))
+    frames = (frame.select(SOLUTION_COLUMNS) for frame in number_batches(rows, given.row_format))
     fitted = fit_judgements(judgements, frames, (row for row, _ in sources.stream(given)))
     if not fitted.fitting:
         raise SourceError(f"{truth.place} has no rows; give a file of judgements")
@@ -152,7 +152,7 @@ def _fit(truth: TrajectorySource, given: TrajectorySource) -> FittedTruth:
 def _rows(source: TrajectorySource, advance: Callable[[int, int], None]) -> Iterator[tuple[Row, str]]:
     percent = 0
     for row, share, place in DataSources().places(source):
-        yield source.reading.named(row), place
+        yield source.row_format.named(row), place
         if int(PERCENT * share) > percent:
             advance(int(PERCENT * share) - percent, PERCENT)
             percent = int(PERCENT * share)

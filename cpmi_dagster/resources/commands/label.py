@@ -124,7 +124,6 @@ def _labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
     )
     labels = step_lists(rewards.join(lake.read(SOFT_LABELS), on=SoftLabels.primary_key()))
     given = ((row, number) for row, number, _ in own_rows(settings, lake))
-    records = (lake.record(CONTROL_LOGPROBS, shard) for shard in shards)
-    notes = [note for record in records if record for note in record.notes]
+    notes = [note for record in lake.records(CONTROL_LOGPROBS, shards) for note in record.notes]
     for row in add_labels(given, trajectories, unread, rejected, labels, settings.rewards.types, notes):
         yield {name: plain(value) for name, value in row.items()}

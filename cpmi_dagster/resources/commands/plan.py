@@ -141,7 +141,7 @@ def _measured(lake: Lake, selected: pl.DataFrame, shards: Sequence[str]) -> Iter
     """The costs of labelled shards, a frame per shard."""
     for shard in shards:
         records = [lake.record(key, shard) for key in STAGES]
-        costs = [Cost.from_dict(record.cost) for record in records if record and record.cost]
+        costs = [Cost(**record.cost) for record in records if record and record.cost]
         yield _add_total(lake.read(COSTS, shard), selected.filter(shard=shard).height, costs)
 
 
@@ -162,7 +162,7 @@ def _estimates(
         trajectories = in_labeling_order(lake.read(TRAJECTORIES, shard), selected.filter(shard=shard))
         rows, sampled, record = trajectories.head(left), None, lake.record(NEGATIVES, shard)
         if record and record.cost and states.state(NEGATIVES, shard).kind == "current":
-            cost = Cost.from_dict(record.cost).times(rows.height / trajectories.height)
+            cost = Cost(**record.cost).times(rows.height / trajectories.height)
             sampled = lake.read(NEGATIVES, shard), cost
         measured = count_labels(rows, compared, models, sampled)
         costs = labeling_costs(shard, rows.height, measured, compared.rewards, compared.negatives.count, names)
@@ -175,6 +175,6 @@ def _estimates(
 
 def _add_total(costs: pl.DataFrame, trajectories: int, parts: Iterable[Cost]) -> pl.DataFrame:
     """Rows of `labels.labeling_costs` with the total, in which what methods share counts once."""
-    cost = sum(parts, Cost.zero())
+    cost = sum(parts, Cost())
     total = (TOGETHER, trajectories, cost.wall_seconds, cost.forward_tokens, cost.generated_tokens)
     return pl.concat([costs.select(COLUMNS), pl.DataFrame([total], COLUMNS, orient="row")], how="vertical_relaxed")

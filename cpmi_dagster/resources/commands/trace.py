@@ -120,7 +120,8 @@ def _why_unlabelled(settings: Settings, facts: Mapping[str, Mapping[str, Any]], 
     """Why a trajectory without labels has none, and what to do."""
     run = f"`{program()} run{settings.profile_option}`"
     if facts["not labelled"]:
-        return f"It has no labels: {without_trajectory(facts['not labelled']['reason'], facts['trajectory']['trajectory_id'])}"
+        reason, trajectory_id = facts["not labelled"]["reason"], facts["trajectory"]["trajectory_id"]
+        return f"It has no labels: {without_trajectory(reason, trajectory_id)}"
     if facts["selection"] or selected is None:
         return f"It has no labels yet: {run} makes them"
     most, now = selected.settings["selection"]["trajectories"], settings.selection.trajectories

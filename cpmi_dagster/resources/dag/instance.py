@@ -51,10 +51,6 @@ _held: dict[str, LifeLock] = {}
 """The lock of this process by run id: of its run, or of the last run of `cpmi run`."""
 
 
-class UnwritableHome(SettingsError):
-    """The home is a file, or its disk cannot be written."""
-
-
 def dagster_folder(settings: Settings) -> Path:
     """`DAGSTER_HOME` of a profile's home."""
     return settings.home / "dagster"
@@ -67,13 +63,13 @@ def write_dagster_yaml(settings: Settings) -> Path:
         The folder to use as `DAGSTER_HOME`.
 
     Raises:
-        UnwritableHome: the home is a file, or cannot be written.
+        SettingsError: the home is a file, or cannot be written.
     """
     folder = dagster_folder(settings)
     try:
         try_to_write(folder)
     except OSError as error:
-        raise UnwritableHome(
+        raise SettingsError(
             f"the home {folder.parent} cannot be written ({error.strerror}); make it a folder that you may write to, "
             "or set CPMI_HOME to another"
         ) from error
@@ -85,12 +81,12 @@ def write_dagster_yaml(settings: Settings) -> Path:
     return folder
 
 
-def view_instance(settings: Settings) -> dg.DagsterInstance:
-    """The Dagster instance of a home; runs are not changed, and the output of steps here is not captured.
+def open_instance(settings: Settings) -> dg.DagsterInstance:
+    """The Dagster instance of a home; orphaned runs are marked as failed, and the output of steps is not captured.
 
     Raises:
-        UnwritableHome: the home cannot be written.
-        SettingsError: Dagster's database cannot be used, or the user's `dagster.yaml` is not valid.
+        SettingsError: the home cannot be written, Dagster's database cannot be used, or the user's `dagster.yaml` is
+            not valid.
     """
     folder = write_dagster_yaml(settings)
     configuration = yaml.safe_load((folder / FILE_NAME).read_text(encoding="utf-8")) or {}
@@ -98,14 +94,16 @@ def view_instance(settings: Settings) -> dg.DagsterInstance:
     file = folder / IN_PROCESS
     if not file.is_file() or file.read_text(encoding="utf-8") != text:
         write_whole(file, text)
-    return _open(settings, IN_PROCESS)
+    instance = _open(settings, IN_PROCESS)
+    end_orphaned_runs(instance, settings)
+    return instance
 
 
 def recorded_instance(settings: Settings) -> dg.DagsterInstance:
     """The Dagster instance of a home as the last run left it; one without runs if there is none. No file is written.
 
     Raises:
-        SettingsError: as `view_instance`.
+        SettingsError: as `open_instance`.
     """
     folder = dagster_folder(settings)
     if not (folder / FILE_NAME).is_file():
@@ -150,17 +148,6 @@ def storage_errors(settings: Settings) -> Iterator[None]:
             f"Dagster's database of {dagster_folder(settings)} cannot be used ({cause}); mend it, or move that folder "
             "away, which loses the history of runs and no result, and run again"
         ) from error
-
-
-def open_instance(settings: Settings) -> dg.DagsterInstance:
-    """The Dagster instance of a home; orphaned runs are marked as failed.
-
-    Raises:
-        SettingsError: see `view_instance`.
-    """
-    instance = view_instance(settings)
-    end_orphaned_runs(instance, settings)
-    return instance
 
 
 def _configuration(settings: Settings) -> dict[str, object]:

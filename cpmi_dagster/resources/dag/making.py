@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from shutil import rmtree
 from typing import Any
@@ -55,8 +55,11 @@ def asset_of(stage: Stage, home: Home) -> dg.AssetsDefinition:
         given = {name: getattr(context.resources, prefixed(name, stage.prefix)) for name in used}
         here = replace(home, **given)
         with step_errors(context, home.settings.orchestration):
+            note_home(home.settings, home.lake.remove_shards)
             run = StageRun(stage, here, partition, context.run.run_id, context.log.info)
             outputs = _bring_all(run)
+            if outputs:
+                publish(here.lake, here.settings)
             shown = {name: value for output in outputs for name, value in output.metadata.items()}
             shown |= stage.summary(here, partition) | ({} if outputs else {"skipped": "unchanged"})
             results = [_result(stage, here, key, partition, shown) for key in stage.assets]
@@ -112,7 +115,7 @@ def _result(
 ) -> dg.MaterializeResult:
     """What Dagster records of a table after a run."""
     names = [partition] if partition else partitions_of(key, home.settings) or [None]
-    records = [record for name in names if (record := home.lake.record(key, name))]
+    records = home.lake.records(key, names)
     head = read_rows(home.lake.path(key, names[0]), key, most=PREVIEW_ROWS)
     # what others read through this table is a part of its version, or they would not be stale if that changes
     carried = [each for name in carried_inputs(key, home.stages) for each in _contents(home, name, partition)]
@@ -128,8 +131,7 @@ def _result(
 def _contents(home: Home, key: str, partition: str | None) -> list[str]:
     """The hashes of the rows of a table that a partition of this stage depends on."""
     whole = partitions_of(key, home.settings) or [None]
-    names = [partition] if partition in whole else whole
-    return [record.content for name in names if (record := home.lake.record(key, name))]
+    return [record.content for record in home.lake.records(key, [partition] if partition in whole else whole)]
 
 
 def bring_up_to_date(run: StageRun) -> StageOutput | None:
@@ -141,25 +143,23 @@ def bring_up_to_date(run: StageRun) -> StageOutput | None:
     Raises:
         CpmiError: an input is missing or stale, or the body fails.
     """
-    began, stage, lake, home = time.monotonic(), run.stage, run.lake, run.home
-    # before the lock of a partition: who holds that never waits for a model's place
-    if stage.pool and home.states().state(stage.table, run.partition).kind != "current":
-        home.models.take_place(run.tell)
-    with lake.lock_partition(stage.table, run.partition, run.tell):
-        states = home.states()
-        refuse_stale(states, stage, run.partition)
-        facts = states.facts(stage, run.partition)
-        run = replace(run, facts=facts, key=key_of(facts))
-        forced = f"{stage.table} {run.partition}" in home.remake
-        is_made = not forced and states.is_made(stage, run.partition, run.key, check=True)
-        output = None if is_made else _make(run)
-        home.remake.discard(f"{stage.table} {run.partition}")
+    began, stage, partition, home = time.monotonic(), run.stage, run.partition, run.home
+    states, name, output = home.states(), f"{stage.table} {partition}", None
+    if is_due := name in home.remake or not states.is_done(stage, partition):
+        # before the lock of a partition: who holds that never waits for a model's place
+        if stage.pool:
+            home.models.take_place(run.tell)
+        with home.lake.lock_partition(stage.table, partition, run.tell):
+            states = home.states()  # another process may have made it meanwhile
+            if is_due := name in home.remake or not states.is_done(stage, partition):
+                refuse_stale(states, stage, partition)
+                facts = states.facts(stage, partition)
+                output = _make(replace(run, facts=facts, key=key_of(facts)))
+            home.remake.discard(name)
     seconds = time.monotonic() - began
-    home.progress.finish_partition(
-        stage.name, run.partition, states.rows(stage, run.partition), seconds, skipped=is_made
-    )
+    home.progress.finish_partition(stage.name, partition, states.rows(stage, partition), seconds, skipped=not is_due)
     if output is None:
-        run.log(f"{stage.name}{f' {run.partition}' if run.partition else ''}: skipped, unchanged")
+        run.log(f"{stage.name}{f' {partition}' if partition else ''}: skipped, unchanged")
     return output
 
 
@@ -169,16 +169,11 @@ def _make(run: StageRun) -> StageOutput:
     Raises:
         LakeError: a model or source changed meanwhile.
     """
-    note_home(run.settings, run.lake.remove_shards)
-    files = run.home.states().files(run.stage, run.partition)
-    is_new = not all(run.lake.has_file(*file) for file in files)
-    for file in files:
+    for file in run.stage.files(run.partition, run.settings):
         run.lake.tidy(*file)
     output = run.stage.body(run)
     _write(run, output)
     rmtree(run.checkpoints.parent, ignore_errors=True)
-    if is_new:
-        publish(run.lake, run.settings)
     return output
 
 
@@ -200,7 +195,7 @@ def _write(run: StageRun, output: StageOutput) -> None:
         model=output.model,
         code_version=stage.code_version,
         facts=run.facts,
-        cost=output.cost.to_dict(),
+        cost=asdict(output.cost),
         notes=list(output.notes),
         files=list(output.files),
     )

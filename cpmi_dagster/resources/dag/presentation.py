@@ -11,6 +11,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -242,7 +243,7 @@ def run_metadata(stage: Stage, records: Sequence[Record], rows: pl.DataFrame, la
     notes = dict.fromkeys(note for record in keys for note in record.notes)
     shown = {
         **({PARTITION_ROW_COUNT: sum(record.rows for record in records)} if stage.run_partitioning else {}),
-        ROW_COUNT: sum(record.rows for record in _all_files(lake, table.key)),
+        ROW_COUNT: sum(record.rows for record in lake.records(table.key)),
         **_costs(keys),
         "made": dg.MetadataValue.timestamp(max(datetime.fromisoformat(record.written_at) for record in records)),
         "made from": dg.MetadataValue.md(preview(facts_in_words(keys), None, FACT_CHARACTERS)),
@@ -259,16 +260,10 @@ def run_metadata(stage: Stage, records: Sequence[Record], rows: pl.DataFrame, la
     return shown
 
 
-def _all_files(lake: Lake, key: str) -> list[Record]:
-    """The records of a table's files, of all partitions."""
-    names = lake.partitions(key) if TABLES[key].partitioning else [None]
-    return [record for name in names if (record := lake.record(key, name))]
-
-
 def _costs(records: Sequence[Record]) -> dict[str, float]:
     """The seconds and tokens of files, without zeros; Dagster plots each."""
-    total = sum((Cost.from_dict(record.cost) for record in records), Cost.zero())
-    return {name: rounded for name, value in total.to_dict().items() if (rounded := round(value, 2))}
+    total = sum((Cost(**record.cost) for record in records), Cost())
+    return {name: rounded for name, value in asdict(total).items() if (rounded := round(value, 2))}
 
 
 def preview(frame: pl.DataFrame, rows: int | None = PREVIEW_ROWS, characters: int = PREVIEW_CHARACTERS) -> str:

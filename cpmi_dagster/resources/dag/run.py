@@ -241,7 +241,7 @@ def dry_run(
             continue
         judged = {name: states.state(stage.table, name) for name in stage_partitions(stage, settings, shards)}
         due = [name for name, state in judged.items() if force or state.kind != "current"]
-        files = [(name, home.lake.record(*file)) for name in judged for file in states.files(stage, name)]
+        files = [(name, home.lake.record(*file)) for name in judged for file in stage.files(name, settings)]
         why = next((judged[name].reason for name in due if judged[name].reason), "--force" if force else "not made yet")
         if due and stage.pool:
             for role in stage.models or ("reward models",):
@@ -261,8 +261,7 @@ def dry_run(
 def _to_label(states: States, shards: Sequence[str]) -> int | None:
     for key in (SELECTED, TRAJECTORIES):
         if all(states.state(key, shard).kind == "current" for shard in shards):
-            records = [states.lake.record(key, shard) for shard in shards]
-            rows = sum(record.rows for record in records if record)
+            rows = sum(record.rows for record in states.lake.records(key, shards))
             return min(rows, states.settings.selection.trajectories or rows)
     return None
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
@@ -49,7 +49,8 @@ LOOK_EVERY_SECONDS = 5.0
 LAST_LINES = 3
 CHILD = "LABELS_FOR_CPMI_RUN"
 """The environment variable that marks a child process."""
-Current = Callable[[Sequence[str], str], bool]
+Current = Callable[[Sequence[str], Iterable[str]], set[str]]
+"""Gives those of some shards of which all files of some tables are current."""
 LOG = logging.getLogger(__name__)
 
 
@@ -110,7 +111,7 @@ class Runner:
                 )
                 break
             if phase == LABEL:
-                given = label_on_gpus(self.home, shards, selection, self._is_current)
+                given = label_on_gpus(self.home, shards, selection, self._current)
                 self.labelled_elsewhere.update(given)
             self._run_phase(phase, shards, selection)
             if self.outcome.failures:
@@ -122,8 +123,8 @@ class Runner:
 
     def _due_elsewhere(self, shards: Sequence[str]) -> list[str]:
         """The shards that are not asked for, and whose labels are missing or stale."""
-        tables, others = label_tables(self.home.settings), set(self.home.settings.shard_keys) - set(shards)
-        return sorted(shard for shard in others if not self._is_current(tables, shard))
+        others = set(self.home.settings.shard_keys) - set(shards)
+        return sorted(others - self._current(label_tables(self.home.settings), others))
 
     def _report_currency(self) -> None:
         """Have Dagster know which tables are current now; a child process leaves that to its parent."""
@@ -151,19 +152,17 @@ class Runner:
             if self._run_job(phase, job, partition):
                 return
 
-    def _is_current(self, tables: Sequence[str], partition: str) -> bool:
-        """Whether all files of a shard are current."""
+    def _current(self, tables: Sequence[str], shards: Iterable[str]) -> set[str]:
+        """The shards of which all files are current."""
         states = self.home.states()
-        return all(states.state(key, partition).kind == "current" for key in tables)
+        return {shard for shard in shards if all(states.state(key, shard).kind == "current" for key in tables)}
 
     def _skips(self, states: States, stages: Sequence[Stage], partition: str | None) -> bool:
         """Whether a run would do nothing: each file is current and whole."""
         began = time.monotonic()
         made = [(stage, name) for stage in stages for name in self.home.made_in_a_run(stage, partition)]
         for stage, name in made:
-            if f"{stage.table} {name}" in self.home.remake or states.state(stage.table, name).kind != "current":
-                return False
-            if not states.is_whole(stage, name):
+            if f"{stage.table} {name}" in self.home.remake or not states.is_done(stage, name):
                 return False
         for stage, name in made:
             rows, seconds = states.rows(stage, name), time.monotonic() - began
@@ -231,7 +230,7 @@ def _notes_on(evaluations: Collection[dg.AssetCheckEvaluation]) -> dict[str, str
     return notes
 
 
-def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], is_current: Current) -> set[str]:
+def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], current: Current) -> set[str]:
     """Label shards in one child process per GPU, if the profile has several GPUs and several shards are due.
 
     A child that fails is logged. The caller labels what is missing afterwards, and meets the error itself if it was not
@@ -243,7 +242,8 @@ def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], is_c
     settings = home.settings
     if settings.orchestration.gpus == 1 or settings.is_pilot or environment_variable(CHILD):
         return set()
-    due = [shard for shard in shards if not is_current(tables, shard)]
+    labelled = current(tables, shards)
+    due = [shard for shard in shards if shard not in labelled]
     if len(due) < 2:
         return set()
     parts = [due[start :: settings.orchestration.gpus] for start in range(min(settings.orchestration.gpus, len(due)))]
@@ -252,7 +252,7 @@ def label_on_gpus(home: Home, shards: Sequence[str], tables: Sequence[str], is_c
     remaining, advance = set(due), home.progress.start(f"shards on {len(parts)} GPUs", len(due), LOG.info)
 
     def show() -> None:
-        labelled = {shard for shard in remaining if is_current(tables, shard)}
+        labelled = current(tables, remaining)
         remaining.difference_update(labelled)
         advance(len(labelled))
 

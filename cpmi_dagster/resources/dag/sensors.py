@@ -241,7 +241,7 @@ def failed_runs(settings: Settings) -> dg.SensorDefinition:
         name="failed_runs",
         description="Logs every failed run in one line, and posts it to `orchestration.webhook_variable`.",
         default_status=dg.DefaultSensorStatus.RUNNING,
-        minimum_interval_seconds=30,
+        minimum_interval_seconds=SECONDS_BETWEEN_TICKS,
     )
     def compute(context: dg.RunFailureSensorContext) -> None:
         facts = failure_facts(context, settings)

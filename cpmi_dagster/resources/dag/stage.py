@@ -20,6 +20,7 @@ import polars as pl
 from cpmi_dagster.contracts.cost import Cost
 from cpmi_dagster.contracts.tables import TABLES, Partitioning
 from cpmi_dagster.models.settings import LanguageModel
+from cpmi_dagster.profiles.partitions import partitions_of
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.profiles.sources import DataSource
 from cpmi_dagster.resources.models.language_models import Role
@@ -44,7 +45,7 @@ class StageOutput:
 
     frames: pl.DataFrame | Mapping[str, pl.DataFrame] | Iterable[pl.DataFrame]
     model: str = ""
-    cost: Cost = field(default_factory=Cost.zero)
+    cost: Cost = field(default_factory=Cost)
     notes: Sequence[str] = ()
     files: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -136,6 +137,11 @@ class Stage:
         """
         kind = self.partitioning
         return kind if kind == "recipe" or TABLES[self.table].group == "labels" else None
+
+    def files(self, partition: str | None, settings: Settings) -> list[tuple[str, str | None]]:
+        """The table and partition of each file that a run makes."""
+        partitions = (partitions_of(self.table, settings) if self.at_once else None) or [partition]
+        return [(key, name) for key in self.tables for name in partitions]
 
     def column_sources(self, key: str) -> dict[str, list[tuple[str, str]]]:
         """By column of a table, its input columns: those of the same name, and those in `lineage`."""

@@ -115,42 +115,28 @@ class States:
             sentences.append("; ".join(filter(None, [f"{fact}{where}", partition_words(key, places)])))
         return not sentences, "\n\n".join(sentences) or "made of what the profile says now"
 
-    def files(self, stage: Stage, partition: str | None) -> list[tuple[str, str | None]]:
-        """The table and partition of each file that a run of a stage makes."""
-        partitions: Sequence[str | None] = [partition]
-        if stage.at_once:
-            partitions = partitions_of(stage.table, self.settings) or [None]
-        return [(key, name) for key in stage.tables for name in partitions]
-
-    def is_made(self, stage: Stage, partition: str | None, key: str, check: bool = False) -> bool:
-        """Whether all files of a partition have this key; `check` also reads every byte of them."""
-        records = [self.lake.record(*file) for file in self.files(stage, partition)]
-        if not all(record and record.key == key for record in records):
-            return False
-        return not check or self.is_whole(stage, partition)
-
-    def is_whole(self, stage: Stage, partition: str | None) -> bool:
-        """Whether every byte of the files of a partition is as it was written."""
-        return all(self.lake.is_whole(*file) for file in self.files(stage, partition))
+    def is_done(self, stage: Stage, partition: str | None) -> bool:
+        """Whether a partition is current, and every byte of its files as it was written."""
+        files = stage.files(partition, self.settings)
+        return self.state(stage.table, partition).kind == "current" and all(self.lake.is_whole(*file) for file in files)
 
     def rows(self, stage: Stage, partition: str | None) -> int:
         """The rows of a partition, of all tables of its stage."""
-        records = [self.lake.record(*file) for file in self.files(stage, partition)]
+        records = [self.lake.record(*file) for file in stage.files(partition, self.settings)]
         return sum(record.rows for record in records if record)
 
     def _judge(self, stage: Stage, partition: str | None) -> State:
-        files = self.files(stage, partition)
+        files = stage.files(partition, self.settings)
         there = [self.lake.has_file(*file) for file in files]
         if not all(there):
             is_part = stage.at_once and any(there)
             return State("missing", f"{stage.table} is of some shards alone ({PILOT})") if is_part else MISSING
         if changed := self.changed_input(stage, partition):
             return changed
-        records = [self.lake.record(*file) for file in files]
-        first = records[0]
-        if first is None or not all(records):
+        records = [record for file in files if (record := self.lake.record(*file))]
+        if len(records) < len(files):
             return State("stale", f"{partition_name(stage.table, partition)} is damaged")
-        if not self.lake.has_files(first):
+        if not self.lake.has_files(records[0]):
             return State(
                 "missing", f"files of {partition_name(stage.table, partition)} are missing, or others than it wrote"
             )
@@ -158,9 +144,10 @@ class States:
             facts = self.facts(stage, partition)
         except CpmiError as error:
             return State("stale", str(error))
-        if self.is_made(stage, partition, key_of(facts)):
+        key = key_of(facts)
+        if all(record.key == key for record in records):
             return CURRENT
-        fact = next(differences(first, facts, stage), OTHER_INPUTS)
+        fact = next(differences(records[0], facts, stage), OTHER_INPUTS)
         return State("stale", fact, stage.table, partition)
 
     def changed_input(self, stage: Stage, partition: str | None) -> State | None:

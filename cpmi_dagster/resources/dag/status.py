@@ -97,7 +97,7 @@ def what_is_stale(settings: Settings, stages: Mapping[str, Stage]) -> Stale | No
     records = (judged.lake.record(key, name if TABLES[key].partitioning else None) for key, name, _ in stale)
     since = _minutes(min((record.written_at for record in records if record), default=""))
     reason = min((reason for *_, reason in stale), key=lambda text: OTHER_INPUTS in text)
-    selected = next((judged.lake.record(SELECTED, name) for name in judged.lake.partitions(SELECTED)), None)
+    selected = next(iter(judged.lake.records(SELECTED)), None)
     pilot = selected.settings.get("selection", {}).get("trajectories") if selected and PILOT in reason else None
     return Stale(list(dict.fromkeys(TABLES[key].group for key, *_ in stale)), since, reason, pilot)
 
@@ -105,8 +105,7 @@ def what_is_stale(settings: Settings, stages: Mapping[str, Stage]) -> Stale | No
 def describe_labels(settings: Settings) -> str:
     """The labels of a home: `216 of cpmi, step_length by Qwen/Qwen3-8B-Base@49e3…, made 2026-11-05 10:20 UTC`."""
     lake = Lake.of(settings)
-    records = [record for name in lake.partitions(STEP_REWARDS) if (record := lake.record(STEP_REWARDS, name))]
-    if not records:
+    if not (records := lake.records(STEP_REWARDS)):
         return "none yet"
     types = dict.fromkeys(name for record in records for name in record.settings.get("rewards.types", ()))
     models = dict.fromkeys(record.model for record in records if record.model)
@@ -146,9 +145,8 @@ def _interrupted(instance: dg.DagsterInstance, settings: Settings) -> set[str]:
 
 
 def _asset_status(key: str, states: Mapping[str, State], lake: Lake) -> AssetStatus:
-    names = [name if TABLES[key].partitioning else None for name in states]
-    records = [record for name in names if (record := lake.record(key, name))]
-    cost = sum((Cost.from_dict(record.cost) for record in records if record.cost), Cost.zero())
+    records = lake.records(key, states if TABLES[key].partitioning else None)
+    cost = sum((Cost(**record.cost) for record in records), Cost())
     return AssetStatus(key, states, len(records), sum(record.rows for record in records), cost)
 
 

@@ -174,7 +174,7 @@ def _statements(lake: Lake, settings: Settings) -> list[str]:
         views[f"reports/{name}"] = figures, f"{title}; ours next to the paper's", select
     for key in COMPARED:
         table, view = TABLES[key], f"earlier/{TABLES[key].name}"
-        meaning = f"The previous rows of {table.group}.{table.name}, as last replaced"
+        meaning = f"The previous rows of {table.relation}, as last replaced"
         views[view] = table, meaning, _select(lake, settings, f"{key}/{EARLIER}")
     everything = "Every figure of every artifact, ours next to the paper's"
     views["reports/paper_comparison"] = figures, everything, "select * from reports.figures"

@@ -59,8 +59,7 @@ class Lake:
     """
 
     def __init__(self, home: Path, settings: Settings | None = None, prefix: Sequence[str] = ()) -> None:
-        self.home, self.root, self._settings = home, home / LAKE, settings
-        self._prefix = prefix
+        self.home, self.root, self._settings, self._prefix = home, home / LAKE, settings, prefix
         self._option = "" if settings is None else settings.profile_option
         self._needed = frozenset(TABLES if settings is None else needed_tables(settings))
 
@@ -102,13 +101,18 @@ class Lake:
         record = read_record(self.path(key, partition)) if key in self._needed else None
         return record if record and (record.table, record.partition) == (key, partition) else None
 
+    def records(self, key: str, partitions: Iterable[str | None] | None = None) -> list[Record]:
+        """The records of a table's files: of some partitions, by default of all."""
+        if partitions is None:
+            partitions = self.partitions(key) if TABLES[key].partitioning else [None]
+        return [record for name in partitions if (record := self.record(key, name))]
+
     def is_whole(self, key: str, partition: str | None = None) -> bool:
         """Whether a partition's file, and the files that its rows name, are as they were written."""
         record = self.record(key, partition)
-        try:
+        with suppress(OSError):
             return record is not None and is_intact(self.path(key, partition)) and self.has_files(record)
-        except OSError:
-            return False
+        return False
 
     def has_files(self, record: Record) -> bool:
         """Whether the files that the rows name are as they were written."""
@@ -122,8 +126,7 @@ class Lake:
         Raises:
             LakeError: it is missing or damaged.
         """
-        record = self.record(key, partition)
-        if record is None:
+        if (record := self.record(key, partition)) is None:
             raise self._missing(key, partition)
         return record.content
 
@@ -144,10 +147,9 @@ class Lake:
             return empty
         if TABLES[key].partitioning is None:
             return self._read(key, None, columns)
-        if partitions is None:
-            partitions = self.partitions(key)
-        wanted = [partitions] if isinstance(partitions, str) else list(partitions)
-        return pl.concat([empty, *(self._read(key, partition, columns) for partition in wanted)])
+        wanted = self.partitions(key) if partitions is None else partitions
+        names = [wanted] if isinstance(wanted, str) else wanted
+        return pl.concat([empty, *(self._read(key, name, columns) for name in names)])
 
     def _read(self, key: str, partition: str | None, columns: Sequence[str] | None) -> pl.DataFrame:
         path = self.path(key, partition)

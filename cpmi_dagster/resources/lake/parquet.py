@@ -63,7 +63,7 @@ class Record:
     code_version: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     content: str = ""
-    cost: Mapping[str, float] = field(default_factory=dict)
+    cost: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
     files: Sequence[str] = ()
     digests: Mapping[str, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@ package, `miniature:NAME`.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -77,19 +77,13 @@ class DataSources:
         """
         rows = ((row, share) for row, share, _ in self.places(source))
         if isinstance(source, TrajectorySource):
-            return ((source.reading.named(row), share) for row, share in rows)
+            return ((source.row_format.named(row), share) for row, share in rows)
         return rows
 
     def places(self, source: DataSource) -> Iterator[ReadRow]:
         """Rows as they came, with the share of the source read so far, and their places; raises as `stream`."""
         rows = hub_rows(source, self._revision(source)) if source.hub is not None else self._local_rows(source)
         return islice(rows, source.limit) if source.limit else rows
-
-    def stream_all(self, sources: Sequence[DataSource]) -> Iterator[tuple[Row, float]]:
-        """Rows of several sources in order, with the share of all read so far; see `stream`."""
-        for number, source in enumerate(sources):
-            for row, share in self.stream(source):
-                yield row, (number + share) / len(sources)
 
     def records(self, source: DataSource) -> Iterator[Mapping[str, Any]]:
         """The rows of a source one by one, with values of the types in the source.
