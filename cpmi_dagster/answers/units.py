@@ -120,10 +120,10 @@ def add_measures(text: str) -> tuple[str, str] | None:
 def same_time_of_day(one: str, other: str) -> bool | None:
     """Whether two times of day are one, as `3:30 pm` and `15:30`; None unless both are, and one names its half."""
     times = [_CLOCK.fullmatch(_NOON.get(text.lower(), text)) for text in (one, other)]
-    told = [time for time in times if time and (time["minute"] or time["exact"] or time["half"])]
-    if len(told) < len(times) or not any(time["half"] or time["exact"] for time in told):
+    timed = [time for time in times if time and (time["minute"] or time["exact"] or time["half"])]
+    if len(timed) < len(times) or not any(time["half"] or time["exact"] for time in timed):
         return None
-    first, second = map(_seconds_of_day, told)
+    first, second = map(_seconds_of_day, timed)
     return not first.isdisjoint(second)
 
 

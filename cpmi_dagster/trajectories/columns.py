@@ -22,7 +22,7 @@ from cpmi_dagster.files.text import cut
 from cpmi_dagster.trajectories.chats import ASSISTANT, USER, is_chat, unwrap_text
 from cpmi_dagster.trajectories.fields import Row, read_cell
 from cpmi_dagster.trajectories.forms import FIELD_NAMES, NEEDED, drop_nulls
-from cpmi_dagster.trajectories.readers import QUESTION, SOLUTION
+from cpmi_dagster.trajectories.readers import GOLD_ANSWER, QUESTION, SOLUTION
 
 NAMES_CHARACTERS = 200
 FIELD_IN_REASON = re.compile(r"(?<=`)[^`.]+(?=[`.])")
@@ -236,20 +236,22 @@ def refuse(row: Row, place: str, fields: Mapping[str, str]) -> SourceError:
         wanted = [name for name in wanted if name != "solution"]
         proposed.pop("solution", None)
     names = proposed if "messages" in proposed else dict.fromkeys(wanted, "FIELD") | proposed
+    if not given & set(GOLD_ANSWER.split("|")):
+        names |= propose_fields([others], ["gold_answer"], list(proposed.values()))
     maps = " ".join(f"--map {shlex.quote(f'{ours}={field}')}" for ours, field in ({**fields, **names}).items())
     alone = "where it has questions alone, `--sample 4` samples their solutions; " if is_asked else ""
     error = (
-        f"the trajectory source has columns {list_columns(row, fields)}; it needs {NEEDED}; {alone}name its fields, "
-        f"such as {maps}"
+        f"the trajectory source has columns {list_columns(row, fields)}; name its fields, such as {maps}; "
+        f"{alone}it needs {NEEDED}"
     )
-    if set(proposed) != {"question", "solution"} or "." in "".join(proposed.values()):
+    if set(proposed) != {"question", "solution"} or "." in "".join(names.values()):
         return SourceError(error)
     kind = next((kind for kind, ends in LOADERS.items() if any(end in place.lower() for end in ends)), None)
+    columns = ", ".join(f'"{ours}": row["{field}"]' for ours, field in names.items())
     loaded = f'"{place}"' if kind is None else f'"{kind}", data_files="{place}"'
     return SourceError(
-        f"{error}, or convert it:\n"
+        f"{error}; or convert it:\n"
         "    from datasets import load_dataset\n"
         f'    rows = load_dataset({loaded}, split="train")\n'
-        f'    rows.map(lambda row: {{"question": row["{proposed["question"]}"], '
-        f'"solution": row["{proposed["solution"]}"]}}, remove_columns=rows.column_names).to_json("converted.jsonl")'
+        f'    rows.map(lambda row: {{{columns}}}, remove_columns=rows.column_names).to_json("converted.jsonl")'
     )

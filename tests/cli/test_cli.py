@@ -121,7 +121,7 @@ def test_score_writes_every_step_template_and_conditioning(tmp_path):
     ("text", "message"),
     [
         ('{"id": "b", "question": "x", "steps": "no list", "gold_answer": "1"}', "the first, b: `steps`: it must be a"),
-        ('{"a": 1}', r"in.jsonl has columns a; it needs|has columns a; it needs"),
+        ('{"a": 1}', "has columns a; name its fields, such as --map"),
         ("", r"in.jsonl has no rows"),
     ],
 )

@@ -207,8 +207,13 @@ def test_a_row_that_cannot_be_read_is_rejected_with_its_defect(row, defect):
 
 
 def test_a_file_of_another_kind_gets_the_maps_that_its_fields_are_fit_for():
-    row = {"meta": {"question": "How many are 3 and 4?"}, "gen": {"output": "We add the two.\nThe answer is 7"}}
-    with pytest.raises(SourceError, match=r"such as --map question=meta\.question --map solution=gen\.output"):
+    row = {
+        "meta": {"question": "How many are 3 and 4?"},
+        "gen": {"output": "We add the two.\nThe answer is 7"},
+        "target": "7",
+    }
+    maps = r"such as --map question=meta\.question --map solution=gen\.output --map gold_answer=target;"
+    with pytest.raises(SourceError, match=maps):
         number_rows([row], first=0, shards=1)
 
 
@@ -316,5 +321,5 @@ def test_the_solution_and_not_the_reference_is_proposed():
         "golden_solution": ["So 19.", "It is."],
         "solutions": ["a b", "c"],
     }
-    with pytest.raises(SourceError, match=r"such as --map question=instruction --map steps=solutions$"):
+    with pytest.raises(SourceError, match=r"such as --map question=instruction --map steps=solutions;"):
         number_rows([row], 0, 1)
