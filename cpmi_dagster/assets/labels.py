@@ -268,8 +268,7 @@ def step_rewards(run: StageRun) -> StageOutput:
 )
 def labeling_costs(run: StageRun) -> StageOutput:
     """Charges each method for the contexts, answers, steps and rollouts that it uses."""
-    settings, shard = run.settings, str(run.partition)
-    selected, scored = run.selected(), run.read(LOGPROBS)
+    settings, shard, selected, scored = run.settings, str(run.partition), run.selected(), run.read(LOGPROBS)
     records = {name: run.lake.record(f"labels/{name}", shard) for name in COSTED}
     spent = {name: Cost(**record.cost) if record else Cost() for name, record in records.items()}
     rollouts = {role: run.read(f"labels/{name}") for role, name in costs.SAMPLED.items()}
@@ -277,7 +276,7 @@ def labeling_costs(run: StageRun) -> StageOutput:
     completed = max(rows["trajectory_id"].n_unique() for rows in rollouts.values())
     sampled = {role: costs.sampled_rollouts(rows, selected) for role, rows in rollouts.items()}
     frame = costs.labeling_costs(
-        shard=shard,
+        shard,
         trajectories=scored["trajectory_id"].n_unique() or completed or selected.height,
         measured=costs.Measured(spent, sampled, costs.target_tokens(scored)),
         rewards=settings.rewards,

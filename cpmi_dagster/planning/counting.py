@@ -54,13 +54,9 @@ def count_labels(
         negatives: rows of `labels.hard_negatives` and the tokens of sampling them, if they have been sampled; by
             default edits of the gold answer stand for them.
     """
-    demand, sampled, scored, steps_read, targets = settings.demand, Cost(), Cost(), Cost(), []
-    for chunk in (
-        growing_slices(trajectories, settings.scoring.chunk_trajectories) if demand.needs[CONTROL_LOGPROBS] else ()
-    ):
-        alone = settings.scoring.model_copy(update={"conditionings": ()})
-        tokens, _ = scored_tokens(chunk, HardNegatives.create_empty(), models["labeler"], alone, False, of_steps=True)
-        steps_read += models["labeler"].cost(tokens)
+    demand, sampled, scored, targets = settings.demand, Cost(), Cost(), []
+    # steps are read without a gold answer, too
+    read = _steps(trajectories, settings.scoring, models["labeler"]) if demand.needs[CONTROL_LOGPROBS] else Cost()
     trajectories = trajectories.drop_nulls("gold_answer")
     scoring = settings.scoring.model_copy(update={"conditionings": demand.conditionings})
     answers = (
@@ -77,7 +73,7 @@ def count_labels(
                 targets += [(each.trajectory_id, *context, gold, sum(others)) for context in each.contexts]
     if negatives:
         sampled = replace(negatives[1], wall_seconds=sampled.wall_seconds)
-    costs, rollouts = {"hard_negatives": sampled, "answer_logprobs": scored, "control_logprobs": steps_read}, {}
+    costs, rollouts = {"hard_negatives": sampled, "answer_logprobs": scored, "control_logprobs": read}, {}
     for role, steps in (("rollouts", demand.policy_steps), ("prover", demand.prover_steps)):
         if steps != 0:
             costs[SAMPLED[role]], rollouts[role] = _rollouts(trajectories, settings, role, steps, models[role])
@@ -117,6 +113,15 @@ def scored_tokens(
         rows = rows_of(whole(*trees), scoring.row_tokens or LONGEST_ROW[device])
         total += sum(padded_length(len(row)) if reader == "flex" else len(row) for row in rows)
     return total, scored
+
+
+def _steps(trajectories: pl.DataFrame, scoring: Scoring, labeler: PlannedModel) -> Cost:
+    """What reading each step after the steps before it takes."""
+    scoring, none, cost = scoring.model_copy(update={"conditionings": ()}), HardNegatives.create_empty(), Cost()
+    for chunk in growing_slices(trajectories, scoring.chunk_trajectories):
+        tokens, _ = scored_tokens(chunk, none, labeler, scoring, with_negatives=False, of_steps=True)
+        cost += labeler.cost(tokens)
+    return cost
 
 
 def _negatives(chunk: pl.DataFrame, settings: Settings, labeler: PlannedModel) -> Cost:

@@ -99,10 +99,9 @@ def judged_steps(inputs: ReportInputs, are_labelled: bool = True) -> pl.DataFram
     """`true_steps` of the trajectories with labels, or of those without, less the steps that nobody has judged."""
     if (truth := inputs.table(TRUTH)).is_empty():
         truth = truth.select("row_number", "correct")
-    how = "semi" if are_labelled else "anti"
-    return true_steps(
-        inputs.table(TRAJECTORIES).join(inputs.table(STEP_REWARDS), on="trajectory_id", how=how), truth
-    ).drop_nulls("correct")
+    how, rewards = "semi" if are_labelled else "anti", inputs.table(STEP_REWARDS)
+    trajectories = inputs.table(TRAJECTORIES).join(rewards, on="trajectory_id", how=how)
+    return true_steps(trajectories, truth).drop_nulls("correct")
 
 
 def right_and_wrong(inputs: ReportInputs) -> tuple[int, int]:

@@ -95,17 +95,13 @@ def judge_label(
     steps = _right_and_wrong(counts, label_trust.JUDGED)
     answer, because, following = _answer(label, quality, steps, judged, labelled + left)
     if isinstance(following, int):
-        more = following - left_judged
-        texts = [_label_the_rest(option, left, left_judged)] if left else []
-        texts += [_judge_more(more, option, max(0, labelled - judged) + left - left_judged)] if more > 0 else []
-        following = " ".join(texts)
+        following = _label_and_judge(following, option, max(0, labelled - judged), left, left_judged)
     cautions = (
         _warn_of_early_answers(counts[label_trust.NUMBER], quality[WITHOUT_STATED].get(label)),
         _warn_of_one_kind(*_right_and_wrong(counts, label_trust.SOLUTIONS)),
     )
-    return Verdict(
-        answer, because, following, judged, best_free(quality[WITHOUT_LAST]) or "", " ".join(filter(None, cautions))
-    )
+    free, caution = best_free(quality[WITHOUT_LAST]) or "", " ".join(filter(None, cautions))
+    return Verdict(answer, because, following, judged, free, caution)
 
 
 def _count(counts: Columns, row: str, column: str) -> int:
@@ -194,10 +190,19 @@ def _beside(figure: Estimate | None, others: Mapping[str, Estimate | None]) -> s
     return f"{format_estimate(figure, 3)} ({', '.join(named)})"
 
 
-def _label_the_rest(option: str, left: int, judged: int) -> str:
-    """What to do after a pilot."""
-    which = f", of which {judged:,} {'is' if judged == 1 else 'are'} judged" if judged else ""
-    return f"This is a pilot: “{program()} run{option}” labels the other {counted(left, 'solution')}{which}."
+def _label_and_judge(count: int, option: str, unjudged: int, left: int, left_judged: int) -> str:
+    """What to do to have `count` more judged solutions, of which `unjudged` are labelled.
+
+    Args:
+        left: solutions that a pilot has left for the whole run, of which `left_judged` are judged.
+    """
+    more = count - left_judged
+    judge = _judge_more(more, option, unjudged + left - left_judged) if more > 0 else ""
+    if not left:
+        return judge
+    which = f", of which {left_judged:,} {'is' if left_judged == 1 else 'are'} judged" if left_judged else ""
+    pilot = f"This is a pilot: “{program()} run{option}” labels the other {counted(left, 'solution')}{which}."
+    return f"{pilot} {judge}".strip()
 
 
 def _judge_more(count: int, option: str, unjudged: int) -> str:
