@@ -31,7 +31,7 @@ from cpmi_dagster.files.time_left import Advance, unseen
 from cpmi_dagster.generation.engine import Draws, RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.negatives.edits import rank_edits
 from cpmi_dagster.negatives.settings import Negatives
-from cpmi_dagster.trajectories.choices import letter_of, letter_that, read_options
+from cpmi_dagster.trajectories.choices import letter_of, letter_that, read_options, with_letter
 from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question, render_target
 
 MODEL, OPTION = "model", "option"
@@ -156,8 +156,7 @@ def other_options(
     if right is None:
         negatives = (HardNegative(wrong[letter], source) for letter, source in sources.items() if wrong[letter])
         return list(comparison.distinct(gold, negatives, ANSWER))
-    place = gold.upper().rindex(right)
-    return [HardNegative(gold[:place] + letter + gold[place + 1 :], source) for letter, source in sources.items()]
+    return [HardNegative(with_letter(gold, right, letter), source) for letter, source in sources.items()]
 
 
 def hard_negatives(

@@ -27,7 +27,7 @@ from cpmi_dagster.prm.published import load_prm
 from cpmi_dagster.rewards.labeling import LabelOptions, label_in_full, labeler_demand
 from cpmi_dagster.scoring.trajectories import load_named_model, sampled_negatives
 from cpmi_dagster.trajectories.chats import ASSISTANT, is_of_user, messages_of, read_chat, text_of
-from cpmi_dagster.trajectories.choices import LETTERS, LISTED, as_stated, name_choice, with_options
+from cpmi_dagster.trajectories.choices import LETTERS, LISTED, as_options, name_choice, with_options
 from cpmi_dagster.trajectories.given_rows import read_table, to_plain, without_trajectory
 
 PRM = "prm"
@@ -228,6 +228,6 @@ def _read(question: str, gold: Any, choices: Mapping[str, Any], final_answer: st
     """Extract a gold answer; None if there is none, which affects only its completion."""
     try:
         named = name_choice(choices, read_gold_answer(gold), gold, final_answer)
-        return as_stated(choices, with_options(choices, question), named, final_answer)
+        return as_options(choices, with_options(choices, question), named, final_answer)[0]
     except (ValueError, MalformedRow):
         return None

@@ -130,14 +130,22 @@ def name_choice(row: Row, gold: str | None, value: Any, final_answer: str | None
     return texts[number] if is_text else LETTERS[number]
 
 
-def as_stated(row: Row, question: str, gold: str | None, final_answer: str | None) -> str | None:
-    """The gold answer among the options of a question or its row, as the solution states it: by letter, or by text.
+def as_options(
+    row: Row, question: str, gold: str | None, final_answer: str | None
+) -> tuple[str | None, str | None]:
+    """The gold and the final answer as options of a question or its row, by letter or text, as the solution states it.
+
+    How a letter is written depends on the gold answer alone, not on the solution (`(b)`, `B (8)`): a form that only
+    right solutions have would tell them apart before any step.
+
+    Returns:
+        Both as given if there are no options, or the gold answer is none.
 
     Raises:
-        MalformedRow: it is a letter, and the row has no choice of that letter.
+        MalformedRow: the gold answer is a letter, and the row has no choice of that letter.
     """
     if gold is None:
-        return None
+        return None, final_answer
     listed = read_options(question)
     options = listed or _by_letter(row, gold)
     by_letter = letter_of(gold, options)
@@ -145,16 +153,22 @@ def as_stated(row: Row, question: str, gold: str | None, final_answer: str | Non
     if right is None:
         if is_letter(gold) and _choices(row).texts:
             raise MalformedRow(f"the gold answer {gold} is not the letter of a choice, A to {max(options)}; correct it")
-        return gold
+        return gold, final_answer
     text = options[right]
     if final_answer is None:
-        return gold if listed or not by_letter else text or gold
-    if (said := letter_of(final_answer, options)) is not None:
-        is_said = said == right or (text and text == options[said])
-        return final_answer if is_said else gold if by_letter else right
-    if (said := beginning_letter(final_answer, options)) is not None:
-        return final_answer if said == right and final_answer.endswith(")") else right
-    return text if by_letter and text else gold
+        return gold if listed or not by_letter else text or gold, None
+    said = letter_of(final_answer, options) or beginning_letter(final_answer, options)
+    if said is None:
+        return text if by_letter and text else gold, final_answer
+    if said != right and text and text == options[said]:
+        return said, said
+    return with_letter(gold, right, right) if by_letter else right, said
+
+
+def with_letter(answer: str, letter: str, other: str) -> str:
+    r"""An answer that is a letter with another in its place: `\text{(b)}` and `C` make `\text{(C)}`."""
+    place = answer.upper().rindex(letter)
+    return answer[:place] + other + answer[place + 1 :]
 
 
 def _by_letter(row: Row, gold: str) -> dict[str, str]:

@@ -24,7 +24,7 @@ from cpmi_dagster.answers.gold import read_gold_answer
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.trajectories.chats import ASSISTANT, USER, read_chat, unwrap_text
-from cpmi_dagster.trajectories.choices import as_stated, name_choice, with_options
+from cpmi_dagster.trajectories.choices import as_options, name_choice, with_options
 from cpmi_dagster.trajectories.fields import (
     NO_ERROR,
     Row,
@@ -230,6 +230,7 @@ def _trajectory(
     stated = final_answer(texts)
     question = with_options(row, question)
     gold = name_choice(row, _read_gold_answer(row), row.get(name_in(row, GOLD_ANSWER)), stated)
+    gold, stated = as_options(row, question, gold, stated)
     return Trajectory(
         question=question,
         steps=tuple(clean(without_tags(text)) or text for text in texts),
@@ -237,7 +238,7 @@ def _trajectory(
         final_answer=stated,
         source_id=read_optional(row, "id", read_identifier),
         task=read_optional(row, "task", read_identifier) or "",
-        gold_answer=as_stated(row, question, gold, stated),
+        gold_answer=gold,
         split=read_optional(row, "split", read_identifier) or None,
         truth=None if truth is None else tuple(truth),
     )
