@@ -68,10 +68,10 @@ def label(
     from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
     from cpmi_dagster.rewards.registry import reward_type
 
-    labelled, whole, rows = definitions.write_labelled(settings, output)
+    written = definitions.write_labelled(settings, output)
+    labelled = written.labelled
     if not quiet:
-        left_out = f"; {counted(rows - whole, 'row')} without all labels: see `reason`" if whole < rows else ""
-        lines = [f"{labelled:,} of {counted(rows, 'row')} labelled in {output}{left_out}"]
+        lines = views.describe_labelled(written, output)
         together = [name for name in types if reward_type(name).reads_labels]
         if together and (unknown := definitions.count_unknown(settings)):
             lines.append(

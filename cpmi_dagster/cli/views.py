@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from cpmi_dagster.profiles.settings import Settings
     from cpmi_dagster.resources.commands.doctor import Finding
     from cpmi_dagster.resources.commands.init import NewProfile
+    from cpmi_dagster.resources.commands.label import Written
     from cpmi_dagster.resources.commands.summary import Summary
 
 LINE_EVERY_SECONDS = 30.0
@@ -75,6 +77,24 @@ def show_first_row(console: Console, first: "FirstRow") -> None:
         facts["not read"] = cut(", ".join(first.unread), MAX_CELL)
     counting = "; steps count from 0" if first.steps else ""
     console.print(facts_table(f"{first.place} as it is read ({first.form}){counting}", facts))
+
+
+def describe_labelled(written: "Written", output: Path) -> list[str]:
+    """How many rows of a file have labels, how many lack some or all, and why, the most frequent reasons first.
+
+    39 of 40 rows labelled in labels.jsonl; 1 of them without some labels, 1 without any; by the column `reason`:
+      1 row: it has no gold answer, which cpmi needs: …
+    """
+    lines = [f"{written.labelled:,} of {counted(written.rows, 'row')} labelled in {output}"]
+    if not written.reasons:
+        return lines
+    parts = {"of them without some labels": written.some, "without any": written.rows - written.labelled}
+    left_out = ", ".join(f"{count:,} {words}" for words, count in parts.items() if count)
+    shown = written.reasons.most_common(SHOWN_REASONS)
+    more = written.reasons.total() - sum(count for _, count in shown)
+    reasons = [f"  {counted(count, 'row')}: {cut(reason, MAX_CELL)}" for reason, count in shown]
+    reasons += [f"  {counted(more, 'row')}: other reasons"] if more else []
+    return [f"{lines[0]}; {left_out}; by the column `reason`:", *reasons]
 
 
 def show_new_profile(console: Console, profile: "NewProfile") -> None:

@@ -41,6 +41,8 @@ ANSWER = attrgetter("answer")
 LONGEST_ANSWER, MOST_PROPOSALS = 400, 64
 TRAJECTORIES_PER_CALL = 64
 _REPEATED_PREFIX = re.compile(r"^(?:the\s+(?:final\s+)?answer\s+is\s*:?\s*)+", re.IGNORECASE)
+_REMARK = re.compile(r"(?<=\d)[,;]\s+[a-z]+(?:\s+[a-z]+)+\W*$")
+"""Words behind a number: `21365, check your answer`."""
 _CALCULATION = re.compile(r"<<|>>|^[-$]*[0-9.,]+\s*=|=\s*$")
 """Calculator annotations, a number followed by `=`, an equation without its right side."""
 _PROBABILITY = re.compile(r"\b(?:probabilit(?:y|ies)|chances?|likelihood)\b", re.IGNORECASE)
@@ -98,7 +100,7 @@ def clean_sample(text: str, max_characters: int) -> str | None:
         None if it is empty, too long, a calculation (`16=<<12+4`), or has an unclosed bracket.
     """
     line = text.lstrip(" \t").split("\n", maxsplit=1)[0]
-    line = _REPEATED_PREFIX.sub("", unwrap(line))
+    line = _REMARK.sub("", _REPEATED_PREFIX.sub("", unwrap(line)))
     answer = unwrap(boxed_answer(line) or line)
     # an interval may mix brackets, as [2, 5)
     is_whole = all(sum(map(answer.count, opening)) == sum(map(answer.count, closing)) for opening, closing in _BRACKETS)

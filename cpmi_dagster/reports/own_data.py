@@ -184,6 +184,10 @@ def oddity(gold: str, wrong: str) -> str:
     right_form, wrong_form = (read_form(plain_text(answer)) for answer in (gold, wrong))
     if right_form is not None and (wrong_form is None or _kind(right_form) != _kind(wrong_form)):
         return "of another kind than the gold answer"
+    if isinstance(right_form, Quantity) and isinstance(wrong_form, Quantity):
+        has_unit, wrong_has = (bool(form.unit or form.is_percent) for form in (right_form, wrong_form))
+        if has_unit != wrong_has:
+            return "without the unit of the gold answer" if has_unit else "with a unit, unlike the gold answer"
     quantities = [form for form in (right_form, wrong_form) if isinstance(form, Quantity) and form.value.numbers]
     numbers = [number for form in quantities if (number := real_value(form.value)) is not None]
     if len(numbers) == 2:

@@ -2,7 +2,7 @@
 
 yes         AUC of CPMI without last steps minus that of the best free label of other questions: 0.09 [0.04, 0.15]
 no          −0.08 [−0.13, −0.02]
-not known   0.02 [−0.05, 0.09]; or fewer than 20 solutions are judged: judge 31 more, which makes 50
+not known   0.02 [−0.05, 0.09]; or fewer than 20 solutions are judged: judge 31 more (50 in all)
 """
 
 import math
@@ -95,7 +95,7 @@ def judge_label(
     steps = _right_and_wrong(counts, label_trust.JUDGED)
     answer, because, following = _answer(label, quality, steps, judged, labelled + left)
     if isinstance(following, int):
-        following = _label_and_judge(following, option, max(0, labelled - judged), left, left_judged)
+        following = _label_and_judge(following, option, judged, max(0, labelled - judged), left, left_judged)
     cautions = (
         _warn_of_early_answers(counts[label_trust.NUMBER], quality[WITHOUT_STATED].get(label)),
         _warn_of_one_kind(*_right_and_wrong(counts, label_trust.SOLUTIONS)),
@@ -190,35 +190,40 @@ def _beside(figure: Estimate | None, others: Mapping[str, Estimate | None]) -> s
     return f"{format_estimate(figure, 3)} ({', '.join(named)})"
 
 
-def _label_and_judge(count: int, option: str, unjudged: int, left: int, left_judged: int) -> str:
-    """What to do to have `count` more judged solutions, of which `unjudged` are labelled.
+def _label_and_judge(count: int, option: str, judged: int, unjudged: int, left: int, left_judged: int) -> str:
+    """What to do to have `count` more judged solutions than `judged`; `unjudged` others are labelled.
 
     Args:
         left: solutions that a pilot has left for the whole run, of which `left_judged` are judged.
     """
-    more = count - left_judged
-    judge = _judge_more(more, option, unjudged + left - left_judged) if more > 0 else ""
+    # the whole run may bring an answer by itself
+    is_answered = judged < FEWEST_FOR_AN_ANSWER <= judged + left_judged
+    more = 0 if is_answered else count - left_judged
+    judge = _judge_more(more, option, unjudged + left - left_judged, judged + count) if more > 0 else ""
     if not left:
         return judge
-    which = f", of which {left_judged:,} {'is' if left_judged == 1 else 'are'} judged" if left_judged else ""
+    enough = ", enough for an answer" if is_answered else ""
+    which = f", of which {left_judged:,} {'is' if left_judged == 1 else 'are'} judged{enough}" if left_judged else ""
     pilot = f"This is a pilot: “{program()} run{option}” labels the other {counted(left, 'solution')}{which}."
     return f"{pilot} {judge}".strip()
 
 
-def _judge_more(count: int, option: str, unjudged: int) -> str:
-    """What to do to have `count` more judged solutions, of which the file has `unjudged`."""
+def _judge_more(count: int, option: str, unjudged: int, total: int) -> str:
+    """What to do to have `count` more judged solutions, `total` in all, of which the file has `unjudged`."""
+    about = "about " if count > FEWEST_SOLUTIONS else ""
 
     def more(of: int) -> str:
-        return f"{'about ' if count > FEWEST_SOLUTIONS else ''}{counted(of, 'more solution')}"
+        return f"{about}{counted(of, 'more solution')}"
 
-    with_explorer = f"with “{program()} explore{option}”"
+    with_explorer, in_all = f"with “{program()} explore{option}”", f"({about}{total:,} in all)"
     if not unjudged:
-        return f"All of the file are judged: add {more(count)} to it, run, and judge them {with_explorer}."
+        return f"All of the file are judged: add {more(count)} to it {in_all}, run, and judge them {with_explorer}."
     then = "Add its own_labels.jsonl to sources.step_truth in the profile, and run again."
     if count <= unjudged:
-        return f"Judge {more(count)} {with_explorer}. {then}"
+        return f"Judge {more(count)} {in_all} {with_explorer}. {then}"
     return (
-        f"Add {more(count - unjudged)} to the file, and judge these and the other {unjudged:,} {with_explorer}. {then}"
+        f"Add {more(count - unjudged)} to the file, and judge these and the other {unjudged:,} {in_all} "
+        f"{with_explorer}. {then}"
     )
 
 

@@ -169,7 +169,7 @@ def read_row(row: Row, row_format: RowFormat = AS_IT_IS) -> Trajectory | Defect:
     else:
         form, needed = form_of(row), NEEDED
         read = form and form.read
-        given = given if form is None or form.is_of(given) else row
+        given = given if form is None or form.is_of(given) else dict.fromkeys(row) | given
     try:
         if read is None:
             raise MalformedRow(f"the row has columns {list_columns(row, row_format.fields)}; it needs {needed}")

@@ -126,7 +126,7 @@ def _read_judgement(about: About, row: Row, row_format: RowFormat) -> Judgement 
     """
     if isinstance(row, Unreadable):
         raise MalformedRow(row.reason)
-    given = drop_nulls(plain(row))  # pandas has NaN for null
+    given = drop_nulls(plain(row))
     solution = _read_solution(given, row_format)
     correct, first_error = _read_judged_steps(given, solution)
     if correct is None and first_error is None and not {"steps", "correct", "first_error"} & {*row} and not solution:

@@ -81,6 +81,16 @@ def test_a_gold_answer_and_a_final_answer_are_compared_as_options(gold, solution
     assert is_equivalent(read["gold_answer"], read["final_answer"]) is is_right
 
 
+@pytest.mark.parametrize("gold", [2, "C", "(C)", "11/4"])
+def test_how_a_solution_writes_its_letter_does_not_show_in_the_gold_answer(gold):
+    """A form that only right solutions had would tell them apart before any step."""
+    row = {"question": PENS, "choices": CHOICES, "gold_answer": gold}
+    forms = ["C", "(c)", r"\text{(C)}", "C (11/4)", "C. 11/4", "option C", "A", "(a)", "A (50)", "A. 50"]
+    read = read_table([{**row, "steps": [f"The answer is: {form}"]} for form in forms]).trajectories
+    assert read["gold_answer"].n_unique() == 1
+    assert read["final_answer"].to_list() == ["C"] * 6 + ["A"] * 4
+
+
 @pytest.mark.parametrize(
     ("question", "choices", "gold", "final", "is_right"),
     [

@@ -24,6 +24,11 @@ from cpmi_dagster.reports.own_data import oddity, own_data
         ("50", "B", "a letter of an option, unlike the gold answer"),
         ("A", "B", ""),
         ("17", "(1, 2)", "of another kind than the gold answer"),
+        (r"8\text{ meals}", "9", "without the unit of the gold answer"),
+        ("8", "9 meals", "with a unit, unlike the gold answer"),
+        ("50%", "40%", ""),
+        ("50", "40%", "with a unit, unlike the gold answer"),
+        ("8 meals", "9 meals", ""),
     ],
 )
 def test_a_wrong_answer_that_gives_itself_away_is_odd(gold, wrong, words):

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from cpmi_dagster import definitions, label
+from cpmi_dagster.cli import views
 from cpmi_dagster.cli.options import ERR
 from cpmi_dagster.errors import SettingsError, UsageError
 from cpmi_dagster.profiles.settings import Settings
@@ -46,7 +47,11 @@ def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reas
     until = ["dataset/soft_labels"]
     assert not definitions.run_with_progress(settings, settings.shard_keys, [], False, ERR, True, until).failures
     for name in ("labels.jsonl", "labels.parquet"):
-        assert definitions.write_labelled(settings, folder / name) == (3, 2, 4)
+        written = definitions.write_labelled(settings, folder / name)
+        assert (written.rows, written.labelled, written.some) == (4, 3, 1)
+    said, *reasons = views.describe_labelled(written, folder / "labels.parquet")
+    assert said.endswith("labels.parquet; 1 of them without some labels, 1 without any; by the column `reason`:")
+    assert len(reasons) == 2 and reasons[0].startswith("  1 row: it has no gold answer")
     rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()]
     first, second, third, broken = rows
     kept = {name: first[name] for name in ("uid", "question", "response", "answer", "meta", "mixed")}

@@ -27,11 +27,17 @@ VALUES = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(st.text(alpha
         {"question": [{"role": "user", "content": "1 + 1?"}], "negative_answers": np.array([3]), "note": {"a": [1]}},
         {"steps": None, "solution": "It is 2.\n\nSo 2."},
         {"steps": None, "solution": '["It is 2.", "So 2."]', "gold_answer": None, "answer": 2},
+        {"gold_answer": float("nan"), "answer": 2, "id": float("nan"), "first_error": float("nan")},
     ],
 )
 @pytest.mark.parametrize("table", [list, pd.DataFrame])
 def test_values_of_other_libraries_are_those_that_they_hold(table, changed):
     assert read_table(table([ROW, {**ROW, **changed}])).trajectories.equals(EXPECTED)
+
+
+def test_a_gold_answer_that_is_nan_is_missing_as_null_is():
+    golds = read_table([{**ROW, "gold_answer": missing} for missing in (float("nan"), None)]).trajectories
+    assert golds["gold_answer"].to_list() == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ It runs the DAG up to the soft labels in the home `.cpmi/label-…` of the worki
 model, so a killed labeling goes on, and one of a longer file asks for the new rows alone.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -93,22 +94,34 @@ def labeling_settings(
         yield load_settings(new.path, HOMES / name)
 
 
-def write_labelled(settings: Settings, output: Path) -> tuple[int, int, int]:
-    """Write the rows of the input with their labels, in order; `reason` says why a row lacks some.
+class Written(NamedTuple):
+    """The rows of a labelled file.
 
-    Returns:
-        The numbers of rows with labels, of those with all of them, and of all.
+    Attributes:
+        labelled: rows with labels.
+        some: those of them without some label.
+        reasons: of rows without some or all labels; how many have each.
     """
-    count = labelled = whole = 0
+
+    rows: int
+    labelled: int
+    some: int
+    reasons: Counter[str]
+
+
+def write_labelled(settings: Settings, output: Path) -> Written:
+    """Write the rows of the input with their labels, in order; `reason` says why a row lacks some."""
+    kinds: Counter[tuple[bool, bool]] = Counter()
+    reasons: Counter[str] = Counter()
 
     def counted() -> Iterator[dict[str, Any]]:
-        nonlocal count, labelled, whole
         for row in _labelled_rows(settings):
-            count, labelled, whole = count + 1, labelled + bool(row["rewards"]), whole + (row["reason"] is None)
+            kinds[bool(row["rewards"]), row["reason"] is None] += 1
+            reasons.update([] if row["reason"] is None else [row["reason"]])
             yield row
 
     write_rows(output, counted(), OURS)
-    return labelled, whole, count
+    return Written(kinds.total(), kinds[True, True] + kinds[True, False], kinds[True, False], reasons)
 
 
 def count_unknown(settings: Settings) -> int:
