@@ -6,7 +6,7 @@ r"""Read the gold answers of a data set, unwrapped, with plain numbers; and doub
 
 Files, `label`, `score`, `reward_function` and references all read gold answers by `read_gold_answer`.
 
-    golds 2, 0, 1, 3  finals C, A, B, C  -> none of 4 solutions state their gold answer: the first states `C`, for `2`
+    golds 2, 0, 1, 3  finals C, A, B, C  -> none of 4 final answers equal the gold answer: the first is `C`, for `2`
     golds 5, 7, 9, …  finals 5, C, A, …  -> all 6 wrong final answers are letters, where the gold answers are numbers
 
 Gold answers are doubted before a model is asked, since labels rest on them.
@@ -136,8 +136,8 @@ def doubt_gold_answers(answers: Iterable[tuple[str | None, str | None]]) -> str 
     right = count - len(others)
     gold, final = (cut(text, LONGEST_DOUBTED) for text in others[0])
     if right <= FEWEST_RIGHT * count:
-        who = f"{f'only {right}' if right else 'none'} of {count:,} solutions state their gold answer"
-        return f"{who}: the first states `{final}`, for `{gold}`; {ADVICE}; {ALL_WRONG}"
+        who = f"{f'only {right}' if right else 'none'} of {count:,} final answers equal the gold answer"
+        return f"{who}: the first is `{final}`, for `{gold}`; {ADVICE}; {ALL_WRONG}"
     golds, finals = {_kind(gold) for gold, _ in wrong}, {_kind(final) for _, final in wrong}
     if len(wrong) >= FEWEST_WRONG and len(golds) == len(finals) == 1 and golds != finals:
         [theirs], [meant] = finals, golds

@@ -127,12 +127,18 @@ def parse_fields(texts: Sequence[str]) -> dict[str, str]:
     """The file's field names by ours: `["gold_answer=answer"]` gives `{"gold_answer": "answer"}`.
 
     Raises:
-        UsageError: a text has another form.
+        UsageError: a text has another form, or a name is not one of ours.
     """
+    from cpmi_dagster.trajectories.forms import check_name
+
     fields = {}
     for text in texts:
         name, _, field = text.partition("=")
         if not name or not field:
             raise UsageError(f"--map {text}: write our name and the file's, as in gold_answer=answer")
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise UsageError(f"--map {text}: {error}") from error
         fields[name] = field
     return fields

@@ -69,14 +69,18 @@ def show_status(
             console.print(f"Failed  {asset.key}{places}", highlight=False, markup=False)
     show_interrupted(console, assets, settings, stale.pilot if stale else None)
     if idle := [name for name, is_asked in settings.demand.needs.items() if not is_asked]:
-        types = ", ".join(settings.rewards.types)
-        text = f"Left out, since the reward types {types} do not need them: {', '.join(idle)}"
-        console.print(text, highlight=False, markup=False)
+        text = f"Left out  {', '.join(idle)}: no reward type of the profile needs them"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
     labels = [asset for asset in assets if asset.key.startswith("labels/")]
     spent = sum(asset.cost.wall_seconds for asset in labels)
     processors = sum(asset.cost.processor_seconds for asset in labels)
     busy = f" ({processors:,.1f} s of processor time)" if processors else ""
-    console.print(f"Labeling took {spent:,.1f} s so far{busy}; {time_left(assets)}.", highlight=False)
+    if stale and stale.labelled and stale.others and spent:
+        seconds = spent / stale.labelled * stale.others
+        left = f"about {seconds:,.0f} s for the other {stale.others:,}, at the rate of the pilot's {stale.labelled:,}"
+    else:
+        left = time_left(assets)
+    console.print(f"Labeling took {spent:,.1f} s so far{busy}; {left}.", highlight=False)
 
 
 def time_left(assets: Sequence["AssetStatus"]) -> str:

@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
+from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH
 from cpmi_dagster.benchmarks.thresholds import candidate_thresholds
 from cpmi_dagster.errors import UsageError
 from cpmi_dagster.exports import FormName
@@ -140,6 +141,8 @@ def choose_threshold(
     accuracy = (passed + np.searchsorted(wrong, thresholds) / len(wrong)) / 2
     best = int(accuracy.argmax())
     why = f"with the best balanced accuracy, {accuracy[best]:.1%}, on the {steps.height:,} judged steps of this set"
+    if min(len(right), len(wrong)) < FEWEST_OF_EACH:
+        why += f" (a guess: {len(right):,} are judged right and {len(wrong):,} wrong)"
     called, known = float(np.mean(steps["rewards"].to_numpy() >= thresholds[best])), len(right) / steps.height
     if abs(called - known) > FAR:
         why += f" (far from people: it calls {called:.0%} of these right, and they {known:.0%})"

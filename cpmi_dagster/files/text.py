@@ -23,8 +23,10 @@ MARKDOWN_REFERENCES = {"&": "&amp;", "\\": "&#92;", "|": "&#124;"}
 
 
 def closest(name: str, names: Iterable[str]) -> str | None:
-    """The name that is spelled most like the given one; None if none is close."""
-    return next(iter(get_close_matches(name, list(names), n=1)), None)
+    """The name that is spelled most like the given one, or begins with it; None if none is close."""
+    among = list(names)
+    near = get_close_matches(name, among, n=1) or [other for other in among if name and other.startswith(name)]
+    return next(iter(near), None)
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

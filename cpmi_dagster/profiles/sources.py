@@ -23,7 +23,7 @@ from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.generation.settings import SolutionSampling
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.rewards.registry import REWARD_TYPES
-from cpmi_dagster.trajectories.forms import FIELD_NAMES, JUDGEMENTS
+from cpmi_dagster.trajectories.forms import check_name
 from cpmi_dagster.trajectories.rows import RowFormat
 from cpmi_dagster.trajectories.steps import AUTO, Splitting
 
@@ -95,8 +95,7 @@ class TrajectorySource(DataSource):
     @classmethod
     def _are_fields(cls, fields: dict[str, str]) -> dict[str, str]:
         for name in fields:
-            if name not in (*FIELD_NAMES, *JUDGEMENTS):
-                raise ValueError(f"`{name}` is no field of trajectories; choose from {', '.join(FIELD_NAMES)}")
+            check_name(name)
         return fields
 
     @property

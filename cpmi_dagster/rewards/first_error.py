@@ -13,6 +13,9 @@ import polars as pl
 
 from cpmi_dagster.rewards.reward_type import OF_FIRST_ERROR, PROBABILITY, Demand, LabelInputs, RewardType
 
+ROUNDING = 1e-12
+"""What is left of probabilities that sum to 1, which a wrong final answer makes 0."""
+
 
 def first_error(inputs: LabelInputs) -> pl.DataFrame:
     """1 minus the probability that the step is the first wrong one, by the hazard of the first error."""
@@ -21,7 +24,12 @@ def first_error(inputs: LabelInputs) -> pl.DataFrame:
 
 def right_so_far(inputs: LabelInputs) -> pl.DataFrame:
     """Probability that no step up to and including this one is wrong, by the hazard of the first error."""
-    return _of_each(inputs, lambda at: 1 - np.cumsum(at))
+    return _of_each(inputs, _none_so_far)
+
+
+def _none_so_far(at: np.ndarray) -> np.ndarray:
+    left = 1 - np.cumsum(at)
+    return np.where(left < ROUNDING, 0.0, left)
 
 
 def _of_each(inputs: LabelInputs, reward: Callable[[np.ndarray], np.ndarray]) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from math import isnan
 from typing import Any, NamedTuple
 
+from cpmi_dagster.files.text import did_you_mean
 from cpmi_dagster.trajectories.fields import Row, name_in
 from cpmi_dagster.trajectories.readers import (
     CHAT,
@@ -85,6 +86,13 @@ NEEDED = "; ".join(form.words for form in ROW_FORMS)
 
 FIELD_NAMES = tuple(dict.fromkeys(name for form in ROW_FORMS for name in (*form.names, *form.others, *SHARED)))
 """Our names that `fields` may map to a field of a file."""
+
+
+def check_name(name: str) -> None:
+    """Check that a field of a file may be mapped to a name of ours; a ValueError lists the names that there are."""
+    if name not in (*FIELD_NAMES, *JUDGEMENTS):
+        near = did_you_mean(name, FIELD_NAMES)
+        raise ValueError(f"`{name}` is no field of trajectories{near}; choose from {', '.join(FIELD_NAMES)}")
 
 
 def form_of(row: Row) -> Form | None:

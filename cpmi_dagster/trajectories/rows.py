@@ -109,7 +109,7 @@ def number_rows(
         if (
             number == 0
             and row_format.place
-            and not (row_format.of_questions or isinstance(row, Unreadable) or form_of(row))
+            and not (row_format.of_questions or isinstance(row, Unreadable) or not row or form_of(row))
         ):
             raise refuse(row, row_format.place, row_format.fields)
         read = read_row(row, row_format)
@@ -172,7 +172,8 @@ def read_row(row: Row, row_format: RowFormat = AS_IT_IS) -> Trajectory | Defect:
         given = given if form is None or form.is_of(given) else dict.fromkeys(row) | given
     try:
         if read is None:
-            raise MalformedRow(f"the row has columns {list_columns(row, row_format.fields)}; it needs {needed}")
+            columns = list_columns(row, row_format.fields)
+            raise MalformedRow(f"the row has {f'columns {columns}' if columns else 'no columns'}; it needs {needed}")
         return read(given, row_format.steps)
     except MalformedRow as error:
         text = row["input"] if isinstance(row.get("input"), str) else str(dict(row))

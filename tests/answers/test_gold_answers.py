@@ -138,7 +138,7 @@ def test_a_written_number_is_the_number(number: Any):
 @pytest.mark.parametrize(
     ("golds", "finals", "words"),
     [
-        ("2013", "CABC", "none of 4 solutions state their gold answer: the first states `C`, for `2`; check which"),
+        ("2013", "CABC", "none of 4 final answers equal the gold answer: the first is `C`, for `2`; check which"),
         (["7", "12"] * 50, ["7 ки", "12 ки"] * 50, "none of 100"),
         (
             ["5"] * 20,

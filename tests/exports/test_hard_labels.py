@@ -77,3 +77,6 @@ def test_a_calibrated_threshold_far_from_what_people_call_right_says_so(wrong, i
     rows, truth = of_set([*range(20)]), judged([step not in wrong for step in range(20)])
     words = chosen(rows, "cpmi", "calibrated", truth).words(rows)
     assert ("far from people: it calls 35% of these right, and they 95%" in words) == is_said
+    assert f"(a guess: {20 - len(wrong)} are judged right and {len(wrong)} wrong)" in words
+    many = [step % 2 == 0 for step in range(20)]
+    assert "guess" not in chosen(rows, "cpmi", "calibrated", judged(many)).words(rows)

@@ -66,7 +66,8 @@ def test_an_answer_needs_twenty_judged_solutions_and_fifty_are_asked_for(solutio
     verdict = judge_label(frames, "cpmi", " -p mine.yaml")
     assert verdict.because == f"{solutions} of the 20 solutions that an answer needs are judged."
     plural = "s" if more > 1 else ""
-    assert f"Judge {more} more solution{plural} ({solutions + more} in all) with “" in verdict.line and "explore -p mine.yaml”" in verdict.line
+    assert f"Judge {more} more solution{plural} ({solutions + more} in all) with “" in verdict.line
+    assert "explore -p mine.yaml”" in verdict.line
     assert more < MOST_MORE
     frames["label_trust"] = judged(12, labelled=12)
     assert "add 38 more solutions to it (50 in all)" in judge_label(frames, "cpmi").following
@@ -75,10 +76,10 @@ def test_an_answer_needs_twenty_judged_solutions_and_fifty_are_asked_for(solutio
 @pytest.mark.parametrize(
     ("left", "left_judged", "following"),
     [
-        (42, 42, "This is a pilot: “cpmi run -p mine.yaml” labels the other 42 solutions, of which 42 are judged, enough for an answer."),
+        (42, 42, "This is a pilot: “cpmi run -p mine.yaml” labels the other 42 solutions, of which 42 are judged"),
         (32, 24, "labels the other 32 solutions, of which 24 are judged, enough for an answer."),
         (32, 1, "labels the other 32 solutions, of which 1 is judged. Judge 31 more solutions (40 in all) with"),
-        (400, 0, "labels the other 400 solutions. Judge 42 more solutions (50 in all) with “cpmi explore -p mine.yaml”. Add"),
+        (400, 0, "labels the other 400 solutions. Judge 42 more solutions (50 in all) with “cpmi explore -p"),
         (0, 0, "All of the file are judged: add 42 more solutions to it (50 in all), run, and judge them"),
     ],
 )

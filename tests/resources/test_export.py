@@ -51,11 +51,12 @@ def test_the_card_names_the_models_and_settings_that_made_these_labels(finished,
     assert f"| {row}" in card and f"| {left_out}" not in card
 
 
-def test_the_card_says_what_judged_steps_say_of_the_labels(finished, tmp_path):
-    export(finished, str(tmp_path / "mine"))
+def test_the_card_and_the_screen_say_what_judged_steps_say_of_the_labels(finished, tmp_path):
+    done = export(finished, str(tmp_path / "mine"))
     card = (tmp_path / "mine" / "README.md").read_text()
     judged = judge_label(by_artifact(Lake.of(finished).read("reports/figures", "labels")), "cpmi").judged
     assert f"| judged solutions | {judged} |" in card and "| train on it? | " in card
+    assert "\nTrain on `cpmi`? " in done.what
 
 
 def test_a_threshold_is_calibrated_on_the_judged_steps_of_the_home(finished, tmp_path):

@@ -66,12 +66,18 @@ def test_a_run_that_was_stopped_is_interrupted_in_one_line_and_one_with_an_error
     assert "`cpmi run -p miniature --limit 8` continues, without --limit labels all" in console.file.getvalue()
 
 
-def test_after_a_pilot_the_marks_of_what_the_whole_run_replaces_say_so(tmp_path):
-    settings, assets = load_settings("miniature", tmp_path), [AssetStatus("labels/a", {"000": "stale"}, 1, 5, Cost())]
-    for pilot, mark in ((8, "○ of the pilot"), (None, "○ stale")):
+def test_after_a_pilot_the_marks_of_what_the_whole_run_replaces_say_so_and_how_long_it_takes(tmp_path):
+    settings = load_settings("miniature", tmp_path)
+    assets = [AssetStatus("labels/a", {"000": "stale"}, 1, 5, Cost(wall_seconds=40))]
+    stale = Stale(["labels"], "2026-01-31 00:00", "a reason")
+    left = "so far; about 160 s for the other 32, at the rate of the pilot's 8."
+    for why, mark, time in (
+        (stale._replace(pilot=8, labelled=8, others=32), "○ of the pilot", left),
+        (stale, "○ stale", "so far; nothing is known yet of the time left"),
+    ):
         console = Console(file=StringIO(), width=200)
-        show_status(console, assets, settings, Stale(["labels"], "2026-01-31 00:00", "a reason", pilot), False)
-        assert mark in console.file.getvalue()
+        show_status(console, assets, settings, why, False)
+        assert mark in console.file.getvalue() and time in console.file.getvalue()
 
 
 def test_judged_rows_that_are_no_trajectories_are_none_of_those_that_a_pilot_leaves(tmp_path, monkeypatch):

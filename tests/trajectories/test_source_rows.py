@@ -187,6 +187,7 @@ def test_prm800k_rows_follow_the_labelers_path_to_the_first_error(kind):
     ("row", "defect"),
     [
         ({"input": "x"}, "the row has columns input; it needs input, label or value (Math-Shepherd)"),
+        ({}, "the row has no columns; it needs input, label or value (Math-Shepherd)"),
         ({**TRL, "labels": [True]}, "2 `completions` but 1 `labels`"),
         (prm800k(prm800k_step(("unrated", None))), "no step of it was chosen, written or rated -1"),
         (Unreadable("{", "not JSON", "rows.jsonl, line 2"), "not JSON"),

@@ -152,9 +152,11 @@ def _write_dataset(
     without = f"; {left_out:,} with the form's marker in their text are left out" if left_out else ""
     in_parts = f"; {', '.join(f'{part} {size}' for part, size in sizes.items())}" if test_share else ""
     steps = kept["steps"].list.len().sum()
+    train = believed.get("train on it?", "Not known: no step has been judged since the labels were made.")
+    labels = ", ".join(f"`{each}`" for each in reward_types)
     return (
-        f"{threshold.words(kept)}\n{note}{kept.height:,} trajectories with {steps:,} labelled steps "
-        f"({', '.join(f'`{each}`' for each in reward_types)}, form {form}{without}{in_parts})"
+        f"{threshold.words(kept)}\nTrain on `{reward_type}`? {train}\n"
+        f"{note}{kept.height:,} trajectories with {steps:,} labelled steps ({labels}, form {form}{without}{in_parts})"
     )
 
 

@@ -65,13 +65,16 @@ class AssetStatus:
 class Stale(NamedTuple):
     """The groups of stale tables, the time of their oldest file, and the reason to show.
 
-    `pilot` is the most trajectories of the pilot that they are of, if that is the reason.
+    `pilot` is the most trajectories of the pilot that they are of, if that is the reason; `labelled` are its own, and
+    `others` those that the whole run labels besides.
     """
 
     groups: list[str]
     since: str
     reason: str
     pilot: int | None = None
+    labelled: int = 0
+    others: int = 0
 
 
 def describe_pilot(settings: Settings) -> str:
@@ -99,7 +102,12 @@ def what_is_stale(settings: Settings, stages: Mapping[str, Stage]) -> Stale | No
     reason = min((reason for *_, reason in stale), key=lambda text: OTHER_INPUTS in text)
     selected = next(iter(judged.lake.records(SELECTED)), None)
     pilot = selected.settings.get("selection", {}).get("trajectories") if selected and PILOT in reason else None
-    return Stale(list(dict.fromkeys(TABLES[key].group for key, *_ in stale)), since, reason, pilot)
+    groups = list(dict.fromkeys(TABLES[key].group for key, *_ in stale))
+    if not selected or pilot is None:
+        return Stale(groups, since, reason)
+    most, given = settings.selection.trajectories, sum(each.rows for each in judged.lake.records(TRAJECTORIES))
+    others = (given if most is None else min(most, given)) - selected.rows
+    return Stale(groups, since, reason, pilot, selected.rows, max(0, others))
 
 
 def describe_labels(settings: Settings) -> str:
