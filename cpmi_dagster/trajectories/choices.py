@@ -130,9 +130,7 @@ def name_choice(row: Row, gold: str | None, value: Any, final_answer: str | None
     return texts[number] if is_text else LETTERS[number]
 
 
-def as_options(
-    row: Row, question: str, gold: str | None, final_answer: str | None
-) -> tuple[str | None, str | None]:
+def as_options(row: Row, question: str, gold: str | None, final_answer: str | None) -> tuple[str | None, str | None]:
     """The gold and the final answer as options of a question or its row, by letter or text, as the solution states it.
 
     How a letter is written depends on the gold answer alone, not on the solution (`(b)`, `B (8)`): a form that only
