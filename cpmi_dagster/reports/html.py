@@ -73,7 +73,10 @@ class TableCell(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table of figures: headings, and rows of a label and its cells; `caption` says the sample size."""
+    """A table of figures: headings, and rows of a label and its cells.
+
+    `caption` says the sample size; without rows, that every figure would be of too few questions.
+    """
 
     columns: list[str]
     rows: list[tuple[str, list[TableCell]]]
@@ -195,7 +198,7 @@ def _section(name: str, comparison: pl.DataFrame) -> dict[str, Any]:
         "printed": comparison["paper"].count(),
         "absent": comparison.drop_nulls("paper")["measured"].null_count(),
         "measured": comparison["measured"].count() > 0,
-        "tables": [(title, table) for title, table in tables.items() if table.rows],
+        "tables": [(title, table) for title, table in tables.items() if table.rows or table.caption],
     }
 
 
@@ -207,7 +210,7 @@ def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
 
     Args:
         table: the paper's table, for column order and decimals.
-        comparison: rows of its artifact; the result is without rows if it is empty.
+        comparison: rows of its artifact; the result is without rows if it is empty, or if all is of too few.
     """
     ours = comparison.filter(pl.col("measured").is_not_null() | (pl.col("units") < FEWEST_UNITS))
     present = (ours if ours.height else comparison)["column"].unique(maintain_order=True).to_list()
@@ -221,6 +224,8 @@ def comparison_table(table: PaperTable, comparison: pl.DataFrame) -> Table:
     with_figure = {row for (row, _), cell in cells.items() if cell != TableCell()}
     rows = [row for row in comparison["row"].unique(maintain_order=True) if row in with_figure]
     lines = [(row, [cells.get((row, column), TableCell()) for column in columns]) for row in rows]
+    if lines and not any(cell.ours or cell.paper for _, cells in lines for cell in cells):
+        return Table([], [], f"Too few: figures are shown from {FEWEST_UNITS} questions on, and each is of fewer.")
     headings = [HEADINGS.get(column, column) for column in columns]
     if len(columns) > max(WIDEST, len(rows)):
         turned = zip(*(line for _, line in lines), strict=True)

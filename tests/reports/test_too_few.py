@@ -82,3 +82,9 @@ def test_figures_of_few_questions_are_not_printed_and_those_of_few_shards_are(fe
     headline = format_headline(headline_table(artifacts, own.recipes))
     texts = [text for line in headline.drop("Reward").rows() for text in line if "question" in text]
     assert texts and all(re.fullmatch(r"too few \(\d questions\)", text) for text in texts)
+
+
+def test_a_table_without_a_figure_of_enough_questions_is_one_sentence(few) -> None:
+    _, artifacts = few
+    table = comparison_table(load_paper_tables()["label_trust"], artifacts["label_trust"].filter(pl.col("units") < 10))
+    assert not table.rows and "from 10 questions on" in table.caption
