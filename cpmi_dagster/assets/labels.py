@@ -52,7 +52,7 @@ COSTED = ("hard_negatives", "answer_logprobs", "control_logprobs", "policy_rollo
 
 @model_stage(
     NEGATIVES,
-    code_version="11",
+    code_version="12",
     inputs=[TRAJECTORIES, SELECTED],
     models=["labeler"],
     settings=[
@@ -213,7 +213,7 @@ def _by_type(home: Home, shard: str | None) -> dict[str, Any]:
 
 @stage(
     STEP_REWARDS,
-    code_version="6",
+    code_version="7",
     summary=_by_type,
     inputs=[TRAJECTORIES, SELECTED, LOGPROBS, CONTROL_LOGPROBS, POLICY_ROLLOUTS, PROVER_ROLLOUTS, OWN_LABELS, TRUTH],
     settings=[

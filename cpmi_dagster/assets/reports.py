@@ -105,7 +105,7 @@ REVIEWED = ["question_id", "match_kind"]
 
 @stage(
     REPORT,
-    code_version="24",
+    code_version="25",
     inputs=[FIGURES, *DRAWN_FROM, REJECTED_ROWS],
     settings=MEASURED_BY,
     models=MODEL_ROLES,
