@@ -87,7 +87,7 @@ def sampled_solutions(run: StageRun) -> StageOutput:
     code_version="11",
     inputs=[QUESTIONS, SAMPLED],
     sources=lambda settings: {} if settings.sources.sample else _named("math_shepherd", settings.sources.trajectories),
-    settings=["shards", "sources.solution_steps"],
+    settings=["shards", "sources.solution_steps", "answers.built_in"],
     at_once=True,
     lineage={
         "row_number": [f"{SAMPLED}.question_number", f"{SAMPLED}.solution"],
