@@ -84,7 +84,7 @@ def sampled_solutions(run: StageRun) -> StageOutput:
 
 @stage(
     SHEPHERD,
-    code_version="11",
+    code_version="12",
     inputs=[QUESTIONS, SAMPLED],
     sources=lambda settings: {} if settings.sources.sample else _named("math_shepherd", settings.sources.trajectories),
     settings=["shards", "sources.solution_steps", "answers.built_in"],
