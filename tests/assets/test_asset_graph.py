@@ -112,6 +112,17 @@ def test_a_later_version_of_the_built_in_equivalence_makes_stale_what_reads_it(m
     assert {each.table for each in STAGES if setting_values(each.settings, settings) != now[each.table]} == read
 
 
+@pytest.mark.parametrize(("types", "reads"), [(("mc", "cpmi"), False), (("cpmi", "pav_merge1"), True)])
+def test_the_weight_in_pav_makes_labels_stale_if_one_of_them_reads_it(types, reads):
+    settings = load_settings("miniature")
+    rewards = settings.rewards.model_copy(update={"types": types})
+    before, after = (
+        setting_values(STAGE_BY_TABLE[STEP_REWARDS].settings, settings.model_copy(update={"rewards": each}))
+        for each in (rewards, rewards.model_copy(update={"alpha": 0.3}))
+    )
+    assert (before != after) == reads
+
+
 @given(st.sets(st.sampled_from(sorted(STAGE_BY_TABLE)), min_size=1))
 def test_what_is_read_through_an_input_is_upstream_of_it_and_a_part_of_its_version(there):
     stages = {key: STAGE_BY_TABLE[key] for key in there}
