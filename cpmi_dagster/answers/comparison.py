@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from cpmi_dagster.answers.verdicts import decide, equivalent, is_equivalent
+from cpmi_dagster.answers.verdicts import EQUIVALENCE_VERSION, decide, equivalent, is_equivalent
 from cpmi_dagster.contracts.frozen import Frozen
 from cpmi_dagster.errors import SettingsError, first_line
 from cpmi_dagster.files.text import cut
@@ -130,6 +130,11 @@ class Answers(Frozen):
         return load_comparison(self.equivalent, self.folder) if self.equivalent else BUILT_IN
 
     @property
-    def identity(self) -> dict[str, str] | None:
-        """Name and module sha256 of the function; None for the built-in equivalence."""
-        return {"function": self.equivalent, "sha256": self.comparison.digest} if self.equivalent else None
+    def identity(self) -> dict[str, str]:
+        """Name and module sha256 of the function, or the built-in equivalence."""
+        return {"function": self.equivalent, "sha256": self.comparison.digest} if self.equivalent else self.built_in
+
+    @property
+    def built_in(self) -> dict[str, str]:
+        """The built-in equivalence and its version; it compares options of questions, whatever the function is."""
+        return {"function": "built in", "version": EQUIVALENCE_VERSION}

@@ -18,6 +18,8 @@ from cpmi_dagster.answers.plain_text import plain_text
 from cpmi_dagster.answers.units import EAST_ASIAN, same_time_of_day, size_of, split_symbols
 from cpmi_dagster.answers.values import Undecidable, is_rounded, read_value, real_value, same
 
+EQUIVALENCE_VERSION = "1"
+"""Raised by hand if some pair of answers is judged otherwise than before: tables that depend on it become stale."""
 CACHED_VERDICTS = 1 << 16
 MAX_CHARACTERS, ROUNDED_DECIMALS = 400, 6
 MAX_DIGITS = 1_000

@@ -43,7 +43,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
     code_version="9",
     inputs=[PROBLEMS],
     depends_on=lambda key, benchmark, _: pl.col("benchmark") == benchmark,
-    settings=["benchmarks.candidates", "benchmarks.sampling", "answers.identity"],
+    settings=["benchmarks.candidates", "benchmarks.sampling", "answers.identity", "answers.built_in"],
     summary=lambda home, _: _pass_at_1(home),
     models=["policy"],
     lineage={"correct": ["sources/benchmark_problems.answer"]},

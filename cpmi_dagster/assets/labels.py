@@ -217,7 +217,7 @@ def _by_type(home: Home, shard: str | None) -> dict[str, Any]:
     summary=_by_type,
     inputs=[TRAJECTORIES, SELECTED, LOGPROBS, CONTROL_LOGPROBS, POLICY_ROLLOUTS, PROVER_ROLLOUTS, OWN_LABELS, TRUTH],
     settings=[
-        *(f"rewards.{name}" for name in ("types", "default_conditioning", "alpha", "weights_hash")),
+        *(f"rewards.{name}" for name in ("types", "default_conditioning", "alpha_read", "weights_hash")),
         *("answers.identity", "scoring.templates", "rollouts.policy_count", "rollouts.prover_count"),
     ],
     lineage={

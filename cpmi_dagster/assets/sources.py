@@ -84,10 +84,10 @@ def sampled_solutions(run: StageRun) -> StageOutput:
 
 @stage(
     SHEPHERD,
-    code_version="11",
+    code_version="12",
     inputs=[QUESTIONS, SAMPLED],
     sources=lambda settings: {} if settings.sources.sample else _named("math_shepherd", settings.sources.trajectories),
-    settings=["shards", "sources.solution_steps"],
+    settings=["shards", "sources.solution_steps", "answers.built_in"],
     at_once=True,
     lineage={
         "row_number": [f"{SAMPLED}.question_number", f"{SAMPLED}.solution"],

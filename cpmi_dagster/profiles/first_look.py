@@ -22,9 +22,8 @@ import polars as pl
 from cpmi_dagster.answers.gold import MOST_READ, doubt_gold_answers
 from cpmi_dagster.errors import SourceError
 from cpmi_dagster.trajectories.columns import propose_fields
-from cpmi_dagster.trajectories.fields import name_in
 from cpmi_dagster.trajectories.forms import ROW_FORMS, form_of, list_unread_fields
-from cpmi_dagster.trajectories.readers import GOLD_ANSWER
+from cpmi_dagster.trajectories.readers import find_gold_answer
 from cpmi_dagster.trajectories.rows import (
     AS_IT_IS,
     Row,
@@ -228,7 +227,7 @@ def _first_row(
         steps=parsed["steps"],
         labels=parsed["labels"],
         gold_answer=parsed["gold_answer"],
-        gold_field="" if isinstance(row, Unreadable) else name_in(row, GOLD_ANSWER),
+        gold_field="" if isinstance(row, Unreadable) else find_gold_answer(row)[0],
         unread=left,
         proposed=propose_fields(others, PROPOSED, set(row_format.fields.values())),
     )

@@ -15,7 +15,6 @@ import polars as pl
 from cpmi_dagster.answers.forms import Quantity, read_form
 from cpmi_dagster.answers.plain_text import plain_text
 from cpmi_dagster.answers.values import real_value
-from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.contracts.keys import COSTS, NEGATIVES, STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.files.text import counted
 from cpmi_dagster.reports import label_trust
@@ -163,8 +162,8 @@ def odd_negatives(inputs: ReportInputs) -> pl.DataFrame:
         by_words: dict[str, list[str]] = {}
         for place, each in enumerate(answers):
             # a solution's own answer is what a reader of it takes for right
-            is_own = final is not None and is_equivalent(final, each)
-            is_copy = any(is_equivalent(earlier, each) for earlier in answers[:place])
+            is_own = final is not None and inputs.comparison.same(final, each)
+            is_copy = any(inputs.comparison.same(earlier, each) for earlier in answers[:place])
             words = "a copy of another" if is_copy else "" if is_own else oddity(gold, each)
             by_words.setdefault(words, []).append(each)
         by_words.pop("", None)

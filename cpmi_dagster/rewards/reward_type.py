@@ -189,7 +189,8 @@ class RewardType:
         kind: a `method` of labeling, a `control` that methods have to beat, labels that come with the `corpus`, or one
             label `together` from several.
         in_main_tables: has a row in the paper's main tables.
-        is_free: a control that needs only the trajectory; a label must beat the best of these.
+        is_free: a control that needs only the trajectory. Profiles by `init` have it; the best of these, which reports
+            choose, is what a label must beat; and it may give all steps the same if no recipe learns from it.
         is_so_far: of all steps up to and including this one, so that its lowest value names no step.
     """
 

@@ -59,6 +59,11 @@ class Rewards(Frozen):
         return self.fitted.digest if reads else None
 
     @property
+    def alpha_read(self) -> float | None:
+        """The weight in PAV; None if no type reads the prover's rollouts."""
+        return self.alpha if any(REWARD_TYPES[name].demand.prover_steps != 0 for name in self.types) else None
+
+    @property
     def methods(self) -> tuple[str, ...]:
         """The types that have labeling costs: those that a model is asked for."""
         return tuple(name for name in self.types if REWARD_TYPES[name].is_billed)

@@ -26,8 +26,6 @@ from cpmi_dagster.trajectories.readers import GOLD_ANSWER, QUESTION, SOLUTION
 
 NAMES_CHARACTERS = 200
 FIELD_IN_REASON = re.compile(r"(?<=`)[^`.]+(?=[`.])")
-ALSO_OF_OTHERS = ("input",)
-"""Field names of forms that other files give to questions."""
 LOADERS = {"json": (".json",), "csv": (".csv",), "parquet": (".parquet",), "arrow": (".arrow",)}
 """Builders of `datasets.load_dataset` and the suffixes of their files."""
 
@@ -36,6 +34,8 @@ MOST_WORDS_OF_ANSWER, LEAST_WORDS_OF_SOLUTION, LEAST_WORDS_OF_WORKED_ANSWER = 12
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 ANY = ".+"
 QUESTIONS = ("question", "problem", "prompt", "query", "instruction", "exercise", "input")
+ALSO_OF_OTHERS = {*QUESTIONS} & {*FIELD_NAMES} - {*QUESTION.split("|")}
+"""Field names of forms that other files give to questions: `input`."""
 SOLUTIONS = ("solution", "response", "completion", "output", "generation", "generated", "reasoning", "cot", "rationale")
 GOLD = ("gold", "truth", "answer", "expected", "target")
 IDS = ("id", "uid", "uuid", "guid", "qid", "idx", "index")

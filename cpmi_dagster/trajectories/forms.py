@@ -18,6 +18,7 @@ from cpmi_dagster.trajectories.readers import (
     QUESTION,
     SOLUTION,
     Trajectory,
+    find_gold_answer,
     read_chat_row,
     read_math_shepherd,
     read_prm800k,
@@ -116,7 +117,7 @@ def list_unread_fields(row: Row) -> list[str]:
         return list(row)
     read = {
         *SHARED,
-        name_in(row, GOLD_ANSWER),
+        find_gold_answer(row)[0],
         *form.others,
         *(name_in(row, field).partition(".")[0] for field in form.fields),
     }

@@ -229,7 +229,8 @@ def _trajectory(
     labels = marked if labels is None else labels
     stated = final_answer(texts)
     question = with_options(row, question)
-    gold = name_choice(row, _read_gold_answer(row), row.get(name_in(row, GOLD_ANSWER)), stated)
+    field, gold = find_gold_answer(row)
+    gold = name_choice(row, gold, row.get(field), stated)
     gold, stated = as_options(row, question, gold, stated)
     return Trajectory(
         question=question,
@@ -244,16 +245,16 @@ def _trajectory(
     )
 
 
-def _read_gold_answer(row: Row) -> str | None:
-    """The first gold answer that can be read, if any; only the field `gold_answer` must be."""
+def find_gold_answer(row: Row) -> tuple[str, str | None]:
+    """The field of the first gold answer that can be read, and the answer; only the field `gold_answer` must be."""
     for name in GOLD_ANSWER.split("|"):
         try:
             if (gold := read_optional(row, name, read_gold_answer)) is not None:
-                return gold
+                return name, gold
         except MalformedRow:
             if name == "gold_answer":
                 raise
-    return None
+    return name_in(row, GOLD_ANSWER), None
 
 
 def _with_labels(row: Row, question: str, steps: Sequence[str]) -> Trajectory:

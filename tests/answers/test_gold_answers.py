@@ -47,7 +47,7 @@ def test_a_profile_takes_the_function_of_its_own_folder_into_other_processes(tmp
     assert verdicts == [True, False] and identity == settings.identity
 
 
-def _judge(settings: Answers, golds: list[str], candidates: list[str]) -> tuple[list[bool], dict[str, str] | None]:
+def _judge(settings: Answers, golds: list[str], candidates: list[str]) -> tuple[list[bool], dict[str, str]]:
     return settings.comparison.each(golds, candidates), settings.identity
 
 

@@ -12,7 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpmi_dagster.contracts.keys import CPMI_80K, FIGURES, REFERENCES, STEP_REWARDS
+from cpmi_dagster.answers.comparison import Answers
+from cpmi_dagster.contracts.keys import (
+    CANDIDATES,
+    CHOICES,
+    CPMI_80K,
+    FIGURES,
+    NEGATIVES,
+    POLICY_ROLLOUTS,
+    PROVER_ROLLOUTS,
+    REFERENCES,
+    REPORT,
+    SHEPHERD,
+    STEP_REWARDS,
+    TRAJECTORIES,
+)
 from cpmi_dagster.definitions import STAGE_BY_TABLE, STAGES, build_definitions, home_of
 from cpmi_dagster.errors import SettingsError
 from cpmi_dagster.models.settings import LanguageModel
@@ -24,6 +38,10 @@ from cpmi_dagster.resources.dag.presentation import code_version
 from cpmi_dagster.resources.dag.stage import ancestors, carried_inputs, direct_inputs
 
 SNAPSHOT = Path(__file__).parent / "asset_graph.json"
+COMPARED = {
+    TRAJECTORIES, NEGATIVES, POLICY_ROLLOUTS, PROVER_ROLLOUTS, STEP_REWARDS, CHOICES, FIGURES, REPORT
+}  # fmt: skip
+"""Tables for which answers are compared by the profile's function."""
 
 
 def graph(home: Path) -> dict[str, dict[str, object]]:
@@ -78,6 +96,31 @@ def test_where_models_run_where_references_lie_and_what_no_row_shows_make_nothin
         assert setting_values(STAGE_BY_TABLE[key].settings, other) == setting_values(
             STAGE_BY_TABLE[key].settings, settings
         )
+
+
+@pytest.mark.parametrize(
+    ("equivalent", "read"),
+    [
+        (None, {SHEPHERD, *COMPARED, CANDIDATES}),
+        ("operator:eq", {SHEPHERD, CANDIDATES}),  # which compare options
+    ],
+)
+def test_a_later_version_of_the_built_in_equivalence_makes_stale_what_reads_it(monkeypatch, equivalent, read):
+    settings = load_settings("miniature").model_copy(update={"answers": Answers(equivalent=equivalent)})
+    now = {each.table: setting_values(each.settings, settings) for each in STAGES}
+    monkeypatch.setattr("cpmi_dagster.answers.comparison.EQUIVALENCE_VERSION", "later")
+    assert {each.table for each in STAGES if setting_values(each.settings, settings) != now[each.table]} == read
+
+
+@pytest.mark.parametrize(("types", "reads"), [(("mc", "cpmi"), False), (("cpmi", "pav_merge1"), True)])
+def test_the_weight_in_pav_makes_labels_stale_if_one_of_them_reads_it(types, reads):
+    settings = load_settings("miniature")
+    rewards = settings.rewards.model_copy(update={"types": types})
+    before, after = (
+        setting_values(STAGE_BY_TABLE[STEP_REWARDS].settings, settings.model_copy(update={"rewards": each}))
+        for each in (rewards, rewards.model_copy(update={"alpha": 0.3}))
+    )
+    assert (before != after) == reads
 
 
 @given(st.sets(st.sampled_from(sorted(STAGE_BY_TABLE)), min_size=1))

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("published_at_the_end")]
 EDITS: dict[str, dict[str, Any]] = {
     "scoring.templates: 4, now 2": {"scoring": {"templates": 2}},
     "seed: 0, now 5": {"seed": 5},
-    "rewards.alpha: 1.0, now 0.3": {"rewards": {"alpha": 0.3}},
+    "rewards.alpha_read: 1.0, now 0.3": {"rewards": {"alpha": 0.3}},
     "needed negatives: 4, now 3": {"negatives": {"count": 3}},
     "rollouts.policy_count: 2, now 3": {"rollouts": {"policy_count": 3}},
     "soft_labels.clip: none, now 6.0": {"soft_labels": {"clip": 6.0}},

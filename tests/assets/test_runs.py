@@ -139,7 +139,7 @@ def test_a_dry_run_says_what_would_be_made_and_why_and_makes_nothing(finished):
     found = dry_run(changed, finished.shard_keys, ["labels"], False, [])
     ((table, partitions, _, _, why),) = found.to_make.iter_rows()
     assert (table, partitions, found.trajectories) == ("labels/step_rewards", len(finished.shard_keys), 16)
-    assert "rewards.alpha: 1.0, now 0.3" in why
+    assert "rewards.alpha_read: 1.0, now 0.3" in why
     assert files == {path: path.stat().st_mtime for path in finished.home.rglob("*.parquet")}
 
 

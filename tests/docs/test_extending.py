@@ -24,6 +24,9 @@ EXAMPLES = {
         1, 'print(*settings.demand.conditionings, REWARD_TYPES["cpmi_onward"].label)', "marginal onward CPMI (onward)"
     ),
     "A step benchmark": (2, 'print(*read("prm800k")["first_error"])', "-1 1"),
+    "A form of rows": (
+        2, "print(*[(row.final_answer, row.gold_answer, len(row.steps)) for row in solutions()])", "('14', '14', 2)"
+    ),
 }  # fmt: skip
 """By heading: how many files the example may touch, and a program with what it prints."""
 PROGRAM = """
@@ -32,8 +35,10 @@ from cpmi_dagster.benchmarks.registry import read_benchmark
 from cpmi_dagster.profiles.settings import load_settings
 from cpmi_dagster.resources.sources.data_sources import DataSources
 from cpmi_dagster.rewards.registry import REWARD_TYPES
+from cpmi_dagster.trajectories.rows import read_row
 settings = load_settings("profile.yaml")
 read = lambda name: read_benchmark(name, DataSources(settings).rows(settings.sources.benchmarks[name]))
+solutions = lambda: [read_row(row) for row, _ in DataSources(settings).stream(settings.sources.trajectories[0])]
 """
 PLACE = re.compile(
     r"^In `(?P<file>[^`]+)`, (?:at the end|(?P<side>after|before) the line `(?P<line>[^`]+)`):\n\n"
@@ -98,7 +103,8 @@ def test_an_example_touches_the_files_that_it_names_and_does_what_the_page_says(
     python(copy, "-m", "ruff", "check", "--no-cache", *changed)
     python(copy, "-m", "ruff", "format", "--no-cache", "--check", *changed)
     (profile,) = blocks(section, "yaml")
-    for source in yaml.safe_load(profile).get("sources", {}).get("benchmarks", {}).values():
+    sources = yaml.safe_load(profile).get("sources", {})
+    for source in [*sources.get("benchmarks", {}).values(), *filter(None, [sources.get("trajectories")])]:
         (copy / source["path"]).write_text("".join(blocks(section, "json")), encoding="utf-8")
     (copy / "profile.yaml").write_text(profile, encoding="utf-8")
     assert python(copy, "-c", PROGRAM + check) == printed

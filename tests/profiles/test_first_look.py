@@ -51,3 +51,8 @@ def test_a_look_in_batches_rejects_what_a_run_rejects(rows):
     assert seen.median_steps == kept["steps"].list.len().median()
     assert seen.questions == kept["question_id"].n_unique()
     assert seen.most_steps == kept["steps"].list.len().max()
+
+
+def test_the_field_that_is_shown_as_the_gold_answers_is_the_one_that_is_read():
+    first = look({"question": "1 + 1?", "steps": ["It is 2."], "gold": "", "answer": "2"}).first
+    assert (first.gold_answer, first.gold_field, first.unread) == ("2", "answer", ["gold"])

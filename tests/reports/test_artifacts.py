@@ -8,7 +8,7 @@ from cpmi_dagster.benchmarks.resampling import holm
 from cpmi_dagster.reports.costs import cost_ratios, costs_per_subset, own_answers_share
 from cpmi_dagster.reports.figures import ReportInputs, figure_frame
 from cpmi_dagster.reports.models import COMPARED, MEASURES, measure_differences
-from cpmi_dagster.reports.paper import MAIN_ROWS
+from cpmi_dagster.reports.paper import MAIN_ROWS, load_paper_tables
 
 pytestmark = pytest.mark.slow
 
@@ -17,6 +17,11 @@ Comparisons = dict[str, pl.DataFrame]
 
 def cell(comparison: pl.DataFrame, row: str, column: str) -> dict:
     return comparison.row(by_predicate=(pl.col("row") == row) & (pl.col("column") == column), named=True)
+
+
+def test_every_column_that_is_measured_is_named_in_paper_yaml(comparisons: Comparisons):
+    for name, table in load_paper_tables().items():
+        assert [each for each in comparisons[name]["column"].unique() if table.decimals(each) is None] == [], name
 
 
 def test_row_cpmi_of_processbench_is_the_recipe_with_cpmi_labels_and_bce(

@@ -16,6 +16,8 @@ from cpmi_dagster.reports.labels import (
     measure_label_quality,
     steps_with_truth,
 )
+from cpmi_dagster.reports.paper import CHANCE_ROW, load_paper_tables
+from cpmi_dagster.rewards.registry import REWARD_TYPES
 
 COUNT = 60
 NAMES = [f"t{number:02}" for number in range(COUNT)]
@@ -111,3 +113,22 @@ def test_thirds_by_knowledge_have_as_many_questions_however_many_solutions_one_h
     thirds = aucs_by_knowledge(given, steps_with_truth(given))
     # 6 questions of one solution and that of 40; 7; 7; two steps of each solution
     assert [of_third["cpmi"].n for of_third in thirds.values()] == [92, 14, 14]
+
+
+def test_columns_and_rows_are_those_that_the_table_in_paper_yaml_names():
+    """Of each kind of gold answer twelve questions, each step right in every other one, the first states the answer."""
+    judged = (np.indices((COUNT, 3)).sum(axis=0) % 2 == 0).tolist()
+    golds = [gold for gold in ("7", "1/2", "5 cm", "B", "Paris") for _ in range(COUNT // 5)]
+    chance = np.abs(NOISE) % 1
+    frames = dict(inputs(mc=NOISE, cpmi=-NOISE, position=chance, step_length=-chance, right_so_far=chance).frames)
+    frames["alignment/trajectories"] = frames["alignment/trajectories"].with_columns(
+        gold_answer=pl.Series(golds),
+        final_answer=pl.lit("9"),
+        steps=pl.Series([["So it is 9.", "s", "s"]] * COUNT),
+        shepherd_labels=pl.Series(judged),
+    )
+    frames["sources/step_truth"] = pl.DataFrame({"row_number": range(COUNT), "correct": judged})
+    measured = figure_frame(measure_label_quality(ReportInputs(frames, bootstrap_samples=20)))
+    table = load_paper_tables()["label_quality"]
+    assert {*measured["column"]} == {*table.columns, *table.own_columns}
+    assert {*measured["row"], *table.rows} <= {*(entry.label for entry in REWARD_TYPES.values()), CHANCE_ROW}

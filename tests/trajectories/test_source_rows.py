@@ -22,6 +22,7 @@ from cpmi_dagster.trajectories.rows import (
     separate_defects,
     shard_key,
 )
+from cpmi_dagster.trajectories.steps import clean
 
 ROW = {"input": "1 + 1? Step 1: 2 ки", "label": "1 + 1? Step 1: 2 +", "task": "GSM8K"}
 TRL = {"prompt": "1 + 1?", "completions": ["It is 2.", "Step 2: So 3."], "labels": [True, False]}
@@ -126,7 +127,7 @@ def test_a_solution_that_is_one_text_is_split_into_steps():
     assert read({"problem": "1 + 1?", "solution": "I add.\n\n2.\nSo 2."}, RowFormat(steps="line")).steps[1] == "2."
 
 
-@given(st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=3), st.sampled_from([json.dumps, repr]))
+@given(st.lists(st.text(min_size=1).filter(clean), min_size=1, max_size=3), st.sampled_from([json.dumps, repr]))
 def test_a_list_that_a_cell_holds_as_text_is_the_list(steps, written):
     row = {"question": "1 + 1?", "labels": [True] * len(steps)}
     cells = {"question": "1 + 1?", "labels": written(row["labels"]), "steps": written(steps)}
