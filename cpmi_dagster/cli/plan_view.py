@@ -41,17 +41,15 @@ def show_dry_run(console: Console, dry: "DryRun", settings: "Settings") -> None:
 
 def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool) -> None:
     """Print the tokens and time of labeling by method, and how they are counted or estimated."""
-    from cpmi_dagster.rewards.registry import reward_type
-
     place = "this machine, measured here" if plan.speed else f"one {plan.hardware}"
+    base = sum(plan.frame.filter(method="mc")["gpu_hours"])
     table = new_table(f"Labeling {plan.trajectories:,} trajectories of profile {settings.profile} on {place}")
     table.add_column("method")
-    for name in ("forward tokens", "generated tokens", "time", "of MC's time"):
+    for name in ("forward tokens", "generated tokens", "time", *(["of MC's time"] if base else [])):
         table.add_column(name, justify="right", no_wrap=True)
-    base = sum(plan.frame.filter(method="mc")["gpu_hours"])
     for method, forward, generated, hours in plan.frame.iter_rows():
-        share = f"{100 * hours / base:,.0f} %" if base else ""
-        table.add_row(method, f"{forward:,}", f"{generated:,}", _duration(hours), share)
+        share = [f"{100 * hours / base:,.0f} %"] if base else []
+        table.add_row(method, f"{forward:,}", f"{generated:,}", _duration(hours), *share)
     console.print(table)
     if plan.training:
         console.print(_training_line(plan.training), highlight=False, markup=False, soft_wrap=True)
@@ -60,8 +58,6 @@ def show_plan(console: Console, plan: "Plan", settings: "Settings", quiet: bool)
     notes = [
         "Forward tokens include the generated ones. `together` is what all of these take, which share what they use."
     ]
-    if controls := [name for name in settings.rewards.types if "step_texts" in reward_type(name).demand.inputs]:
-        notes.append(f"Not counted: {', '.join(controls)}, about as long as CPMI or less.")
     if (settings.rollouts.sample or plan.trajectories) < plan.trajectories:
         notes.append(f"Rollouts are planned for all trajectories; a run draws them for {settings.rollouts.sample:,}.")
     if plan.is_measured:
