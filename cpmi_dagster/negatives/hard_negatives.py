@@ -101,7 +101,7 @@ def clean_sample(text: str, max_characters: int) -> str | None:
     """
     line = text.lstrip(" \t").split("\n", maxsplit=1)[0]
     line = _REMARK.sub("", _REPEATED_PREFIX.sub("", unwrap(line)))
-    answer = unwrap(boxed_answer(line) or line)
+    answer = unwrap(boxed_answer(line) or line).rstrip("\\ ")  # of a formula that is cut off
     # an interval may mix brackets, as [2, 5)
     is_whole = all(sum(map(answer.count, opening)) == sum(map(answer.count, closing)) for opening, closing in _BRACKETS)
     is_answer = answer and is_whole and not _CALCULATION.search(answer)

@@ -110,6 +110,7 @@ def test_every_kind_of_answer_has_four_different_wrong_answers_in_its_notation(g
         (" 20\nBecause", "20"), ("the answer is The answer is: 7", "7"), (r"\boxed{7} hats", "7"),
         (r"**The answer is: $20$.**", "20"), (r"\frac{1}{", None), ("16=<<12-8=<<16+6", None), ("x" * 33, None),
         ("21365, check your answer", "21365"), ("3, 4 and 5", "3, 4 and 5"), ("4, no", "4, no"),
+        ("25\\", "25"),
     ],
 )  # fmt: skip
 def test_a_sample_is_cut_to_its_first_line(text: str, answer: str | None):
