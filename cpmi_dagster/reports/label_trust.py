@@ -30,7 +30,7 @@ import polars as pl
 
 from cpmi_dagster.benchmarks.label_quality import IS_LAST, STEP, label_aucs
 from cpmi_dagster.benchmarks.metrics import bootstrap_correlations
-from cpmi_dagster.benchmarks.resampling import Estimate, bootstrap_mean
+from cpmi_dagster.benchmarks.resampling import Estimate, Resampled, bootstrap_mean
 from cpmi_dagster.contracts.keys import STEP_REWARDS, TRAJECTORIES
 from cpmi_dagster.reports.figures import Figure, ReportInputs
 from cpmi_dagster.reports.labels import (
@@ -135,16 +135,23 @@ def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figu
     """AUC of a solution's mean and lowest reward; solutions that state no final answer are left out."""
     solutions = final_answers(inputs)
     alone = rewards.filter(~pl.col("reward_type").is_in(BY_FINAL_ANSWER))
-    judged = alone.join(solutions, on="trajectory_id")
-    for suffix, steps in ((INNER, judged.filter(~IS_LAST)), ("", judged)):
-        by_solution = steps.group_by("reward_type", *solutions.columns, maintain_order=True)
-        for column, reward in ((MEAN, pl.col("reward").mean()), (LOWEST, pl.col("reward").min())):
-            aucs = label_aucs(by_solution.agg(reward), *inputs.draws)
-            for row, name, figure in column_of(aucs, column + suffix):
-                yield f"{ANSWERS}: {row}", name, figure
-    compared = judged.filter(~IS_LAST).unique("trajectory_id")["correct"]
+    aucs: dict[str, dict[str, Resampled]] = {MEAN + INNER: {}, LOWEST + INNER: {}, MEAN: {}, LOWEST: {}}
+    # one type after the other: all at once take gigabytes at full size
+    for name in alone["reward_type"].unique(maintain_order=True):
+        judged = alone.filter(reward_type=name).join(solutions, on="trajectory_id")
+        for suffix, steps in ((INNER, judged.filter(~IS_LAST)), ("", judged)):
+            by_solution = steps.group_by("reward_type", *solutions.columns, maintain_order=True)
+            for column, reward in ((MEAN, pl.col("reward").mean()), (LOWEST, pl.col("reward").min())):
+                aucs[column + suffix] |= label_aucs(by_solution.agg(reward), *inputs.draws)
+    for column, of_types in aucs.items():
+        for row, name, figure in column_of(of_types, column):
+            yield f"{ANSWERS}: {row}", name, figure
+    long = inputs.table(TRAJECTORIES).filter(pl.col("steps").list.len() > 1)
+    compared = solutions.join(long, on="trajectory_id", how="semi").join(alone, on="trajectory_id", how="semi")[
+        "correct"
+    ]
     yield from _counts(SOLUTIONS, int(compared.sum()), int((~compared).sum()))
-    if unknown := without_last_steps(inputs, alone)["trajectory_id"].n_unique() - len(compared):
+    if unknown := long.join(alone, on="trajectory_id", how="semi").height - len(compared):
         yield SOLUTIONS, UNKNOWN, Estimate(unknown)
 
 
