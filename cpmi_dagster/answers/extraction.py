@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from cpmi_dagster.answers.plain_text import FULL_WIDTH, SPACES_IN_NUMBERS, boxed_answer, unwrap
-from cpmi_dagster.answers.units import EAST_ASIAN, SCALES
+from cpmi_dagster.answers.units import EAST_ASIAN, SCALES, leading_measures
 
 _BEST = "final|correct|best|right|only|closest|most [a-z]+"
 _CHOICE = r"\b(?:correct|best|right) (?:answer )?(?:option|choice)"
@@ -97,6 +97,8 @@ _PART_BEHIND = re.compile(
     rf"[)\](\[]|[ \t]*(?:(?:{_OPERATOR}|[\^:<>=≤≥])[ \t]*{_OPERAND}|(?:to|in|out of)\b[ \t]*[\d$\\(]"
     rf"|(?:and[ \t]+)?(?:an?[ \t]+)?{_SCALE}|[b-fi-kn-rt-z]\b(?!['’]|\.\w))"
 )
+_AND_ANOTHER = re.compile(r"\s+[a-z]+\s+and\s+\d+\s+(?!of\b)[a-z]")
+"""A number of one thing, and one of another: neither is the answer."""
 _SIMPLE_SIDE = re.compile(r"\(?\\?\w+(?:_\{?\w+\}?)?(?:\(\w+\))?(?:,\s*\w+)*\)?")
 
 
@@ -212,6 +214,10 @@ def _value(sentence: str) -> str | None:
     if not chosen:
         return None
     start, end = chosen[0].start(), chosen[-1].end()
+    if (measures := leading_measures(sentence[start:])) is not None:
+        return measures
+    if _AND_ANOTHER.match(sentence, end):
+        return None
     values = [_bare(value["bold"] or value.group()) for value in chosen]
     for run in _ASSIGNMENTS.finditer(sentence):
         if run.end() == end:

@@ -15,6 +15,7 @@ Gold answers are doubted before a model is asked, since labels rest on them.
 import re
 from collections.abc import Iterable
 from itertools import islice
+from math import isnan
 from numbers import Number
 from typing import Any
 
@@ -60,7 +61,7 @@ _KINDS = {
 
 
 def read_gold_answer(value: Any) -> str | None:
-    """The answer in a gold-answer field; None for null and blank text.
+    """The answer in a gold-answer field; None for null, NaN as Parquet and pandas write null, and blank text.
 
     Args:
         value: a text, or a number of Python, numpy or `decimal`.
@@ -69,7 +70,7 @@ def read_gold_answer(value: Any) -> str | None:
         ValueError: the value is a placeholder for a missing value, a solution without an announced answer, or neither
             text nor a number.
     """
-    if value is None:
+    if value is None or (isinstance(value, float) and isnan(value)):
         return None
     if isinstance(text := answer_text(value), str):
         return _read_text(text.strip())

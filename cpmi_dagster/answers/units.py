@@ -117,6 +117,12 @@ def add_measures(text: str) -> tuple[str, str] | None:
     return str(sum(amount * size for amount, _, size in measures) / measures[-1][-1]), names[-1]
 
 
+def leading_measures(text: str) -> str | None:
+    """The measures in ever smaller units that a text begins with: `5 feet 6 inches tall` has `5 feet 6 inches`."""
+    match = _MEASURES.match(text)
+    return match[0].rstrip(".") if match and add_measures(match[0].rstrip(".")) else None
+
+
 def same_time_of_day(one: str, other: str) -> bool | None:
     """Whether two times of day are one, as `3:30 pm` and `15:30`; None unless both are, and one names its half."""
     times = [_CLOCK.fullmatch(_NOON.get(text.lower(), text)) for text in (one, other)]

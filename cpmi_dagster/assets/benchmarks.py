@@ -40,7 +40,7 @@ SCORING_SETTINGS = ("benchmarks.prediction_batch_tokens",)
 
 @model_stage(
     CANDIDATES,
-    code_version="9",
+    code_version="10",
     inputs=[PROBLEMS],
     depends_on=lambda key, benchmark, _: pl.col("benchmark") == benchmark,
     settings=["benchmarks.candidates", "benchmarks.sampling", "answers.identity", "answers.built_in"],

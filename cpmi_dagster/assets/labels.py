@@ -157,7 +157,7 @@ def template_scores(run: StageRun) -> StageOutput:
 
 rolls_out = partial(
     model_stage,
-    code_version="8",
+    code_version="9",
     inputs=[TRAJECTORIES, SELECTED],
     lineage={
         "answer": ["alignment/trajectories.question", "alignment/trajectories.steps"],

@@ -26,8 +26,10 @@ from cpmi_dagster.trajectories.step_truth import with_truth
 
 FEWEST_OF_EACH = FEWEST_UNITS
 """Right steps or solutions, and wrong ones, below which an AUC is no evidence, whatever questions they are of."""
+FEWEST_FOR_AN_ANSWER = 20
+"""Judged solutions from which an interval is believed, however many others there are."""
 FEWEST_SOLUTIONS = 50
-"""Judged solutions from which the report says whether to train on a label."""
+"""Judged solutions that are asked for at first: they make the interval narrow enough for most labels."""
 TENTHS = 10
 IS_LAST = pl.col("step_index") == pl.col("step_count") - 1
 PLACES: dict[str, pl.Expr] = {

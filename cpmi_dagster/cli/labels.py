@@ -65,7 +65,7 @@ def label(
     until = ["dataset/soft_labels"]
     outcome = definitions.run_with_progress(settings, settings.shard_keys, [], False, ERR, quiet, until)
     outcome.check()
-    from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
+    from cpmi_dagster.benchmarks.label_quality import FEWEST_FOR_AN_ANSWER, FEWEST_SOLUTIONS
     from cpmi_dagster.rewards.registry import reward_type
 
     written = definitions.write_labelled(settings, output)
@@ -86,7 +86,12 @@ def label(
                 "weights are of other data; once twenty solutions are judged, right ones and wrong ones, `calibrate` "
                 "fits them to yours"
             )
-        if labelled:
+        if 0 < labelled < FEWEST_FOR_AN_ANSWER:
+            lines.append(
+                "Whether to train on these labels is not known, and not from this file alone: the answer takes "
+                f"{FEWEST_FOR_AN_ANSWER} judged solutions"
+            )
+        elif labelled:
             lines.append(
                 "Whether to train on these labels is not known yet: judge "
                 f"{counted(min(FEWEST_SOLUTIONS, labelled), 'solution')} with "

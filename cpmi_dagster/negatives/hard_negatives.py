@@ -14,7 +14,6 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from hashlib import blake2b
 from itertools import chain, islice, zip_longest
 from operator import attrgetter
@@ -31,7 +30,7 @@ from cpmi_dagster.files.time_left import Advance, unseen
 from cpmi_dagster.generation.engine import Draws, RolloutEngine, SamplingWork, timed_generate
 from cpmi_dagster.negatives.edits import rank_edits
 from cpmi_dagster.negatives.settings import Negatives
-from cpmi_dagster.trajectories.choices import letter_of, letter_that, read_options, with_letter
+from cpmi_dagster.trajectories.choices import are_one_option, letter_of, letter_saying, read_options, with_letter
 from cpmi_dagster.trajectories.templates import render_negative_prompt, render_question, render_target
 
 MODEL, OPTION = "model", "option"
@@ -140,24 +139,25 @@ def other_options(
     """
     options = read_options(question)
     right = letter_of(gold, options)
-    if (named := right or letter_that(options, partial(comparison.same, gold))) is None:
+    if (named := right or letter_saying(options, gold, comparison.same)) is None:
         return None
     text_of = options[named]
     wrong = {
         letter: text
         for letter, text in options.items()
-        if letter != named and not (text and text_of and comparison.same(text_of, text))
+        if letter != named and not (text and text_of and are_one_option(text_of, text, comparison.same))
     }
-    said = (
-        letter_of(each.answer, wrong) or letter_that(wrong, lambda text, each=each: comparison.same(text, each.answer))
-        for each in sampled
-    )
-    sources = dict.fromkeys(filter(None, said), MODEL)
+    said = [letter_of(each.answer, options) or letter_saying(options, each.answer, comparison.same) for each in sampled]
+    sources = dict.fromkeys((letter for letter in said if letter in wrong), MODEL)
     letters = random.Random(f"{seed}:{gold}".encode("utf-8", "surrogatepass")).sample(sorted(wrong), len(wrong))
     sources |= {letter: OPTION for letter in letters if letter not in sources}
     if right is None:
-        negatives = (HardNegative(wrong[letter], source) for letter, source in sources.items() if wrong[letter])
-        return list(comparison.distinct(gold, negatives, ANSWER))
+        negatives: list[HardNegative] = []
+        for letter, source in sources.items():
+            text = wrong[letter]
+            if text and not any(are_one_option(each.answer, text, comparison.same) for each in negatives):
+                negatives.append(HardNegative(text, source))
+        return negatives
     return [HardNegative(with_letter(gold, right, letter), source) for letter, source in sources.items()]
 
 

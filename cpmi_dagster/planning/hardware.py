@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from cpmi_dagster.contracts.cost import Cost
-from cpmi_dagster.errors import SettingsError
+from cpmi_dagster.errors import UsageError
 from cpmi_dagster.miniature.names import MINIATURE
 from cpmi_dagster.models.language_models import check_hub, load_tokenizer, model_folder
 from cpmi_dagster.models.safe_loading import DATA_ONLY, reading_model
@@ -75,7 +75,7 @@ def choose_hardware(name: str | None, labeler: LanguageModel) -> Hardware:
     """The hardware of that name; by default what `cpmi run` labels with here, an H100 for an unknown card.
 
     Raises:
-        SettingsError: the table has no such name.
+        UsageError: the table has no such name.
     """
     import torch
 
@@ -83,7 +83,7 @@ def choose_hardware(name: str | None, labeler: LanguageModel) -> Hardware:
     if name is None and not is_on_cpu:
         return _card(torch.cuda.get_device_name()) or known_hardware()["h100-80gb"]
     if (hardware := known_hardware().get(name or CPU)) is None:
-        raise SettingsError(f"there is no hardware `{name}`; give one of {', '.join(known_hardware())}")
+        raise UsageError(f"there is no hardware `{name}`; give one of {', '.join(known_hardware())}")
     return hardware
 
 

@@ -196,17 +196,20 @@ def _describe_model(columns: Columns, recipe: str) -> str:
     by_labels, held_out, judged = (
         unless_few(columns[name].get(recipe)) for name in (models.OWN_LABELS, models.JUDGED_HELD_OUT, models.JUDGED)
     )
-    against, beside = f"fewer than {FEWEST_UNITS} questions are held out to measure it on", ""
+    aucs = []
     if by_labels:
-        against = f"AUC {format_estimate(by_labels, 3)} against its own labels of questions held out"
+        aucs.append(f"{format_estimate(by_labels, 3)} against its own labels of questions held out")
     if held_out:
-        beside = f", {format_estimate(held_out, 3)} against judged steps of questions held out"
+        aucs.append(f"{format_estimate(held_out, 3)} against judged steps of questions held out")
     elif judged:
-        beside = f", {format_estimate(judged, 3)} against judged steps, {models.ALL_QUESTIONS}"
+        aucs.append(f"{format_estimate(judged, 3)} against judged steps, {models.ALL_QUESTIONS}")
+    few = "" if by_labels else f"Fewer than {FEWEST_UNITS} questions are held out to measure it on. "
+    if not aucs:
+        return few.strip()
     surest, band = held_out or by_labels or judged, models.score_band(columns, recipe, 2)
     side = side_of(surest, CHANCE_AUC) if surest else ABOVE
     doubt = f" That is {side} chance." if side != ABOVE else ""
-    return f"{against}{beside} (chance {CHANCE_AUC}).{doubt}" + (
+    return f"{few}AUC {', '.join(aucs)} (chance {CHANCE_AUC}).{doubt}" + (
         f" Its scores are {band}." if models.SAME in band else ""
     )
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.benchmarks.label_quality import FEWEST_OF_EACH, FEWEST_SOLUTIONS
+from cpmi_dagster.benchmarks.label_quality import FEWEST_FOR_AN_ANSWER, FEWEST_OF_EACH, FEWEST_SOLUTIONS
 from cpmi_dagster.benchmarks.metrics import CHANCE_AUC
 from cpmi_dagster.benchmarks.resampling import Estimate, share_lacking, too_few
 from cpmi_dagster.files.text import counted
@@ -36,8 +36,6 @@ from cpmi_dagster.rewards.registry import reward_label
 YES, NO, NOT_KNOWN = "Yes", "No", "Not known"
 MANY_EARLY = 0.05
 """Share of solutions that state the final answer before the last step, above which the verdict says so."""
-FEWEST_FOR_AN_ANSWER = 20
-"""Judged solutions from which an interval is believed, however many others there are."""
 MOST_MORE = 1_000
 """Further solutions to judge beyond which two labels count as alike."""
 
@@ -124,7 +122,8 @@ def _answer(label: str, quality: Columns, steps: list[int], judged: int, labelle
         return NOT_KNOWN, because, "Look at how the solutions are split into steps."
     if judged < FEWEST_FOR_AN_ANSWER:
         because = f"{judged} of the {FEWEST_FOR_AN_ANSWER} solutions that an answer needs are judged."
-        more = min(FEWEST_SOLUTIONS, labelled) - judged
+        # fewer labelled solutions cannot answer, however many of them are judged
+        more = (min(FEWEST_SOLUTIONS, labelled) if labelled >= FEWEST_FOR_AN_ANSWER else FEWEST_SOLUTIONS) - judged
         return NOT_KNOWN, because, more if more > 0 else FEWEST_SOLUTIONS - judged
     aucs, apart = quality[WITHOUT_LAST], quality[TO_CONTROL + INNER].get(label)
     if (free := best_free(aucs)) == label:
@@ -232,7 +231,8 @@ def _instead(quality: Columns, free: str) -> str:
     apart = quality[TO_CONTROL + INNER]
     together = next((row for row in TRAINED_TOGETHER_ROWS if row in apart and apart[row].value >= 0), None)
     if together:
-        return f"Train on {together}, or label with a larger model."
+        doubt = "" if side_of(apart[together]) == ABOVE else f", which is not told apart from {free}"
+        return f"Train on {together}{doubt}, or label with a larger model."
     found = quality[FOUND]
     if free in found and CHANCE_ROW in found and found[free].value < found[CHANCE_ROW].value:
         return f"Label with a larger model: {free} finds fewer first wrong steps than a blind pick."

@@ -13,10 +13,11 @@ the same, and the solution states "8"                                -> 8
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
+from cpmi_dagster.answers.forms import LIST, Parts, read_form
 from cpmi_dagster.answers.gold import answer_text
+from cpmi_dagster.answers.plain_text import plain_text
 from cpmi_dagster.answers.verdicts import is_equivalent
 from cpmi_dagster.errors import MalformedRow
 from cpmi_dagster.trajectories.fields import Row, read_cell, read_optional
@@ -81,9 +82,30 @@ def beginning_letter(answer: str, options: Mapping[str, str]) -> str | None:
     return match[1] if match and match[1] in options else None
 
 
-def letter_that(options: Mapping[str, str], says: Callable[[str], bool]) -> str | None:
-    """The letter of the first option whose text says something."""
-    return next((letter for letter, text in options.items() if text and says(text)), None)
+def letter_saying(options: Mapping[str, str], answer: str, same: Callable[[str, str], bool]) -> str | None:
+    """The letter of the option whose text is an answer, or else of the first that is equivalent to it.
+
+    Of options, `True, False` and `False, True` are two, though they are one list.
+    """
+    alike = (letter for letter, text in options.items() if text and same(answer, text))
+    return letter_with_text(options, answer) or next(alike, None)
+
+
+def letter_with_text(options: Mapping[str, str], answer: str) -> str | None:
+    """The letter of the first option that has an answer as its text, but for case and the marks around it."""
+    said = _bare(answer)
+    return next((letter for letter, text in options.items() if text and _bare(text) == said), None)
+
+
+def _bare(text: str) -> str:
+    return plain_text(_plain(text)).strip(" .").casefold()
+
+
+def are_one_option(one: str, other: str, same: Callable[[str, str], bool]) -> bool:
+    """Whether two options say the same; lists of the same items in another order do not."""
+    forms = [read_form(plain_text(text)) for text in (one, other)]
+    items = [form.items for form in forms if isinstance(form, Parts) and form.kind == LIST]
+    return same(one, other) and (len(items) < 2 or items[0] == items[1])
 
 
 def render_choices(question: str, choices: Sequence[str]) -> str:
@@ -147,7 +169,7 @@ def as_options(row: Row, question: str, gold: str | None, final_answer: str | No
     listed = read_options(question)
     options = listed or _by_letter(row, gold)
     by_letter = letter_of(gold, options)
-    right = by_letter or letter_that(options, partial(is_equivalent, gold))
+    right = by_letter or letter_saying(options, gold, is_equivalent)
     if right is None:
         if is_letter(gold) and _choices(row).texts:
             raise MalformedRow(f"the gold answer {gold} is not the letter of a choice, A to {max(options)}; correct it")
@@ -157,7 +179,10 @@ def as_options(row: Row, question: str, gold: str | None, final_answer: str | No
         return gold if listed or not by_letter else text or gold, None
     said = letter_of(final_answer, options) or beginning_letter(final_answer, options)
     if said is None:
-        return text if by_letter and text else gold, final_answer
+        stated = letter_with_text(options, final_answer)
+        if stated in (None, right) or not is_equivalent(text, final_answer):
+            return text if by_letter and text else gold, final_answer
+        said = stated  # another option, whose text does not tell it from the right one
     if said != right and text and text == options[said]:
         return said, said
     return with_letter(gold, right, right) if by_letter else right, said

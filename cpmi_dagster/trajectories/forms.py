@@ -11,6 +11,7 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from cpmi_dagster.files.text import did_you_mean
+from cpmi_dagster.trajectories.choices import LISTED
 from cpmi_dagster.trajectories.fields import Row, name_in
 from cpmi_dagster.trajectories.readers import (
     CHAT,
@@ -117,6 +118,7 @@ def list_unread_fields(row: Row) -> list[str]:
         return list(row)
     read = {
         *SHARED,
+        *LISTED,
         find_gold_answer(row)[0],
         *form.others,
         *(name_in(row, field).partition(".")[0] for field in form.fields),

@@ -107,7 +107,7 @@ def read_trl(row: Row, _: Splitting) -> Trajectory:
 
 
 def read_prm800k(row: Row, _: Splitting) -> Trajectory:
-    """The annotator's path through sampled steps, up to the first error; neutral steps are right."""
+    """The annotator's path through sampled steps, with the bad one where all are bad; neutral steps are right."""
     asked, judged = _with_paths(row, "question"), _with_paths(row, "label")
     path: list[tuple[str, bool]] = []
     for step in read_list(judged, "label.steps", read_object, least=0):

@@ -9,6 +9,7 @@ from cpmi_dagster.trajectories.choices import letter_of, read_options, render_ch
 from cpmi_dagster.trajectories.given_rows import read_table
 
 PENS = "How many pens are in the box?"
+BOTH = ["True, True", "False, False", "True, False", "False, True"]
 CHOICES = ["50", "8", "11/4", "15"]
 
 
@@ -50,6 +51,13 @@ def test_a_gold_value_has_the_other_values_and_an_option_of_equal_value_is_none(
     question = render_choices(PENS, ["50", "8", "50.0", "16/2"])
     assert negatives("50", question, "9", "8") == [("8", "model")]
     assert {answer for answer, _ in negatives("A", question)} == {"B", "D"}
+
+
+def test_options_that_are_one_list_in_another_order_are_two():
+    question = render_choices("Are they?", BOTH)
+    texts = {answer for answer, _ in negatives("True, False", question, "True, False")}
+    assert texts == {"True, True", "False, False", "False, True"}
+    assert ("False, True", "model") in negatives("True, False", question, "False, True")
 
 
 def test_a_gold_letter_without_known_options_is_beside_letters_alone():
@@ -102,6 +110,10 @@ def test_how_a_solution_writes_its_letter_does_not_show_in_the_gold_answer(gold)
         (PENS, CHOICES, "B", "B (8)", True),
         (PENS, CHOICES, "B", "A (50)", False),
         (PENS, ["8", "50", "50"], "B", "(C)", True),
+        ("Are they?", BOTH, "C", "True, False", True),
+        ("Are they?", BOTH, "C", "False, True", False),
+        ("Are they?", BOTH, "false, true", "False, True.", True),
+        ("Are they?", BOTH, 3, "True, False", False),
     ],
 )
 def test_a_gold_letter_is_a_choice_of_its_row_whether_or_not_the_question_lists_them(

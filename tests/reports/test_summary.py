@@ -107,7 +107,7 @@ HELD_OUT = {OWN_LABELS: Estimate(0.7, 0.6, 0.8, 90, 20), JUDGED_HELD_OUT: Estima
         (ALL | HELD_OUT, "0.600 [0.500, 0.700; n=20] against judged steps of questions held out", "0.900"),
         (
             ALL,
-            "fewer than 10 questions are held out to measure it on, 0.900 [0.800, 0.950; n=80] against judged steps",
+            "Fewer than 10 questions are held out to measure it on. AUC 0.900 [0.800, 0.950; n=80] against judged",
             "x",
         ),
         (ALL | HELD_OUT, "(chance 0.5). That is not distinguishable from chance.", "x"),

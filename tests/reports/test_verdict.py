@@ -60,7 +60,7 @@ def test_one_label_from_several_is_advised_where_it_is_not_worse_and_no_label_th
         assert words in judge_label(frames, "cpmi").following
 
 
-@pytest.mark.parametrize(("solutions", "labelled", "more"), [(0, 400, 50), (12, 400, 38), (12, 40, 28), (18, 19, 1)])
+@pytest.mark.parametrize(("solutions", "labelled", "more"), [(0, 400, 50), (12, 400, 38), (12, 40, 28), (18, 21, 3)])
 def test_an_answer_needs_twenty_judged_solutions_and_fifty_are_asked_for(solutions, labelled, more):
     frames = {"label_quality": quality(0.02, 0.18, 0.1), "label_trust": judged(solutions, labelled)}
     verdict = judge_label(frames, "cpmi", " -p mine.yaml")
@@ -69,6 +69,10 @@ def test_an_answer_needs_twenty_judged_solutions_and_fifty_are_asked_for(solutio
     assert f"Judge {more} more solution{plural} ({solutions + more} in all) with “" in verdict.line
     assert "explore -p mine.yaml”" in verdict.line
     assert more < MOST_MORE
+    frames["label_trust"] = judged(9, labelled=10)
+    assert "Add 40 more solutions to the file, and judge these and the other 1 (50 in all)" in (
+        judge_label(frames, "cpmi").following
+    ), "ten solutions cannot answer, however many of them are judged"
     frames["label_trust"] = judged(12, labelled=12)
     assert "add 38 more solutions to it (50 in all)" in judge_label(frames, "cpmi").following
 

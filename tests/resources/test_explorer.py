@@ -171,7 +171,7 @@ def test_the_queue_asks_for_the_first_wrong_step_of_whom_it_knows_and_shows_no_l
     for first_wrong, said in ((1, {"0": True, "1": False}), ("none", {"0": True, "1": True, "2": True})):
         judge_solution(client, 3, first_wrong)
         assert json.loads(labels.read_text())["by"] == {"ann": said}
-    assert 'ann has judged <span id="judged">1</span> of the 50 solutions' in page(client, "/queue")
+    assert 'ann has judged <span id="judged">1</span> of 50 solutions' in page(client, "/queue")
     assert judge_solution(client, 3, STEPS).status_code == 404 and judge_solution(client, 3, "x").status_code == 400
     judge_solution(client, 3, "clear")
     assert labels.read_text() == ""
@@ -215,7 +215,7 @@ def test_your_figures_count_what_the_step_truth_of_the_profile_judges(tmp_path):
     client = as_annotator(TestClient(explorer(settings), base_url=OWN), "ann")
     shown = re.sub("<[^>]*>", "", page(client, "/own-figures"))
     assert "30 judged solutions (30 in sources.step_truth), 15 with a wrong step" in shown
-    assert "60 judged steps: 45 right, 15 wrong" in shown and "Judge 20 more: the report" in shown
+    assert "60 judged steps: 45 right, 15 wrong" in shown and "Judge 20 more, 50 in all" in shown
     assert re.search(r"cpmi\s*0\.\d+ \[.*?\]\s*60", shown), "the AUC is that of these steps"
     judge_solution(client, 0, 0)  # the file says right of both of its steps
     judge_solution(client, 90, 1)
@@ -231,7 +231,7 @@ def test_the_queue_leaves_out_what_the_step_truth_judges_unless_it_judges_all(tm
     Lake(tmp_path).write(StepTruth.cast(truth), Record("sources/step_truth", None, "key", "run", "model", "1"))
     client = as_annotator(TestClient(explorer(settings), base_url=OWN), "ann")
     if judged == 100:
-        assert "of the 50 solutions that the report needs" in page(client, "/queue")
+        assert "of 50 solutions" in page(client, "/queue")
         return
     assert set(judge_queue(client, 2)) == {98, 99}
     ended = page(client, "/queue")

@@ -35,9 +35,10 @@ def test_values_of_other_libraries_are_those_that_they_hold(table, changed):
     assert read_table(table([ROW, {**ROW, **changed}])).trajectories.equals(EXPECTED)
 
 
-def test_a_gold_answer_that_is_nan_is_missing_as_null_is():
-    golds = read_table([{**ROW, "gold_answer": missing} for missing in (float("nan"), None)]).trajectories
-    assert golds["gold_answer"].to_list() == [None, None]
+@pytest.mark.parametrize("field", ["gold_answer", "negative_answers"])
+def test_an_answer_that_is_nan_is_missing_as_null_is(field):
+    read = read_table([{**ROW, field: missing} for missing in (float("nan"), None)]).trajectories
+    assert read[field].to_list() == [None, None]
 
 
 @pytest.mark.parametrize(

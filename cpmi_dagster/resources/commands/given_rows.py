@@ -25,6 +25,7 @@ from cpmi_dagster.profiles.sources import TrajectorySource
 from cpmi_dagster.resources.lake.lake import Lake
 from cpmi_dagster.resources.sources.data_sources import DataSources, source_at
 from cpmi_dagster.rewards.dataset import KEY
+from cpmi_dagster.trajectories.choices import LISTED
 from cpmi_dagster.trajectories.forms import list_unread_fields
 from cpmi_dagster.trajectories.given_rows import GivenRows, as_cells, free_name, plain, read_given
 from cpmi_dagster.trajectories.rows import (
@@ -137,7 +138,7 @@ def given_columns(settings: Settings, lake: Lake, rows: pl.DataFrame) -> tuple[p
             if name in wanted and not isinstance(row, Unreadable):
                 wanted.remove(name)
                 read = row_format.named(row)
-                unread = row.keys() if isinstance(read, Unreadable) else {"split", *list_unread_fields(read)}
+                unread = row.keys() if isinstance(read, Unreadable) else {"split", *LISTED, *list_unread_fields(read)}
                 others = {each: row[each] for each in row if each in unread}
                 named = {free_name(each, others, rows.columns): plain(others[each]) for each in others}
                 kept.append({KEY: name, **named})

@@ -166,7 +166,9 @@ def _estimates(
             sampled = lake.read(NEGATIVES, shard), cost
         measured = count_labels(rows, compared, models, sampled)
         costs = labeling_costs(shard, rows.height, measured, compared.rewards, compared.negatives.count, names)
-        yield _add_total(costs, rows.height, measured.costs.values())
+        # those of MC alone are there to compare with
+        own = [cost for name, cost in measured.costs.items() if settings.demand.needs.get(f"labels/{name}", True)]
+        yield _add_total(costs, rows.height, own)
         left -= rows.height
         advance(rows.height, total)
         if not left:

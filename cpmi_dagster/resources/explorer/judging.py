@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from cpmi_dagster.benchmarks.label_quality import FEWEST_SOLUTIONS
+from cpmi_dagster.benchmarks.label_quality import FEWEST_FOR_AN_ANSWER, FEWEST_SOLUTIONS
 from cpmi_dagster.profiles.settings import Settings
 from cpmi_dagster.resources.explorer import queries
 from cpmi_dagster.resources.explorer.addresses import address, check_known, choice_of, number_of, text_of
@@ -126,8 +126,7 @@ class Judging:
         with self._pages.results.get().view() as view:
             figures = figures_of(view, self._labels.all(), self._settings, self._base(view))
             asked, others = self._queue(view)
-            needed = len(asked) + others
-            needs = {"needed": min(FEWEST_SOLUTIONS, needed), "is_enough": needed >= FEWEST_SOLUTIONS}
+            needs = {"needed": min(FEWEST_SOLUTIONS, len(asked) + others), "least": FEWEST_FOR_AN_ANSWER}
             return self._pages.page(request, "own_figures.html", view, figures=figures, **needs)
 
     def own_labels(self, request: Request) -> Response:
