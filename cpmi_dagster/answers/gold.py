@@ -53,7 +53,9 @@ FEWEST, FEWEST_WRONG = 3, 5
 FEWEST_RIGHT = 0.02
 LONGEST_DOUBTED = 40
 ADVICE = "check which field has the gold answer (`--map gold_answer=FIELD`), and how both are written"
-ALL_WRONG = "if they are all wrong indeed, add right ones: nothing can be told apart among these"
+ALL_WRONG = (
+    "if they are all wrong indeed, add right ones: labels are judged by how they tell right solutions from wrong ones"
+)
 _KINDS = {
     "letters": re.compile(r"\W*[A-Za-z]\W*"),
     "numbers": re.compile(r"[^\w\\]*[+-]?\$?\d[\d,.\s]*%?[^\w\\]*"),

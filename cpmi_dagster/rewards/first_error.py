@@ -14,7 +14,7 @@ import polars as pl
 from cpmi_dagster.rewards.reward_type import OF_FIRST_ERROR, PROBABILITY, Demand, LabelInputs, RewardType
 
 ROUNDING = 1e-12
-"""What is left of probabilities that sum to 1, which a wrong final answer makes 0."""
+"""Of 1 minus a sum of probabilities that is 1; less counts as 0."""
 
 
 def first_error(inputs: LabelInputs) -> pl.DataFrame:

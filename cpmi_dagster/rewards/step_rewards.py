@@ -98,11 +98,11 @@ def reward_summary(rewards: pl.DataFrame) -> str:
     return "\n".join([HEAD, *rows])
 
 
-def histogram(values: pl.Series, bins: int = BINS) -> str:
+def histogram(values: pl.Series) -> str:
     """Bars of equal width from the smallest value to the largest; equal values are one bar."""
     if values.n_unique() == 1:
         return BARS[-1]
-    counts = values.hist(bin_count=bins, include_category=False)["count"].to_list()
+    counts = values.hist(bin_count=BINS, include_category=False)["count"].to_list()
     heights = [count / max(counts) * (len(BARS) - 1) for count in counts]
     # a dot for an empty bin, since Markdown joins spaces
     return "".join(BARS[round(height)] if height else "·" for height in heights)

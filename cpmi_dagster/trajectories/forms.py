@@ -92,9 +92,10 @@ FIELD_NAMES = tuple(dict.fromkeys(name for form in ROW_FORMS for name in (*form.
 
 def check_name(name: str) -> None:
     """Check that a field of a file may be mapped to a name of ours; a ValueError lists the names that there are."""
-    if name not in (*FIELD_NAMES, *JUDGEMENTS):
-        near = did_you_mean(name, FIELD_NAMES)
-        raise ValueError(f"`{name}` is no field of trajectories{near}; choose from {', '.join(FIELD_NAMES)}")
+    names = (*FIELD_NAMES, *JUDGEMENTS)
+    if name not in names:
+        near = did_you_mean(name, names)
+        raise ValueError(f"`{name}` is no field of trajectories{near}; choose from {', '.join(names)}")
 
 
 def form_of(row: Row) -> Form | None:

@@ -216,10 +216,12 @@ def give_back(table: Any, rows: list[dict[str, Any]], ours: Mapping[str, pl.Data
     columns = dict.fromkeys(theirs.column_names if is_dataset else theirs.columns)
     names = {name: free_name(name, columns, ours) for name in columns}
     schema = {STEPS: pl.List(pl.String), **ours}
-    added = {name: [row[name] for row in rows] for name in schema}
+    # `input_steps` of `beside` too, which stands in rows that were not read
+    further = dict.fromkeys(name for row in rows for name in row if name not in (*names.values(), *schema))
+    added = {name: [row.get(name) for row in rows] for name in (*schema, *further)}
     if is_pandas:
         return theirs.rename(columns=names).assign(**added)
-    frame = pl.DataFrame(added, schema, strict=False)
+    frame = pl.DataFrame(added, schema_overrides=schema, strict=False)
     if not is_dataset:
         return theirs.rename(names).with_columns(frame.get_columns())
     from datasets import Dataset, concatenate_datasets

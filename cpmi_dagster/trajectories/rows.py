@@ -261,10 +261,11 @@ def originals(rows: pl.DataFrame) -> dict[int, int]:
 def _repeated(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows that repeat a question and steps; first: number of the first, gold: its answer, differs: theirs does.
 
-    Rows that list other wrong answers are no repetitions.
+    The first is the first one with a gold answer, if there is one. Rows with other wrong answers are no repetitions.
     """
     alike = [name for name in ("question", "steps", "negative_answers") if name in rows.columns]
-    first = rows.with_columns(first=pl.col("row_number").min().over(alike))
+    answered = pl.col("row_number").filter(pl.col("gold_answer").is_not_null()).min()
+    first = rows.with_columns(first=pl.coalesce(answered, pl.col("row_number").min()).over(alike))
     golds = rows.select(first="row_number", gold="gold_answer")
     repeated = first.filter(pl.col("row_number") != pl.col("first"))
     pairs = repeated.join(golds, on="first", how="left", maintain_order="left")

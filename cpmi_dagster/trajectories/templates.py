@@ -96,9 +96,9 @@ LAYOUTS: dict[str, Layout] = {
 between the pieces, and the bare answer as target."""
 
 
-def render_context(question: str, steps: Sequence[str], template: int = 0) -> str:
-    """Template, question and steps, to be followed by a target or a continuation."""
-    return render_question(question, template) + "".join(render_step(step) for step in steps)
+def render_context(question: str, steps: Sequence[str]) -> str:
+    """First template, question and steps, to be followed by a target or a continuation."""
+    return render_question(question) + "".join(render_step(step) for step in steps)
 
 
 def render_negative_prompt(question: str, steps: Sequence[str], gold_answer: str) -> str:

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from cpmi_dagster.generation.solutions import chat_prompt
 from cpmi_dagster.models.tokens import piece_ids, prompt_ids
-from cpmi_dagster.trajectories.templates import render_context, render_question, render_step, render_target
+from cpmi_dagster.trajectories.templates import render_question, render_step, render_target
 
 
 @given(
@@ -29,7 +29,7 @@ def test_pieces_give_the_ids_of_the_whole_text_for_any_steps_with_text(question,
     tokenizer = byte_level_bpe(pattern)
     pieces = [render_question(question, template), *map(render_step, steps), render_target(answer)]
     ids = piece_ids(tokenizer, pieces)
-    text = render_context(question, steps, template) + render_target(answer)
+    text = render_question(question, template) + "".join(map(render_step, steps)) + render_target(answer)
     assert [token for piece in pieces for token in ids[piece]] == tokenizer.encode(text, add_special_tokens=False)
 
 

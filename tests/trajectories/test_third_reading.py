@@ -1,12 +1,13 @@
 """What a reading of the doors found: each row of a user is read as it is meant, or refused by itself."""
 
 import datasets
+import polars as pl
 import pytest
 
 from cpmi_dagster.errors import ScoringError
 from cpmi_dagster.prm.rl_rewards import RewardFunction
 from cpmi_dagster.rewards.labelled_rows import add_labels
-from cpmi_dagster.trajectories.given_rows import read_table
+from cpmi_dagster.trajectories.given_rows import beside, give_back, read_table
 from cpmi_dagster.trajectories.rows import separate_duplicates
 
 WHICH = {"question": "Which?", "solution": "The answer is: B"}
@@ -58,6 +59,22 @@ def test_rows_with_other_wrong_answers_are_no_duplicates():
     rows = [{**WHICH, "gold_answer": "B", "negative_answers": [each]} for each in ("A", "C", "A")]
     first, repeated = separate_duplicates(read_table(rows).trajectories)
     assert (first.height, repeated["row_number"].to_list()) == (2, [2])
+
+
+def test_of_equal_rows_the_first_with_a_gold_answer_is_kept():
+    rows = [{**WHICH, "gold_answer": gold} for gold in (None, "B", "C")]
+    kept, repeated = separate_duplicates(read_table(rows).trajectories)
+    assert (kept["gold_answer"].to_list(), repeated["row_number"].to_list()) == (["B"], [0, 2])
+
+
+def test_a_table_that_comes_back_keeps_steps_that_were_none():
+    table = pl.DataFrame({"question": ["1 + 2?"] * 2, "steps": ["So 3.", '["So 3."]']})
+    rows = [
+        beside(row, steps, {"reason": None}) for row, steps in zip(table.to_dicts(), (None, ["So 3."]), strict=True)
+    ]
+    for given in (table, table.to_pandas()):
+        back = give_back(given, rows, {"reason": pl.String})
+        assert (back["input_steps"][0], back["steps"][0]) == ("So 3.", None)
 
 
 def test_an_answer_announced_before_the_last_step_is_the_final_answer():
