@@ -80,7 +80,8 @@ def test_every_row_comes_back_in_order_with_its_own_columns_and_labels_or_a_reas
 
 def test_a_row_gets_its_own_labels_or_a_reason_whatever_has_become_of_the_file_meanwhile(folder):
     lines = [
-        json.dumps({"id": f"r{n}", "question": f"{n} + 3?", "steps": [f"{'1' * n} so {n + 3}."]}) for n in range(1, 4)
+        json.dumps({"id": f"r{n}", "question": f"{n} + 3?", "steps": [f"{'1' * n} so {n + 3}."], "gold": 4})
+        for n in range(1, 4)
     ]
     alike = [
         json.dumps({"question": "2 + 3?", "steps": ["11 so 5."]}),
@@ -96,7 +97,7 @@ def test_a_row_gets_its_own_labels_or_a_reason_whatever_has_become_of_the_file_m
 
     first, second, third, repeated, other_gold = labelled()
     assert repeated["rewards"] == second["rewards"] != third["rewards"] and repeated["reason"] is None
-    assert "question and steps as row 1, with the gold answer `7`, there `none`" in other_gold["reason"]
+    assert "question and steps as row 1, with the gold answer `7`, there `4`" in other_gold["reason"]
     edited = json.dumps({**json.loads(lines[2]), "steps": ["So 6."]})
     (folder / "rows.jsonl").write_text("\n".join([lines[1], edited, lines[0]]))
     now_second, now_third, now_first = labelled()
