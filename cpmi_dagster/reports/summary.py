@@ -196,13 +196,10 @@ def _describe_model(columns: Columns, recipe: str) -> str:
     by_labels, held_out, judged = (
         unless_few(columns[name].get(recipe)) for name in (models.OWN_LABELS, models.JUDGED_HELD_OUT, models.JUDGED)
     )
-    aucs = []
-    if by_labels:
-        aucs.append(f"{format_estimate(by_labels, 3)} against its own labels of questions held out")
-    if held_out:
-        aucs.append(f"{format_estimate(held_out, 3)} against judged steps of questions held out")
-    elif judged:
-        aucs.append(f"{format_estimate(judged, 3)} against judged steps, {models.ALL_QUESTIONS}")
+    against = {"its own labels of questions held out": by_labels, "judged steps of questions held out": held_out}
+    if not held_out:
+        against[f"judged steps, {models.ALL_QUESTIONS}"] = judged
+    aucs = [f"{format_estimate(auc, 3)} against {what}" for what, auc in against.items() if auc]
     few = "" if by_labels else f"Fewer than {FEWEST_UNITS} questions are held out to measure it on. "
     if not aucs:
         return few.strip()
