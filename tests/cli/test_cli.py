@@ -81,6 +81,12 @@ def test_mistakes_exit_with_one_sentence_on_stderr_that_a_terminal_does_not_obey
         (["plan", "-p", "paper"], CpmiError, "run `cpmi run -p paper --until selection` first"),
         (["run", "--only", "labels/step_reward"], UsageError, r"did you mean labels/step_rewards\?"),
         (["run", "--only", "labels", "--until", "labels"], UsageError, "--only and --until exclude each other"),
+        (
+            ["score", "--model", "m", "--input", "i", "--output", "o", "--map", "gold=x"],
+            UsageError,
+            r"^--map gold=x: `gold` is no field of trajectories \(did you mean gold_answer\?\)",
+        ),
+        (["plan", "-p", "miniature", "--hardware", "abacus"], UsageError, "there is no hardware `abacus`; give one of"),
     ],
 )
 def test_a_command_that_cannot_do_what_is_asked_says_why(tmp_path, monkeypatch, arguments, error, message):

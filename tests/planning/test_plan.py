@@ -184,6 +184,14 @@ def test_what_is_scored_is_estimated_exactly_and_what_methods_share_counts_once(
         assert max(tokens["mc"], tokens["pav"]) + tokens["cpmi"] <= together < sum(tokens.values())
 
 
+@pytest.mark.slow
+def test_the_total_leaves_out_mc_that_is_there_to_compare_with(finished):
+    rewards = finished.rewards.model_copy(update={"types": ("cpmi",)})
+    alone = finished.model_copy(update={"rewards": rewards, "recipes": ()})
+    tokens = dict(plan_of(alone, "laptop-cpu").frame.select("method", "forward_tokens").iter_rows())
+    assert tokens["together"] == tokens["cpmi"] and tokens["mc"] > 0
+
+
 class Clock:
     now = 0.0
 
