@@ -62,8 +62,13 @@ _KINDS = {
 }
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value is null, or NaN as Parquet and pandas write null."""
+    return value is None or (isinstance(value, float) and isnan(value))
+
+
 def read_gold_answer(value: Any) -> str | None:
-    """The answer in a gold-answer field; None for null, NaN as Parquet and pandas write null, and blank text.
+    """The answer in a gold-answer field; None for a missing value and blank text.
 
     Args:
         value: a text, or a number of Python, numpy or `decimal`.
@@ -72,7 +77,7 @@ def read_gold_answer(value: Any) -> str | None:
         ValueError: the value is a placeholder for a missing value, a solution without an announced answer, or neither
             text nor a number.
     """
-    if value is None or (isinstance(value, float) and isnan(value)):
+    if is_missing(value):
         return None
     if isinstance(text := answer_text(value), str):
         return _read_text(text.strip())

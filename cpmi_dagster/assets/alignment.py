@@ -31,7 +31,7 @@ def _review(home: Home, _: str | None) -> dict[str, Any]:
 @stage(
     TRAJECTORIES,
     also=[REJECTED_ROWS],
-    code_version="9",
+    code_version="10",
     inputs=[SHEPHERD, REFERENCES],
     settings=["answers.identity"],
     summary=_review,

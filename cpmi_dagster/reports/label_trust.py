@@ -146,12 +146,12 @@ def _final_answers(inputs: ReportInputs, rewards: pl.DataFrame) -> Iterator[Figu
     for column, of_types in aucs.items():
         for row, name, figure in column_of(of_types, column):
             yield f"{ANSWERS}: {row}", name, figure
-    long = inputs.table(TRAJECTORIES).filter(pl.col("steps").list.len() > 1)
-    compared = solutions.join(long, on="trajectory_id", how="semi").join(alone, on="trajectory_id", how="semi")[
-        "correct"
-    ]
+    inner = (
+        inputs.table(TRAJECTORIES).filter(pl.col("steps").list.len() > 1).join(alone, on="trajectory_id", how="semi")
+    )
+    compared = solutions.join(inner, on="trajectory_id", how="semi")["correct"]
     yield from _counts(SOLUTIONS, int(compared.sum()), int((~compared).sum()))
-    if unknown := long.join(alone, on="trajectory_id", how="semi").height - len(compared):
+    if unknown := inner.height - len(compared):
         yield SOLUTIONS, UNKNOWN, Estimate(unknown)
 
 

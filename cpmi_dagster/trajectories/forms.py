@@ -7,9 +7,9 @@ A new form is an entry of `ROW_FORMS` and a reader.
 """
 
 from collections.abc import Callable, Mapping
-from math import isnan
 from typing import Any, NamedTuple
 
+from cpmi_dagster.answers.gold import is_missing
 from cpmi_dagster.files.text import did_you_mean
 from cpmi_dagster.trajectories.choices import LISTED
 from cpmi_dagster.trajectories.fields import Row, name_in
@@ -107,9 +107,8 @@ def form_of(row: Row) -> Form | None:
 
 
 def drop_nulls(row: Row) -> dict[str, Any]:
-    """The fields of a row that have a value; Parquet and pandas may have NaN for null."""
-    missing = (value is None or (isinstance(value, float) and isnan(value)) for value in row.values())
-    return {name: value for (name, value), is_missing in zip(row.items(), missing, strict=True) if not is_missing}
+    """The fields of a row that have a value."""
+    return {name: value for name, value in row.items() if not is_missing(value)}
 
 
 def list_unread_fields(row: Row) -> list[str]:

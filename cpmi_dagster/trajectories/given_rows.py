@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from cpmi_dagster.answers.gold import read_gold_answer
+from cpmi_dagster.answers.gold import is_missing, read_gold_answer
 from cpmi_dagster.contracts.tables import MathShepherd
 from cpmi_dagster.errors import MalformedRow, ScoringError, UsageError, first_line
 from cpmi_dagster.files.text import encodable
 from cpmi_dagster.files.whole_files import whole_file
 from cpmi_dagster.trajectories.choices import name_choice
 from cpmi_dagster.trajectories.fields import read_list
-from cpmi_dagster.trajectories.forms import drop_nulls, without_answers
+from cpmi_dagster.trajectories.forms import without_answers
 from cpmi_dagster.trajectories.rows import Row, RowFormat, Unreadable, name_trajectory, number_rows, separate_defects
 
 STEPS = "steps"
@@ -102,7 +102,7 @@ def without_trajectory(reason: str, trajectory_id: str) -> str:
 
 def _read_negatives(row: Row, final_answer: str | None) -> tuple[list[str] | None, str | None]:
     """The negative answers of a row, as its gold answer is read, and the reason if they cannot be read."""
-    if isinstance(row, Unreadable) or "negative_answers" not in drop_nulls(row):
+    if isinstance(row, Unreadable) or is_missing(row.get("negative_answers")):
         return None, None
     try:
         answers = read_list(row, "negative_answers", read_gold_answer, least=0)

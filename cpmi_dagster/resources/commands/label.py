@@ -117,7 +117,8 @@ def write_labelled(settings: Settings, output: Path) -> Written:
     def counted() -> Iterator[dict[str, Any]]:
         for row in _labelled_rows(settings):
             kinds[bool(row["rewards"]), row["reason"] is None] += 1
-            reasons.update([] if row["reason"] is None else [row["reason"]])
+            if row["reason"] is not None:
+                reasons[row["reason"]] += 1
             yield row
 
     write_rows(output, counted(), OURS)
